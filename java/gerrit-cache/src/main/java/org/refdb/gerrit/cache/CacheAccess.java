@@ -32,8 +32,8 @@ final class CacheAccess extends Event {
   private static final int SALT_BYTES = 16;
 
   /**
-   * Records look-ups if the runtime has the flight recorder. In a runtime without it, the enclosing class cannot be
-   * loaded.
+   * Tells whether look-ups are recorded. It is a class of its own because the enclosing class cannot be loaded in a
+   * runtime without the flight recorder.
    */
   static final class Recorder {
     private static final boolean IS_THERE = ModuleLayer.boot().findModule("jdk.jfr").isPresent();
@@ -52,7 +52,7 @@ final class CacheAccess extends Event {
   String cache;
 
   @Label("Key")
-  @Description("A hash of the cache's name and the key, by which a process tells keys apart")
+  @Description("A hash of the cache's name and the key; equal only for equal keys of one process")
   long key;
 
   @Label("Value bytes")

@@ -46,7 +46,7 @@ public final class CacheAdmin {
    *
    * @param cache the name of a shared cache with files; null for all
    * @param rate the most entries a second, from 1 to {@value Warming#RATE_MAX}
-   * @throws IOException if there is nothing to copy from or to, or another copy goes on
+   * @throws IOException if the rate is out of range, there is nothing to copy from or to, or another copy goes on
    */
   public synchronized Warming warm(String cache, int rate) throws IOException {
     SharedCaches shared = shared();
@@ -85,7 +85,8 @@ public final class CacheAdmin {
    * server has stored locally stays; Gerrit's own flush empties that.
    *
    * @param cache the name of a shared cache; null for all
-   * @throws IOException if there is no such cache, or the server does not answer within five seconds
+   * @throws IOException if there is no such cache, or the server of the shared cache does not answer within five
+   *     seconds
    */
   public void flushShared(String cache) throws IOException, InterruptedException {
     SharedCaches shared = shared();
@@ -96,8 +97,8 @@ public final class CacheAdmin {
   }
 
   /**
-   * Returns the persistent cache behind a cache of Gerrit; empty if that has no files, or if its files are not those
-   * of refdb.
+   * Returns the persistent cache behind a cache of Gerrit; empty if refdb does not serve that. A cache without files is
+   * served by refdb only if it is shared.
    */
   public static Optional<CacheTools> of(Cache<?, ?> cache) {
     return cache instanceof DiskCache<?, ?> ours ? Optional.of(new CacheTools(ours.disk())) : Optional.empty();

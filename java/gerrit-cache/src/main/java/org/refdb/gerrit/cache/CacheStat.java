@@ -6,24 +6,27 @@ import java.util.stream.Collectors;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * Statistics of the files of a persistent cache. Except for sizes, they are counted since the cache was opened.
+ * Statistics of the files of a persistent cache. Entries and sizes are those of the moment; all else is counted since
+ * the cache was opened.
  *
  * @param name the name of the cache, {@code PLUGIN.NAME} for that of a plugin
  * @param version the version of its serialisation
- * @param inMemoryOnly whether it has no files, for a reason that is in the log of Gerrit
+ * @param inMemoryOnly whether it has no files, because it is shared and configured without them, or for a reason that
+ *     is in the log of Gerrit
  * @param encrypted whether keys and values are encrypted
  * @param entries the number of entries, including expired ones that are not removed yet
  * @param liveBytes the size of these entries in bytes
  * @param diskBytes the size of the files in bytes
  * @param limitBytes the maximum size of the files in bytes
  * @param hits reads that found a value
- * @param misses reads that found none
- * @param expired reads that found an expired value
+ * @param misses reads that found none, or only an expired one
+ * @param expired those of the misses that found an expired value
  * @param hitRatio the share of reads that found a value, from 0 to 1; null before the first read
  * @param hitRatioAtHalf an estimate of that share at half the limit, from a sample; null without one
  * @param hitRatioAtTwice an estimate of that share at twice the limit; null without a sample
- * @param evicted entries that were dropped to stay within the limit
- * @param refused values that were not stored because the disk was too slow, or because they are too large
+ * @param evicted entries that were dropped to stay within the limit, or because they had expired or were damaged
+ * @param refused attempts to store a value for which there was no room; a value may be refused several times before it
+ *     is stored
  * @param corrupt records that failed their checksum and were treated as misses
  * @param diskErrors writes that failed
  * @param shared what happened in the tier that servers share, by the names of the metrics; null if it is not shared

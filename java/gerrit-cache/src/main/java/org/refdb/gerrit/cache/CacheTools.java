@@ -16,7 +16,10 @@ import org.refdb.engine.Cache;
 import org.refdb.gerrit.cache.shared.Counts;
 import org.refdb.gerrit.cache.store.Store;
 
-/** Operations of administrators on the files of a persistent cache while the server uses them. */
+/**
+ * Operations of administrators on the files of a persistent cache while the server uses them. They throw an {@link
+ * java.io.UncheckedIOException} if the engine or a stream fails.
+ */
 public final class CacheTools {
   /** Maximum number of entries that {@link #top} returns. */
   public static final int TOP_MAX = 1000;
@@ -93,6 +96,7 @@ public final class CacheTools {
    * Returns the first entries in an order. This walks over all entries.
    *
    * @param count the number of entries, from 1 to {@value #TOP_MAX}
+   * @throws IllegalArgumentException if the number is out of range
    */
   public List<TopEntry> top(int count, Order order) {
     if (count < 1 || count > TOP_MAX) {
@@ -144,7 +148,7 @@ public final class CacheTools {
     }
   }
 
-  /** Returns the reason why the cache can be neither exported nor imported while it is in use. */
+  /** Returns why a cache that {@link #isSecret} can be neither exported nor imported while it is in use. */
   public String whySecret() {
     return name() + " holds secrets: use the program refdb on its folder, which asks for --secrets";
   }

@@ -7,9 +7,10 @@ import java.util.concurrent.atomic.AtomicLongArray;
  * Orders writes to a store, so that a value that was loaded before its key was changed is never stored after the
  * change.
  *
- * <p>The keys share {@value #STRIPES} stripes, each with a lock that is held for a single call of the store. That call
- * waits neither for room nor for a disk, and no other lock is taken during it; the caller waits for the disk
- * afterwards. If two keys share a stripe, the worst consequence is that a value is loaded again.
+ * <p>The keys share {@value #STRIPES} stripes, each with a lock that is held while the store makes one change and the
+ * shared tier is told of it. Unless the store has to be opened first, or imports from H2, this waits neither for room,
+ * nor for a disk or a server; the caller waits for the disk afterwards. If two keys share a stripe, the worst
+ * consequence is that a value is loaded again.
  */
 final class ChangeClock {
   private static final int STRIPES = 1 << 10;

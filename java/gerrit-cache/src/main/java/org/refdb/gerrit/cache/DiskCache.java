@@ -168,9 +168,9 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
   }
 
   /**
-   * Returns whether a holder that was found in memory answers a call that began at {@code start}. It does so if its
-   * key has not changed since its value was read, or if the value was read after the call began. An outdated or
-   * expired value is removed from memory.
+   * Returns whether a holder that was found in memory answers a call that began at {@code start}. Unless its value has
+   * expired, it does so if its key has not changed since the value was read, or if the value was read after the call
+   * began. An outdated or expired value is removed from memory.
    */
   private boolean mayServe(K key, Holder<V> holder, long start) {
     DiskTier.Ages ages = disk.ages();

@@ -18,8 +18,8 @@ import org.refdb.gerrit.cache.shared.SharedTier;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
- * Stores the objects of one cache in a {@link Store}: serialises them, orders changes, and counts calls. Every failure
- * becomes a miss or a warning, because a cache must never break a request.
+ * Stores the objects of one cache in a {@link Store}: serialises them, orders changes, and counts calls. For a request,
+ * every failure of the store becomes a miss or a warning, because a cache must never break a request.
  */
 final class DiskTier<K, V> {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -306,6 +306,8 @@ final class DiskTier<K, V> {
   /**
    * Waits for room if there was none, and for the disk if the cache is durable, without holding the lock of the
    * stripe. A change of the key after {@code tick} takes precedence.
+   *
+   * @param first the result of placing the entry; NO_ROOM also if that was not tried yet
    */
   private void finish(K key, Entry entry, long tick, Store.Placed first) {
     Store.Placed placed = first;

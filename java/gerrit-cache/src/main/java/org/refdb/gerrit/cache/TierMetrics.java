@@ -42,7 +42,7 @@ final class TierMetrics {
         tier -> tier.stores().spec().limitBytes());
     gauges.put(counter(maker, "evictions", "Disk tier: entries dropped to keep the limit", "entries"),
         tier -> tier.storeStats().evictions());
-    gauges.put(counter(maker, "refused_puts", "Disk tier: values not stored for want of room", "entries"),
+    gauges.put(counter(maker, "refused_puts", "Disk tier: attempts to store a value that found no room", "entries"),
         tier -> tier.storeStats().refusedPuts());
     ImmutableSet<CallbackMetric<?>> all = ImmutableSet.copyOf(gauges.keySet());
     maker.newTrigger(all, () -> {

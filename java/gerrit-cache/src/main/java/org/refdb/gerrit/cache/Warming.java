@@ -11,7 +11,9 @@ import java.util.concurrent.TimeUnit;
 import org.refdb.gerrit.cache.shared.EntryScan;
 import org.refdb.gerrit.cache.shared.SharedCaches;
 
-/** Copies what servers share into the files of this server's caches, in a thread of its own, at a limited rate. */
+/**
+ * A copy of what servers share into the files of this server's caches, made in a thread of its own, at a limited rate.
+ */
 public final class Warming {
   /** The most entries a second that can be asked for. */
   public static final int RATE_MAX = 100_000;
@@ -20,7 +22,7 @@ public final class Warming {
   private static final int BATCH = 16;
   private static final long BATCH_BYTES_MAX = 16 << 20;
 
-  /** So that the walk over the names of other caches and sites leaves the server time for others. */
+  /** The pause after each list of names, so that the walk leaves the server of the shared cache time for others. */
   private static final long SCAN_PAUSE_MILLIS = 5;
 
   private final SharedCaches shared;
@@ -32,29 +34,31 @@ public final class Warming {
   private volatile boolean isStopped;
   private volatile Progress progress;
 
-  /** What has become of it. */
+  /** The state of a copy. */
   public enum State {
-    /** It goes on. */
+    /** The copy goes on. */
     RUNNING,
-    /** It came to the end of what the server has. */
+    /** The copy has seen all names that the server of the shared cache has. */
     DONE,
     /** An administrator stopped it, or Gerrit ended. */
     STOPPED,
-    /** The server failed. What was stored until then stays. */
+    /** The server of the shared cache failed. What was stored until then stays. */
     FAILED
   }
 
   /**
-   * How far it is.
+   * The progress of a copy.
    *
+   * @param state whether the copy goes on, or how it ended
    * @param cache the cache; null for all
    * @param entriesPerSecond the limit of the rate
-   * @param looked names of entries that the server has told
+   * @param looked names of entries that the server of the shared cache has told
    * @param stored values that are stored here now
    * @param present values that were here already
-   * @param unusable entries of other versions or generations, or that are damaged, or for whose cache there is no room
-   * @param seconds how long it has taken
-   * @param failure why it failed; null if it did not
+   * @param unusable all other entries: of caches that are not copied, of other versions or generations, expired or
+   *     damaged ones, and those for which there is no room
+   * @param seconds how long the copy has taken
+   * @param failure why the copy failed; null if it did not
    */
   public record Progress(
       State state,
@@ -118,12 +122,12 @@ public final class Warming {
     thread.start();
   }
 
-  /** Returns how far it is. */
+  /** Returns the progress of the copy. */
   public Progress progress() {
     return progress;
   }
 
-  /** Ends it, within a few seconds, if it has not ended. What was stored stays. */
+  /** Ends the copy, within a few seconds, if it has not ended. What was stored stays. */
   public void stop() {
     isStopped = true;
     thread.interrupt();
@@ -153,7 +157,7 @@ public final class Warming {
     return isStopped || shared.isClosed();
   }
 
-  /** Values are in memory together, so there are fewer where they may be large. */
+  /** Returns how many values are read at once: fewer where values may be large, because all are in memory together. */
   private int batch() {
     return Math.clamp(BATCH_BYTES_MAX / shared.valueBytesMax(), 1, BATCH);
   }

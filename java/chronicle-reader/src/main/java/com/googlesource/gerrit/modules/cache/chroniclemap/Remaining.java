@@ -8,7 +8,8 @@ final class Remaining {
 
   static byte[] take(Bytes<?> in, long length) {
     if (length < 0 || length > in.readRemaining()) {
-      throw new IllegalStateException("an entry of " + in.readRemaining() + " bytes says that it has " + length + " more");
+      throw new IllegalStateException(
+          "an entry says that " + length + " bytes follow, but " + in.readRemaining() + " remain");
     }
     byte[] bytes = new byte[(int) length];
     in.read(bytes);
