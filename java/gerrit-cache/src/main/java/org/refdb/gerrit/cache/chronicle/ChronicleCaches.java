@@ -83,7 +83,8 @@ public final class ChronicleCaches {
    * is set aside, so that a session which ends later cannot come back. If there are several versions of a cache, the
    * one written last is imported.
    *
-   * @throws OfflineCaches.InUseException if a server has the caches of refdb open
+   * @param dryRun whether only to read the files, and return the expected results
+   * @throws OfflineCaches.InUseException if a server has the caches of refdb open; a dry run does not notice that
    * @throws IOException if the disk fails; caches that were not reached are unchanged
    */
   public List<Outcome> importAll(EntryReader reader, boolean dryRun) throws IOException {

@@ -22,7 +22,7 @@ import java.util.UUID;
  * keys.
  *
  * <p>The file is valid after a clean stop, and also after a kill as long as the machine has not restarted, because the
- * operating system then has everything that was written. It is synced only at a clean stop.
+ * operating system then has everything that was written. What is added is synced only at a clean stop.
  */
 final class ChangedKeys implements Closeable {
   private static final byte[] MAGIC = "refdbchg".getBytes(StandardCharsets.US_ASCII);

@@ -36,7 +36,8 @@ final class ImportingStore extends ForwardingStore {
   }
 
   /**
-   * Imports an older entry, unless its key was changed since. Returns false if the store currently has no room for it.
+   * Imports an older entry, unless its key was changed since. Returns false if the store refuses the entry, because it
+   * has no room at the moment or the entry is too large.
    */
   synchronized boolean importEntry(byte[] key, byte[] value, long createdMillis) {
     return !state.wants(key) || store.put(key, value, createdMillis, false);

@@ -99,7 +99,8 @@ public final class OfflineCaches {
    * import does not finish stays with H2, and the next import starts over. An import that a running server had begun
    * is continued.
    *
-   * @throws InUseException if a server has the caches open
+   * @param dryRun whether only to read the H2 files, and return the expected results
+   * @throws InUseException if a server has the caches open; a dry run notices only a server with H2 caches
    * @throws IOException if the disk fails; caches that were not reached are unchanged
    */
   public List<Outcome> importAll(Driver driver, boolean dryRun) throws IOException {
@@ -125,6 +126,7 @@ public final class OfflineCaches {
    * Exports the content of the caches of refdb to H2 files, which replace existing ones. From then on the caches
    * belong to H2, and refdb takes them over again when it is next used.
    *
+   * @param dryRun whether only to read the caches, and return the expected results
    * @throws InUseException if a server has the caches open
    * @throws IOException if the disk fails
    */
@@ -159,6 +161,8 @@ public final class OfflineCaches {
   /**
    * Deletes the H2 files that refdb has taken over. Returns the number of bytes that this frees. A server may be
    * running.
+   *
+   * @param dryRun whether only to return the number
    */
   public long deleteOldH2Files(boolean dryRun) throws IOException {
     long freed = 0;
@@ -177,8 +181,9 @@ public final class OfflineCaches {
    * Deletes everything that refdb has stored, and the H2 files that it has taken over or was importing, so that H2
    * starts empty.
    *
+   * @param dryRun whether only to return the number
    * @return the number of bytes that this frees
-   * @throws InUseException if a server has the caches open
+   * @throws InUseException if a server has the caches open; a dry run does not notice that
    */
   public long wipe(boolean dryRun) throws IOException {
     Path root = directory.resolve(FOLDER);

@@ -14,8 +14,9 @@ import org.refdb.gerrit.cache.store.Store;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * Takes over a cache from the H2 caches of Gerrit while the server is running. Its content in H2 is imported as bytes,
- * with its ages, in the background. An entry that has not been imported yet is a miss.
+ * Takes over caches from the H2 caches of Gerrit as refdb opens them. The content in H2 is imported as bytes, with its
+ * ages: in a server in the background, where an entry that has not been imported yet is a miss, and in an offline
+ * program before the cache is used.
  */
 public final class Takeover {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -54,6 +55,7 @@ public final class Takeover {
    *
    * @return the store to use
    * @throws StoreOpener.InUseException if a server with H2 caches is using these files
+   * @throws IOException if the H2 file cannot be set aside
    */
   public Store from(StoreOpener.Spec spec, Store store) throws IOException {
     H2File file = new H2File(spec.directory(), spec.name());
@@ -124,7 +126,7 @@ public final class Takeover {
   }
 
   /**
-   * Imports an entry. The store refuses what it cannot write immediately, so this retries, since an import can wait.
+   * Imports an entry. The store refuses an entry for which it finds no room, so this retries, since an import can wait.
    * An entry that is too large is always refused.
    */
   private static boolean takeWithRetries(ImportingStore store, byte[] key, byte[] value, long created) {
@@ -157,7 +159,7 @@ public final class Takeover {
     }
   }
 
-  /** Stops importing for now, and returns when the imports have stopped. */
+  /** Stops importing for now, and waits until the imports have stopped, for at most a minute. */
   public void stop() {
     stopping = true;
     importer.shutdownNow();

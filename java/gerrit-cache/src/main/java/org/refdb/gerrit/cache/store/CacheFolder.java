@@ -12,9 +12,9 @@ import java.util.HexFormat;
 import java.util.List;
 
 /**
- * The folder of one cache, which contains a folder for each version. The engine determines its name, in which every
- * character other than letters, digits, {@code _}, {@code -} and {@code .} is written as {@code %XX}, and so is a
- * leading dot.
+ * The folder of one cache, which contains a folder for each version. Its name is the one that the engine uses: that of
+ * the cache in UTF-8, in which every byte other than ASCII letters, digits, {@code _}, {@code -} and {@code .} is
+ * written as {@code %XX}, and so is a leading dot.
  */
 public final class CacheFolder {
   private static final HexFormat HEX = HexFormat.of().withUpperCase();

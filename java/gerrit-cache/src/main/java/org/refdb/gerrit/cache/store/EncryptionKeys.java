@@ -27,8 +27,8 @@ public final class EncryptionKeys {
    * Parses the configured keys.
    *
    * @param cache the name of the cache, for messages
-   * @param key the value of {@code encryptionKey}, or null
-   * @param oldKeys the values of {@code oldEncryptionKey}
+   * @param key the value of {@code encryptionKey}, or null for no encryption
+   * @param oldKeys the values of {@code oldEncryptionKey}, which are only checked if {@code key} is null
    * @throws IllegalArgumentException if a key is not 32 bytes in base64; the message names the variable, not the key
    */
   public static EncryptionKeys of(String cache, String key, List<String> oldKeys) {

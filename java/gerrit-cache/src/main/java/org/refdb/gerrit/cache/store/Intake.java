@@ -10,8 +10,8 @@ import org.refdb.engine.EngineException;
 /** Fills one cache while no server is running, and counts the entries. Not safe for use by several threads. */
 public final class Intake implements AutoCloseable {
   /**
-   * The minimum limit, in bytes, of a cache whose limit is not configured. The server applies the limit of the cache
-   * itself when it opens it.
+   * The minimum limit, in bytes, of a cache whose limit is not configured. A server that opens the cache later applies
+   * its own.
    */
   private static final long USUAL_LIMIT_BYTES = 128 << 20;
 

@@ -7,17 +7,17 @@ import org.refdb.engine.Cache;
 
 /**
  * The bytes of one cache in one version on disk. Only durable changes wait for a disk. Safe for use by several
- * threads.
+ * threads. The methods throw an {@link java.io.UncheckedIOException} if the engine fails.
  */
 public interface Store extends AutoCloseable {
   /**
    * The statistics of a store, all of which are known without a scan.
    *
    * @param entries the number of live entries
-   * @param liveBytes the size of the live keys and values in bytes
+   * @param liveBytes the size of the records of the live entries in bytes
    * @param diskBytes the size of the files in bytes
-   * @param refusedPuts puts that found no room without waiting
-   * @param evictions entries that were dropped to stay within the limit
+   * @param refusedPuts attempts to store an entry that found no room
+   * @param evictions entries that were dropped to stay within the limit, or because they had expired or were damaged
    */
   record Stats(long entries, long liveBytes, long diskBytes, long refusedPuts, long evictions) {}
 
@@ -51,8 +51,8 @@ public interface Store extends AutoCloseable {
    * @param createdMillis when the value was created, in milliseconds since 1970
    * @param durable whether to return only when the entry would survive a loss of power; it is then not refused for
    *     want of room
-   * @return false if the entry was refused, because it is too large or there is no room without waiting; the key then
-   *     has no value
+   * @return false if the entry was refused, because it is too large or there was no room for 200 ms; the key then has
+   *     no value
    */
   boolean put(byte[] key, byte[] value, long createdMillis, boolean durable);
 
