@@ -5,7 +5,8 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * Keeps requests from a server that fails or is late: while the breaker is open, none of them waits at all. Only probes
- * of a background thread close it, and not before it has been open for a while, which doubles each time it opens again.
+ * of a background thread close it, and not before it has been open for 1 s. That time doubles each time it opens again,
+ * up to 60 s, and is 1 s again after it has been closed for more than 60 s.
  */
 final class Breaker implements Lane.Failures {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();

@@ -10,14 +10,14 @@ import java.util.function.LongSupplier;
 final class Budget {
   private static final long STEP_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
 
-  /** What began up to one step before the window counts too. */
+  /** So many steps count: those of the window, and one more, because the current step has only begun. */
   private static final int STEPS = 11;
 
   private final long waitNanosMax;
   private final LongSupplier clock;
   private final ThreadLocal<Spent> spent = ThreadLocal.withInitial(Spent::new);
 
-  /** The nanoseconds that a thread waited in each of the last steps. */
+  /** For each of the last steps, the nanoseconds of a thread's waits that ended in it. */
   private static final class Spent {
     final long[] nanos = new long[STEPS];
     long step;
@@ -48,7 +48,7 @@ final class Budget {
     return waitNanosMax - current().sum();
   }
 
-  /** Notes that the current thread has waited. */
+  /** Notes that a wait of the current thread has just ended. */
   void waited(long nanos) {
     Spent of = current();
     of.nanos[Math.floorMod(of.step, STEPS)] += nanos;

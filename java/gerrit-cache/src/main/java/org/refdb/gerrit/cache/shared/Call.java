@@ -18,7 +18,7 @@ final class Call implements AutoCloseable {
   /**
    * Creates a call.
    *
-   * @param memory which has the bytes of the answer until {@link #close}
+   * @param memory the bound within which the answer counts, from when it comes until {@link #close}
    */
   Call(CommandArguments command, AnswerMemory memory) {
     this.command = command;
@@ -29,7 +29,7 @@ final class Call implements AutoCloseable {
     return command;
   }
 
-  /** Hands the answer to who waits for it. */
+  /** Hands the answer to whoever waits for it; the call fails if too many answers wait to be taken. */
   void answer(Object value) {
     answeredNanos = System.nanoTime();
     long bytes = bytes(value);
@@ -40,7 +40,7 @@ final class Call implements AutoCloseable {
     }
   }
 
-  /** Returns when the answer came, as a time of {@link System#nanoTime}. Only after {@link #await} has returned it. */
+  /** Returns when the answer came, a time of {@link System#nanoTime}; valid once {@link #await} has returned. */
   long answeredNanos() {
     return answeredNanos;
   }
@@ -49,7 +49,7 @@ final class Call implements AutoCloseable {
     return value instanceof byte[] bytes ? bytes.length : 0;
   }
 
-  /** Drops the answer: it no longer counts. */
+  /** Gives the call up if it has no answer yet; else its answer no longer counts in the memory. */
   @Override
   public void close() {
     if (!answer.cancel(false) && answer.state() == Future.State.SUCCESS) {
@@ -61,7 +61,7 @@ final class Call implements AutoCloseable {
     answer.completeExceptionally(cause);
   }
 
-  /** Gives the call up: it is not sent if it waits still, and its answer is dropped if it comes. */
+  /** Gives the call up: it is not sent if that has not happened yet, and its answer is dropped if one comes. */
   void abandon() {
     answer.cancel(false);
   }

@@ -22,7 +22,7 @@ final class Client implements AutoCloseable {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final int READERS = 2;
 
-  /** So many short commands have room in the buffers of an idle socket, on any system. */
+  /** Commands of at most so many bytes together have room in the buffers of an idle socket, on any system. */
   private static final int DIRECT_BYTES_MAX = 4096;
 
   /** What a GET takes beside its key. */
@@ -93,7 +93,7 @@ final class Client implements AutoCloseable {
     failures.failed(cause);
   }
 
-  /** Notes the words with which a server refused a command, which may mean that another has the key. */
+  /** Notes the words with which a server refused a command, which may mean that another server has the key. */
   void refused(byte[] key, JedisDataException words) {
     String text = String.valueOf(words.getMessage());
     HostAndPort host = route.serverOf(key);
@@ -103,8 +103,9 @@ final class Client implements AutoCloseable {
   }
 
   /**
-   * Asks for values, as {@link #get} does; but if a connection is free, on the thread of the caller, until the answers
-   * have come or it is a certain time of {@link System#nanoTime}. So nobody else has to run before the caller goes on.
+   * Asks for values, as {@link #get} does; but if one server has all keys and a connection without TLS to it is free,
+   * this sends and reads on the thread of the caller, so that no other thread has to run before the caller goes on. It
+   * then blocks until the answers have come, or until {@code untilNanos}, a time of {@link System#nanoTime}.
    */
   Call[] ask(byte[][] keys, long untilNanos) {
     Call[] calls = calls(keys);

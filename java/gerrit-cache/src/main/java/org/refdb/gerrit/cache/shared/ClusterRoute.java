@@ -49,7 +49,10 @@ final class ClusterRoute implements Route {
     return servers;
   }
 
-  /** Asks one node for all slots; the next call asks the next if it does not answer. */
+  /**
+   * Asks one node for all slots, every ten seconds and after a failure. The next call asks the next node if this one
+   * does not answer.
+   */
   @Override
   public void refresh() {
     if (!isDoubtful && System.nanoTime() - askedNanos < ASK_NANOS) {

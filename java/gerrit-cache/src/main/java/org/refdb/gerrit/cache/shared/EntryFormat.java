@@ -15,8 +15,8 @@ import javax.crypto.spec.GCMParameterSpec;
 import javax.crypto.spec.SecretKeySpec;
 
 /**
- * Encodes an entry for the server, and decodes it if it is what this server, or another with the same key, has stored
- * under this name.
+ * Encodes the entries that the server of the shared cache stores, and decodes one only if it was stored as it is under
+ * the name that was asked for and, where there are keys, by a Gerrit that has one of them.
  *
  * <pre>
  * plain    0x01  body  CRC-32C of the name and all before (4)
@@ -90,7 +90,7 @@ final class EntryFormat {
     keys.forEach(key -> this.keys.add(SealingKey.of(key)));
   }
 
-  /** Returns how many bytes an entry takes. */
+  /** Returns how many bytes a sealed entry takes; a plain one takes fewer. */
   static long size(int keyBytes, int valueBytes) {
     return 1L + NUMBER + NONCE + BODY_HEADER + keyBytes + valueBytes + TAG;
   }

@@ -36,7 +36,7 @@ final class EntryKeys {
     }
   }
 
-  /** Returns what the names of a site begin with. An ACL of the server is given for it. */
+  /** Returns what the names of a site begin with, to which an ACL of the server can limit the site. */
   static String prefix(String namespace) {
     return "refdb:" + namespace + ":";
   }

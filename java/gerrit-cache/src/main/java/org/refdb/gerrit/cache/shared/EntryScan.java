@@ -22,7 +22,7 @@ public final class EntryScan {
   /** How many names a server looks at for one answer. */
   private static final int COUNT = 500;
 
-  /** A server that has more than so many answers never ends the walk. They would be of some 500 million names. */
+  /** A walk that takes more answers, which would be of some 500 million names, is taken for one that never ends. */
   private static final int ANSWERS_MAX = 1_000_000;
   private static final String START = "0";
 

@@ -18,7 +18,7 @@ final class FrameInput extends InputStream {
   /** A socket counts whole milliseconds. So much less than one still counts as one. */
   private static final long TOLERANCE_NANOS = TimeUnit.MICROSECONDS.toNanos(200);
 
-  /** What is larger is not collected, but read by who has no deadline, so that it is in memory only once. */
+  /** A larger answer is not collected, but read by a thread without a deadline, so that it is in memory only once. */
   private static final int COLLECTED_BYTES_MAX = 1 << 20;
 
   private final Socket socket;
@@ -27,7 +27,7 @@ final class FrameInput extends InputStream {
   private final int timeoutMillis;
   private byte[] buffer = new byte[BUFFER_BYTES];
 
-  /** What the parser has not read yet, what is checked of it, and what is there. */
+  /** The index up to which the parser has read the buffer; then those up to which it is checked, and filled. */
   private int start;
   private int checked;
   private int end;
@@ -50,8 +50,8 @@ final class FrameInput extends InputStream {
   }
 
   /**
-   * Waits until the next answer is there as a whole, for no longer than a socket can tell from the given time. Returns
-   * whether it is there; if not, or if it is large, a later call or read goes on with what has come.
+   * Waits until the next answer is there as a whole, or until the given time to within a millisecond. Returns whether
+   * the answer is there. If not, a later call or read goes on with what has come; a large answer is left to a read.
    *
    * @param untilNanos a time of {@link System#nanoTime}
    * @throws IOException if the connection fails, or the server sends what is no answer

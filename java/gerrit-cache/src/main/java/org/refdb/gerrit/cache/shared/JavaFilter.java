@@ -7,11 +7,11 @@ import java.io.ObjectInputFilter;
 import java.io.ObjectInputStream;
 import java.io.ObjectStreamClass;
 
-/** Reads a serialised object if nothing in it is of another class than expected, before Gerrit deserialises it. */
+/** Checks, before Gerrit deserialises an object, that nothing in it is of another class than expected. */
 final class JavaFilter {
   private JavaFilter() {}
 
-  /** Returns whether the bytes are one object of a class, which refers to no object of other classes. */
+  /** Returns whether the bytes are an object of a class, which refers to no object of other classes but strings. */
   static boolean accepts(byte[] bytes, Class<?> type) {
     try (TypedStream stream = new TypedStream(new ByteArrayInputStream(bytes), type)) {
       return type.isInstance(stream.readObject());

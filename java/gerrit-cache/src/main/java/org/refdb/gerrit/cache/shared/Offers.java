@@ -12,7 +12,10 @@ import redis.clients.jedis.Protocol;
 import redis.clients.jedis.exceptions.JedisConnectionException;
 import redis.clients.jedis.exceptions.JedisDataException;
 
-/** Stores values on the server from a thread of its own. The queue drops the oldest, so offering never waits. */
+/**
+ * Stores and deletes entries on the server from a thread of its own. The queue drops the oldest ones, so offering never
+ * waits.
+ */
 final class Offers implements AutoCloseable {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);

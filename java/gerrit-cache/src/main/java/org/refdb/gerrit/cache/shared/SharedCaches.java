@@ -114,7 +114,8 @@ public final class SharedCaches implements AutoCloseable {
    * Voids the shared values of a cache, or of all, and waits until the server knows.
    *
    * @param cache the name of a cache; null for all
-   * @throws IOException if the server does not answer; this server uses no older value all the same, and tells it later
+   * @throws IOException if the server of the shared cache does not know within five seconds; this Gerrit uses no older
+   *     value all the same, and tells that server later
    */
   public void flush(String cache) throws IOException, InterruptedException {
     raise(cache == null ? Generations.ALL : cache);
@@ -157,7 +158,7 @@ public final class SharedCaches implements AutoCloseable {
     return new EntryScan(client, settings.namespace(), cache);
   }
 
-  /** Returns the most bytes that a value may have. */
+  /** Returns the most bytes that an entry may have: a key, its value, and 45 bytes beside them. */
   public int valueBytesMax() {
     return settings.valueBytesMax();
   }

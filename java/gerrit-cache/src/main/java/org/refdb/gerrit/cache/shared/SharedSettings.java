@@ -16,12 +16,12 @@ import org.refdb.gerrit.cache.store.EncryptionKeys;
  * @param user the user to log in as; null for the server's default user
  * @param password the password; null for none
  * @param keys the keys with which values are encrypted, the one in use first; empty for none
- * @param namespace what the keys of this site begin with on the server
+ * @param namespace what tells the entries of this site from those of others on the same server
  * @param deadline how long a request waits for an answer
  * @param budget how long a thread waits for answers within any 100 ms
  * @param hasLeases whether nodes wait for a value that another one computes
  * @param ttl how long the server keeps an entry
- * @param valueBytesMax the largest value that is shared
+ * @param valueBytesMax the size in bytes of the largest entry that is shared: a key, its value, and 45 bytes
  * @param queueEntriesMax the most values that wait to be sent
  * @param queueBytesMax the most bytes that wait to be sent
  * @param trustStore the certificates that TLS trusts; null for those of the Java runtime

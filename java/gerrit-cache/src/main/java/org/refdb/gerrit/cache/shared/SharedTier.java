@@ -17,8 +17,8 @@ import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisException;
 
 /**
- * The shared tier of one cache, in bytes. Asking waits for a bounded time, nothing else waits at all, and no method
- * throws because of the server.
+ * The shared tier of one cache, in bytes. Only {@link #ask}, {@link #awaitOther} and {@link #read} wait for the server,
+ * for a bounded time, and only {@link #read} throws because of it.
  */
 public final class SharedTier {
   /** A page's keys are asked for at once, and take longer than one: for each so many there is another deadline. */
@@ -246,7 +246,8 @@ public final class SharedTier {
    * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation; what
    * else is under the names is skipped.
    *
-   * @throws IOException if the server does not answer within a second, or the generation is not known at the moment
+   * @throws IOException if the server does not answer within a second, if the generation is not known at the moment, or
+   *     if {@link #canRead} is false
    */
   public List<Entry> read(List<byte[]> entryNames) throws IOException {
     String generation = caches.generations().of(cache);
@@ -321,7 +322,10 @@ public final class SharedTier {
     caches.offers().add(new Offers.Offer(counts, name, new byte[0], null, 0));
   }
 
-  /** Offers a loaded value to the other servers. The caller excludes {@link #changed} of the key meanwhile. */
+  /**
+   * Offers a loaded value to the other servers. The caller must see to it that no other thread calls {@link #changed}
+   * for the key meanwhile.
+   */
   public void offer(Place place, byte[] key, Object value, byte[] valueBytes, long createdMillis) {
     if (place == null) {
       return;
@@ -339,7 +343,7 @@ public final class SharedTier {
     }
   }
 
-  /** Offers a value that was put. If the key does not determine it, the older one is not asked for any more instead. */
+  /** Offers a value that was put. If keys do not determine values here, calls {@link #changed} instead. */
   public void put(byte[] key, Object value, byte[] valueBytes, long createdMillis) {
     if (!isDetermined) {
       changed(key);
@@ -351,7 +355,10 @@ public final class SharedTier {
     }
   }
 
-  /** Notes that the value of a key is void: this server asks for it no more, and the shared one is deleted. */
+  /**
+   * Notes that the value of a key is void: this server no longer asks for it until a flush and, if the generation is
+   * known, has the shared value deleted. After 10 000 such keys, the next one voids all values of the cache.
+   */
   public void changed(byte[] key) {
     if (changed.size() >= CHANGED_MAX) {
       flush();

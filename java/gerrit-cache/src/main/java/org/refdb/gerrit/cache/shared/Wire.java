@@ -6,9 +6,9 @@ import redis.clients.jedis.exceptions.JedisConnectionException;
 import redis.clients.jedis.exceptions.JedisDataException;
 
 /**
- * A connection, and who uses it: the thread of its {@link Lane}, or a request that found it free. A request takes it
- * only while no answer is outstanding, and if it leaves before its own answers, it leaves the connection to the thread,
- * which reads them before it reads any other.
+ * A connection, and who uses it: the thread of its {@link Lane}, or a request that found it free. A request takes the
+ * connection only while no answer is outstanding, and never one with TLS. A request that leaves before its answers have
+ * come leaves the connection to the thread, which reads them before any other.
  */
 final class Wire implements AutoCloseable {
   private final Connector.Link link;
@@ -70,7 +70,7 @@ final class Wire implements AutoCloseable {
 
   /** What came of an exchange on the thread of a request. */
   enum Exchange {
-    /** Somebody else uses the connection; nothing was sent. */
+    /** Somebody else uses the connection, or it has TLS; nothing was sent. */
     NOT_FREE,
     /** Each call has its answer. */
     DONE,
@@ -112,14 +112,14 @@ final class Wire implements AutoCloseable {
     return Exchange.LEFT;
   }
 
-  /** Sends calls, some of which may wait in a buffer until {@link #receive(List)}. Only for who has taken it. */
+  /** Sends calls, some of which may stay in a buffer until {@link #receive(List)}. The caller has the connection. */
   void send(List<Call> calls) {
     for (Call call : calls) {
       link.connection().sendCommand(call.command());
     }
   }
 
-  /** Reads the answers to calls in the order in which they were sent. Only for who has taken it. */
+  /** Reads the answers to calls in the order in which they were sent. The caller has the connection. */
   void receive(List<Call> calls) {
     link.connection().flush();
     calls.forEach(this::receive);
@@ -133,7 +133,7 @@ final class Wire implements AutoCloseable {
     }
   }
 
-  /** Wakes whoever is blocked in the connection, by a failure. */
+  /** Closes the connection, so that whoever is blocked in it wakes with a failure. */
   @Override
   public void close() {
     link.close();
