@@ -24,9 +24,9 @@ final class CacheCommand {
     IMPORT("import-caches"),
     /** From refdb to H2. */
     EXPORT("export-caches"),
-    /** Deletes refdb's caches. */
+    /** Deletes refdb's caches, and the H2 files that refdb has taken over or was importing. */
     WIPE("wipe-caches"),
-    /** Deletes the files that refdb has imported. */
+    /** Deletes the H2 files that refdb has taken over. */
     DELETE_OLD("delete-old-caches");
 
     private final String word;

@@ -39,7 +39,7 @@ final class CacheSettings implements OfflineCaches.SettingsOf {
   /**
    * The folder of the caches.
    *
-   * @throws InstallException if the site has none
+   * @throws InstallException if none is configured, or it does not exist
    */
   Path directory() throws InstallException {
     List<String> names = config.values(SECTION, "directory");

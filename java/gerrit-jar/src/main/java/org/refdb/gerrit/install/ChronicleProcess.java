@@ -34,7 +34,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   private static final String MAIN = "org.refdb.gerrit.chronicle.Main";
   private static final int END = -1;
 
-  /** How the line ends in which the reader counts the damaged entries, for which it writes none. */
+  /** How the line ends in which the reader counts the damaged entries, which it does not write. */
   private static final String LEFT_OUT = " damaged entries are left out";
 
   private static final int ARRAY_BYTES_MAX = 1 << 30;

@@ -87,7 +87,7 @@ final class GlobalRefsPlugin {
     return true;
   }
 
-  /** Removes what the installer has set. */
+  /** Removes the addresses that the installer has set. Returns whether the file changes. */
   boolean unconfigure() {
     return config.unset(SECTION, SUBSECTION, KEY);
   }

@@ -92,7 +92,11 @@ final class Installer {
     out.println("Now restart Gerrit. `java -jar refdb-gerrit.jar uninstall " + folder + "` undoes this.");
   }
 
-  /** Uninstalls refdb. Fails if a repository has a batch that is not settled; no repository needs a conversion. */
+  /**
+   * Uninstalls refdb. No repository needs a conversion.
+   *
+   * @throws InstallException if a repository has a batch that is not settled, or refdb.global is set
+   */
   void uninstall(Path folder) throws InstallException, IOException {
     Site site = Site.at(folder);
     ConfigFile config = ConfigFile.read(site.config());
@@ -165,7 +169,10 @@ final class Installer {
     }
   }
 
-  /** Keeps git's own maintenance from packing refs, which can lose some. Returns whether git packs none now. */
+  /**
+   * Keeps git's own maintenance from packing refs, which can lose some; without {@code setsGit}, only looks whether it
+   * is kept from that. Returns whether git packs none now.
+   */
   private boolean setGit(AsGerrit asGerrit, GerritUser user, boolean setsGit) throws InstallException, IOException {
     boolean canBe = asGerrit.obstacle().isEmpty();
     AsGerrit.Said said = canBe ? asGerrit.run(GitSettings.class, List.of(setsGit ? "set" : "check")) : null;

@@ -123,7 +123,7 @@ final class Site {
     return false;
   }
 
-  /** Installs both jars and removes other copies of them. Returns what was done. */
+  /** Installs both jars, and removes other copies of the lib module. Returns what was done. */
   List<String> putJars() throws IOException, InstallException {
     List<String> done = new ArrayList<>();
     Path lib = lib();

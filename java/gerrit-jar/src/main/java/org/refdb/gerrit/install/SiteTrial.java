@@ -23,7 +23,7 @@ final class SiteTrial {
     return asGerrit.obstacle();
   }
 
-  /** Loads the native library and reads files. Returns what fails; empty if nothing does. */
+  /** Loads the native library, and checks that files can be read. Returns what fails; empty if nothing does. */
   Optional<String> run(List<Path> files) throws IOException, InstallException {
     List<String> arguments = new ArrayList<>();
     arguments.add(nativeFolder.toString());
