@@ -321,7 +321,10 @@ public final class Cache implements AutoCloseable {
     return new Verified(unpacker.i64(), unpacker.i64());
   }
 
-  /** Frees the dead space in the files, and waits for it. Returns the number of bytes by which the files shrank. */
+  /**
+   * Frees the dead space of all segments of which at least a tenth is dead, and waits for it. Returns the number of
+   * bytes by which the files shrank.
+   */
   public long compact() throws EngineException {
     return new Unpacker(handle.call(id -> CacheNatives.compact(id))).i64();
   }

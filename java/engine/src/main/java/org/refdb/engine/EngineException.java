@@ -9,9 +9,15 @@ public final class EngineException extends IOException {
 
   /** The kinds of errors, which differ in what a caller can do about them. */
   public enum Kind {
-    /** An operation of the operating system failed. The message names the operation and the path. */
+    /**
+     * An operation of the operating system failed, or a batch took effect only in part. The message names the operation
+     * and the path, or the refs that were not changed.
+     */
     IO,
-    /** A lock was not acquired in time; try again. The message names the lock file, its age and its owner. */
+    /**
+     * A lock was not acquired in time, so that the caller may try again: the message names the lock file, its age and
+     * its owner. Or the cache is open for writing already.
+     */
     LOCKED,
     /**
      * The file of the ref itself is corrupt; other refs are not affected. The message names the file, and {@link
@@ -25,7 +31,7 @@ public final class EngineException extends IOException {
      * missing.
      */
     REJECTED,
-    /** The engine does not accept a setting, a name or a repository. */
+    /** The engine does not accept a setting, a name, a key, a repository or a cache. */
     REFUSED,
     /** The global ref database did not agree to an update, or an earlier one is not decided yet. */
     UNDECIDED,

@@ -111,7 +111,7 @@ public final class EngineView implements AutoCloseable {
 
   /**
    * Returns the warning that a trust setting says {@code always} although the repository is on a network file system,
-   * for a log: once per mount and process.
+   * for a log: once per mount and process, and for 16 mounts at most.
    */
   public Optional<String> takeIgnoredTrust() throws EngineException {
     return text(handle.call(RefNatives::takeIgnoredTrust));

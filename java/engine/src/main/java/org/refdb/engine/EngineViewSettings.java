@@ -28,7 +28,10 @@ public record EngineViewSettings(
    * How far the attributes of a file are trusted to reveal changes of its content; see {@code core.trustStat} in JGit.
    */
   public enum Trust {
-    /** Equal attributes mean equal content. */
+    /**
+     * Equal attributes mean equal content, unless the file changed so recently that a further change could leave the
+     * same time stamp. On a network file system this is {@link #AFTER_OPEN}.
+     */
     ALWAYS,
     /** Equal attributes mean equal content once the file has been opened. */
     AFTER_OPEN,

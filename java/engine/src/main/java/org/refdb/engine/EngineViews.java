@@ -24,8 +24,8 @@ public final class EngineViews implements AutoCloseable {
    * Creates the object, and loads the library if necessary.
    *
    * @param memoryBytes the memory that the caches of all repositories may use together, off the Java heap
-   * @param openFiles the number of files that all repositories together may keep open, at most half of the limit of
-   *     the process; 0 stands for a quarter of that limit
+   * @param openFiles the number of files that all repositories together may keep open, reduced to half of the limit of
+   *     the process if it is larger; 0 stands for a quarter of that limit, and 8192 at most
    */
   public static EngineViews open(long memoryBytes, int openFiles) throws EngineLoadException {
     NativeLibrary.load();

@@ -8,7 +8,7 @@ package org.refdb.engine;
  * @param misses look-ups that read from disk
  * @param loads how often refs were loaded, for the first time or because someone else had changed them
  * @param loadNanos nanoseconds spent on loads
- * @param reopens how often the repository was reopened because it was replaced or converted
+ * @param reopens how often the repository was reopened because it was replaced, reconfigured or converted
  * @param bytes bytes of memory held, besides the share of the block cache
  * @param commits committed batches
  * @param groups groups in which the batches were written

@@ -87,7 +87,10 @@ public final class CacheTools {
     return upkeep().verify();
   }
 
-  /** Frees the dead space in the files, and waits for it. Returns the number of bytes by which the files shrank. */
+  /**
+   * Frees the dead space of all segments of which at least a tenth is dead, and waits for it. Returns the number of
+   * bytes by which the files shrank.
+   */
   public long compact() {
     return upkeep().compact();
   }

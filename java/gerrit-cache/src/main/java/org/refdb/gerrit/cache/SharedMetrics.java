@@ -29,8 +29,8 @@ final class SharedMetrics {
       return;
     }
     number(maker, "in_use", "1 while requests ask the shared cache, else 0", () -> shared.isInUse() ? 1 : 0);
-    number(maker, "waiting_entries", "Values that wait to be stored on it", () -> shared.waiting().entries());
-    number(maker, "waiting_bytes", "Bytes of these values", () -> shared.waiting().bytes());
+    number(maker, "waiting_entries", "Values that wait for the shared cache", () -> shared.waiting().entries());
+    number(maker, "waiting_bytes", "Bytes of the values that wait", () -> shared.waiting().bytes());
     Map<CallbackMetric1<String, Double>, ToDoubleFunction<SharedValues<?, ?>>> perCache = new LinkedHashMap<>();
     for (Counts.Event event : Counts.Event.values()) {
       Description what = new Description("Shared cache: " + event.label().replace('_', ' ')).setCumulative();

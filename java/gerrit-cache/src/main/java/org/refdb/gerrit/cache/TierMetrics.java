@@ -40,7 +40,8 @@ final class TierMetrics {
     gauges.put(
         gauge(maker, "limit_bytes", "Disk tier: bytes its files may take", "bytes"),
         tier -> tier.stores().spec().limitBytes());
-    gauges.put(counter(maker, "evictions", "Disk tier: entries dropped to keep the limit", "entries"),
+    gauges.put(
+        counter(maker, "evictions", "Disk tier: entries dropped for the limit, their age or damage", "entries"),
         tier -> tier.storeStats().evictions());
     gauges.put(counter(maker, "refused_puts", "Disk tier: attempts to store a value that found no room", "entries"),
         tier -> tier.storeStats().refusedPuts());

@@ -11,7 +11,7 @@ public final class Launcher {
 
   private Launcher() {}
 
-  /** Starts the installer, or exits with 1. */
+  /** Starts the installer, or exits with 1 if this Java is too old. */
   public static void main(String[] arguments) throws Throwable {
     String refusal = refusal(System.getProperty("java.specification.version"), System.getProperty("java.home"));
     if (refusal != null) {

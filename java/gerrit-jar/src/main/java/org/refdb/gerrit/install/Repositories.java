@@ -20,7 +20,8 @@ final class Repositories {
     void repository(Path folder) throws IOException;
 
     /**
-     * Called for a file or folder that cannot be read, such as {@code lost+found} or a project that is being deleted.
+     * Called for a file or folder that cannot be read, such as {@code lost+found} or a project that is being deleted,
+     * and for a symbolic link to a folder above it.
      */
     default void unreadable(Path file, IOException error) {}
   }

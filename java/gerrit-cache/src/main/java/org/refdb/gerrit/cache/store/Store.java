@@ -29,7 +29,10 @@ public interface Store extends AutoCloseable {
     /** Reads and verifies every record. */
     Cache.Verified verify();
 
-    /** Frees the dead space in the files, and waits for it. Returns the number of bytes by which the files shrank. */
+    /**
+     * Frees the dead space of all segments of which at least a tenth is dead, and waits for it. Returns the number of
+     * bytes by which the files shrank.
+     */
     long compact();
 
     /** Visits every entry, without its value. */
