@@ -24,7 +24,8 @@ pub struct Edit {
 pub enum Change {
     /// Give the ref this value, whether it exists or not.
     Set(Target),
-    /// Remove the ref together with its reflog.
+    /// Remove the ref together with its reflog. Reftables and memory keep the reflog of a symbolic ref, as git does in
+    /// reftables.
     Delete,
     /// Change nothing, and only check the precondition.
     Verify,

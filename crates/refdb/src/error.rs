@@ -32,7 +32,7 @@ pub enum Error {
     /// A lock file could not be created: someone else held it too long, or a file operation failed.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A stack of reftables could not be locked in time.
+    /// A stack of reftables, or the refs in memory, could not be locked in time.
     #[error("cannot lock references: {0}")]
     StackLocked(#[source] LockError),
     /// A stack of reftables is broken, or cannot be read or written.
@@ -54,7 +54,9 @@ pub enum Error {
         /// What is wrong with the line, and the remedy.
         what: String,
     },
-    /// An edit of an atomic transaction was rejected, so no ref has changed.
+    /// An edit was rejected, and its transaction fails with it. No ref has changed, unless
+    /// [`Prepared::commit`](crate::Prepared::commit) returned the error: where refs are files, earlier refs may have
+    /// changed by then.
     #[error("{0}")]
     Rejected(Box<Rejection>),
     /// There is no repository here, or its owner is not trusted, or its format is unknown.
@@ -128,7 +130,8 @@ impl Error {
         matches!(self, Error::Stack(reftable::stack::StackError::GroupGivenUp))
     }
 
-    /// The operation on a file that failed, if that is what went wrong.
+    /// The operation on a file that failed, if that is what went wrong. Returns `None` for an error of a lock
+    /// ([`Error::Lock`], [`Error::StackLocked`]), even if a file operation failed.
     pub fn io(&self) -> Option<&refdb_vfs::Error> {
         use reftable::stack::StackError;
         match self {

@@ -26,7 +26,7 @@ pub trait Maintenance: Backend {
     ///
     /// # Atomicity
     ///
-    /// The files backend replaces each log by itself. A stack of reftables changes all its logs at once.
+    /// The files backend replaces one log after the other. A stack of reftables changes all its logs at once.
     fn prune_logs(
         &self,
         names: &[RefName],

@@ -7,8 +7,9 @@ use std::ops::ControlFlow;
 
 /// A state of the refs that can be read any number of times.
 ///
-/// In reftables and in memory it is a point in time. In files each name is read when it is requested, loose refs before
-/// packed-refs, so that two names may be seen at different times.
+/// In memory it is a point in time. In reftables the shared stack and this worktree's own are read when the snapshot is
+/// taken, and the stacks of other worktrees at each request. In files each name is read when it is requested, loose
+/// refs before packed-refs, so that two names may be seen at different times.
 pub trait Snapshot: Send + Sync {
     /// One ref; symbolic refs are not followed. Returns `Ok(None)` if it does not exist.
     ///
@@ -25,16 +26,17 @@ pub trait Snapshot: Send + Sync {
     fn cursor(&self, root_refs: bool) -> Result<Box<dyn Cursor + '_>>;
 
     /// Calls `found` for each ref, in order of name, that holds `id` or an annotated tag which the store knows to lead
-    /// to `id`. The store knows nothing about tags in loose refs. Symbolic refs are left out.
+    /// to `id`. The store knows nothing about tags in loose refs. Symbolic refs are left out, and so are root refs in
+    /// files; reftables and memory include root refs.
     ///
     /// An index answers where the format has one; otherwise this is a walk over all refs.
     fn pointing_at(&self, id: &ObjectId, found: &mut dyn FnMut(RefView<'_>) -> Result<()>) -> Result<()>;
 
-    /// Returns whether the ref has a reflog, even an empty one.
+    /// Returns whether the ref has a reflog, even an empty one. In files a symbolic link does not count.
     fn has_log(&self, name: &BStr) -> Result<bool>;
 
-    /// Calls `found` with the position of each of these refs that has a reflog. Names come in ascending order, each
-    /// once.
+    /// Calls `found` with the position of each of these refs that has a reflog; in files the reflog may lie behind a
+    /// symbolic link. Names come in ascending order, each once.
     fn having_logs(
         &self,
         names: &mut dyn Iterator<Item = &BStr>,
@@ -148,7 +150,8 @@ pub trait Cursor {
     /// # Errors
     ///
     /// [`Error::BrokenRef`](crate::Error::BrokenRef) for a ref whose file is corrupt, even if packed-refs has a value
-    /// for it. The next call continues after that ref.
+    /// for it, and for a folder that may not be read. The next call continues after that ref or folder; after another
+    /// error it may return `None` although there are more refs.
     fn next(&mut self) -> Result<Option<RefView<'_>>>;
 
     /// Hands the following refs to `visit` until it breaks or there are no more. It does what a loop of

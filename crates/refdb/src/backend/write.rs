@@ -85,14 +85,15 @@ pub trait Locked: Send + Sync {
     /// The claims, by position, that could not be locked, and why.
     fn refused(&self) -> &[(usize, RejectionReason)];
 
-    /// What occupies a ref's place, for the wording of a message.
+    /// What occupies a ref's place. A transaction needs to know it to reject what git rejects in this format, in git's
+    /// words.
     fn standing(&self, _name: &BStr) -> Standing {
         Standing::NoFiles
     }
 
-    /// The identities of locks that each cover many refs: the folders of locked stacks, or a name for the refs in
-    /// memory. Empty where refs are locked one by one. A second transaction of the same thread that needs one of
-    /// these locks is refused.
+    /// The folders of the locked stacks of reftables. A second transaction of the same thread that needs one of these
+    /// locks is refused. Empty in files, where refs are locked one by one, and in memory, where the lock itself refuses
+    /// the second transaction.
     fn stacks(&self) -> Vec<PathBuf> {
         Vec::new()
     }

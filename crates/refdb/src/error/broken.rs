@@ -3,16 +3,16 @@
 use bstr::BString;
 use std::{io, path::PathBuf};
 
-/// A ref whose own file is corrupt. The ref exists, but its value is unknown: an older value in packed-refs is not
-/// used.
+/// A ref whose own file is corrupt or cannot be read, or a folder of refs that may not be read. Such a ref exists, but
+/// its value is unknown: an older value in packed-refs is not used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: reference broken: {why}", path.display())]
 pub struct BrokenRef {
-    /// The ref.
+    /// The ref, or the folder without a slash at its end.
     pub name: BString,
-    /// Its file.
+    /// The path of the file or folder.
     pub path: PathBuf,
-    /// What is wrong with the file.
+    /// What is wrong with it.
     pub why: LooseError,
 }
 

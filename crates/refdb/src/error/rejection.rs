@@ -163,7 +163,7 @@ impl RejectionReason {
     pub fn class(&self) -> RejectionClass {
         match self {
             RejectionReason::Missing => RejectionClass::NonexistentRef,
-            // To git, a held lock rejects one update of a batch, and the rest go on.
+            // For a held lock, too, git names this class: it rejects one update of a batch, and the others go on.
             RejectionReason::Exists { .. } | RejectionReason::Locked { .. } | RejectionReason::LockedBySelf { .. } => {
                 RejectionClass::CreateExists
             }
