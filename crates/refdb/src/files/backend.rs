@@ -77,12 +77,13 @@ impl FilesBackend {
         Ok(JournalEntries { open: open.into_iter().map(|id| journal::path(&self.store, id)).collect(), left })
     }
 
-    /// Recovers the batches whose processes have ended, and removes locks that dead processes left behind. Returns the
-    /// result for each journal entry.
+    /// Recovers the batches whose processes have ended, and removes the locks of packed-refs and below `refs/` that
+    /// dead processes left behind. Returns the result for each journal entry.
     ///
     /// # Errors
     ///
-    /// The folder of the journal cannot be read, or stale locks and unused journal files cannot be removed.
+    /// The refs have another format by now, the folder of the journal cannot be read, or stale locks and unused journal
+    /// files cannot be removed.
     pub fn recover(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_recovery());
@@ -111,7 +112,8 @@ impl FilesBackend {
         Ok([target, aside])
     }
 
-    /// Recovers all batches, and fails if the process of one is still alive.
+    /// Recovers all batches. Fails if a batch cannot be recovered, and with [`Limit::Unrecovered`] if its process is
+    /// alive or somebody else holds one of its locks.
     pub(crate) fn recover_all(&self) -> Result<()> {
         for (record, taken_over) in self.recover()? {
             if taken_over? == TakenOver::Busy {
@@ -165,7 +167,7 @@ impl FilesBackend {
         self.store.cache.loaded_bytes()
     }
 
-    /// Lists a folder below `refs/`, whose name ends with a slash; the empty name means the repository's own folder.
+    /// Lists a folder below `refs/`, whose name ends with a slash; the empty name means the repository's common folder.
     /// The entries are sorted, and names of folders end with a slash. A name whose lock exists is listed even without a
     /// file.
     ///

@@ -51,11 +51,12 @@ pub(super) struct FilesCursor<'s> {
     buffer: Vec<u8>,
     /// Whether packed-refs is skipped.
     only_loose: bool,
-    /// The names of the loose refs that were returned; `None` if they are not wanted or are too many.
+    /// The names of the loose files that the walk has passed, even of broken ones and of those that were gone; `None`
+    /// if they are not wanted or are too many.
     noted: Option<Vec<BString>>,
 }
 
-/// The most loose refs that are noted.
+/// The most loose files that are noted.
 const NOTED_MAX: usize = 1 << 16;
 
 /// How many packed-refs files the server may lose while they are read, without returning a packed ref in between.
@@ -104,12 +105,12 @@ impl<'s> FilesCursor<'s> {
         FilesCursor { only_loose: true, ..self }
     }
 
-    /// Notes the names of the loose refs that are returned from here on.
+    /// Notes the names of the loose files that the walk passes from here on.
     pub(super) fn noting_loose(self) -> Self {
         FilesCursor { noted: Some(Vec::new()), ..self }
     }
 
-    /// The loose refs that were returned, in order; `None` if they are too many.
+    /// The noted names, in order; `None` if they are too many.
     pub(super) fn into_noted(self) -> Option<Vec<BString>> {
         self.noted
     }

@@ -110,8 +110,8 @@ impl FreshFiles {
         }
     }
 
-    /// Adds a shared ref, in ascending order of name, to packed-refs. Its object is peeled, because git does not record
-    /// peeled tags when it migrates.
+    /// Adds a shared ref, in ascending order of name, to packed-refs. Its object is peeled here, because the tables
+    /// that git's own migration writes do not say where tags lead.
     #[inline]
     pub(crate) fn put_packed(&mut self, name: &BStr, id: &ObjectId) -> Result<()> {
         debug_assert!(Scope::of(name) == Scope::Shared, "other worktrees see packed-refs too: {name}");

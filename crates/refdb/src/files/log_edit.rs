@@ -72,7 +72,7 @@ impl Due<'_> {
     }
 }
 
-/// Judges a reflog without a lock. Reports a reflog that stays as it is, and returns any other.
+/// Judges a reflog without a lock. Reports a reflog that stays as it is, as all do in a dry run, and returns any other.
 fn look<'n>(
     store: &Arc<Store>,
     name: &'n RefName,

@@ -100,6 +100,6 @@ pub trait CommitObserver: Send + Sync {
     fn begin(&self, refs: Vec<(BString, Option<ObjectId>)>) -> u64;
 
     /// The batch has ended and its journal entry is gone. If it could not be recovered, `unrecovered` is the file of
-    /// the entry, which exists until another process recovers the batch.
+    /// the entry, which exists until a later writer, of this process or another, recovers the batch.
     fn end(&self, batch: u64, unrecovered: Option<&Path>);
 }

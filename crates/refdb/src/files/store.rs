@@ -48,7 +48,8 @@ impl Store {
         Store { options, layout, cache, journal_files, storage_fault: OnceLock::new() }
     }
 
-    /// Another store for the same repository, which signs its locks and leaves dead batches alone.
+    /// Another store for the same repository, which signs its locks and does not recover a dead batch whose lock it
+    /// meets. Recovery itself works with such a store.
     pub(super) fn without_recovery(&self) -> Self {
         let options = self.options.clone();
         Store::new(FilesOptions { fs: options.fs.without_recovery().signing_locks(), ..options })

@@ -22,7 +22,8 @@ use std::{
     sync::Arc,
 };
 
-/// Returns whether these steps can be a small batch: each sets a ref to an object and knows the ref's old value.
+/// Returns whether these steps can be a small batch: there are at most [`REFS_MAX`], and each sets a ref with a valid
+/// name, which was neither symbolic nor broken, to an object.
 pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
     let is_simple = |step: &Step<'_>| {
         matches!(step.new, Some(NewValue::Direct(..)))
@@ -35,7 +36,8 @@ pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
 
 /// Makes the staged contents visible. After an error no ref has its new value, with two exceptions: [`Error::HalfDone`]
 /// names the refs that do not have theirs, and after [`Error::Unrecovered`] the locks stay like those of a dead
-/// process, so that the next writer that meets one of them recovers the batch.
+/// process, so that the next writer that meets one of them recovers the batch. The locks also stay after the error of a
+/// journal entry that could be neither written nor wiped.
 pub(crate) fn publish(
     store: &Arc<Store>,
     locks: &mut Locks,

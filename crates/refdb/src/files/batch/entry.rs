@@ -39,7 +39,7 @@ pub struct JournalRef {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("at byte {offset}: {what}")]
 pub struct JournalFault {
-    /// The byte offset at which the faulty line begins.
+    /// The byte offset at which the faulty line begins, or at which a line is missing.
     pub offset: usize,
     /// What is wrong with the line.
     pub what: &'static str,

@@ -44,7 +44,7 @@ enum Attempt {
     Taken(JournalFile),
     /// Another batch owns it at present.
     Busy,
-    /// It holds an entry, is also the lock of a ref, or is not a journal file.
+    /// It holds an entry, is also the lock of a ref, is not a journal file, or cannot be opened.
     Unfit,
 }
 

@@ -53,7 +53,7 @@ fn trim(mut text: &[u8]) -> &[u8] {
 /// What exists at a loose ref's path.
 #[derive(Debug)]
 pub enum At<'a> {
-    /// No file, or a symbolic link that leads nowhere.
+    /// No file, a name too long for one, or a symbolic link that is no symbolic ref and leads nowhere.
     Missing,
     /// A folder.
     Folder,

@@ -16,7 +16,7 @@ pub(crate) struct Blocks {
     /// For each page, whether a name was looked up in it.
     touched: Arc<[AtomicBool]>,
     loaded_bytes: AtomicUsize,
-    /// The clock hand: the index after that of the page that was evicted last.
+    /// The clock hand: the index after that of the last page that was evicted although its block had been used.
     hand: usize,
     budget: Arc<PageBudget>,
 }

@@ -70,8 +70,8 @@ pub(crate) struct PackedProof {
 }
 
 impl PackedProof {
-    /// Returns whether the file at `path` is this very file, unchanged. Its ctime is ignored, because a rename changes
-    /// it.
+    /// Returns whether the file at `path` is this very file and proves to be unchanged, which a file that was changed
+    /// shortly before it was opened does not. The ctime is ignored, because a rename changes it.
     pub(crate) fn is_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
         Ok(match (&self.found, fs.find_link(path)?) {
             (None, None) => true,
@@ -118,7 +118,8 @@ pub enum Look {
     Read,
 }
 
-/// The longest packed-refs that is read completely at once. A longer one is mapped or read page by page.
+/// The longest packed-refs that a server reads completely at once; a longer one is read page by page. Where files are
+/// mapped, so is every packed-refs that is not empty.
 const WHOLE_LEN_MAX: u64 = 64 << 10;
 
 /// More than a tick of any server's clock, even where time stamps have only whole seconds.

@@ -23,7 +23,8 @@ impl Packed {
     // A block has binary ids, shared prefixes and restart points. A page with a broken or misplaced record has no block
     // and is read as text, as git would read it.
 
-    /// Looks up a ref: its object and the peeled object, if known. Sets `has_read` if the file had to be read.
+    /// Looks up a ref: its object and the peeled object, if known. Sets `has_read` if the page that may contain the ref
+    /// has no block yet, so that the file may have been read.
     pub fn look_up(&self, name: &BStr, has_read: &mut bool) -> Result<Option<(ObjectId, Peeled)>> {
         if let Bytes::Paged(pages) = &self.bytes {
             let at = pages.page_with(name, self.hash.len_hex() + 1)?;
@@ -40,8 +41,8 @@ impl Packed {
     }
 
     /// Visits, in order, the records from `start` on that come before `end`, if they lie in few pages that have been
-    /// used before. Returns `false` without a visit if there are more pages, or if one is used for the first time or
-    /// cannot have a block; the caller then reads the records.
+    /// used before. Returns `false` without a visit if there are more pages, if one is used for the first time or
+    /// cannot have a block, or if the file is not read page by page; the caller then reads the records.
     pub fn for_each_between(&self, start: &BStr, end: &BStr, visit: &mut VisitRecord<'_>) -> Result<bool> {
         let Bytes::Paged(pages) = &self.bytes else { return Ok(false) };
         let name_at = self.hash.len_hex() + 1;

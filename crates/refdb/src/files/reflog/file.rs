@@ -1,4 +1,4 @@
-//! Reads, replaces and renames whole reflog files.
+//! Reads and replaces whole reflog files.
 
 use crate::files::{lock::set, loose::folders, store::Store};
 use crate::{Error, Result};

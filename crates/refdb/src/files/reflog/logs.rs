@@ -38,8 +38,9 @@ fn is_written(store: &Store, name: &BStr) -> Result<bool> {
     }
 }
 
-/// Passes the positions of the names (which are sorted) that have a reflog to `found`. Files below a missing folder are
-/// not looked for, because servers keep no reflogs and write thousands of refs at once.
+/// Passes the positions of the names (which are sorted) that have a reflog, even behind a symbolic link, to `found`.
+/// Files below a missing folder are not looked for, because servers keep no reflogs and write thousands of refs at
+/// once.
 pub(crate) fn having(
     store: &Store,
     names: &mut dyn Iterator<Item = &BStr>,
@@ -138,7 +139,7 @@ fn entries(
 /// Iterates over the lines of a file, the last one first. A last line without a newline is skipped, because it is still
 /// being written.
 struct LinesFromEnd {
-    /// `None` once the whole file was read.
+    /// `None` if all bytes were given, so that there is nothing to read.
     file: Option<File>,
     /// The offset before which nothing has been read yet.
     start: u64,
