@@ -324,8 +324,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time, and others for files
-    /// that cannot be read or written.
+    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time,
+    /// [`Error::Lock`](crate::Error::Lock) if that of packed-refs is not, [`Misuse::Setting`] if a setting that writers
+    /// need is bad, and others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         match &self.settings.bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),

@@ -44,7 +44,7 @@ pub enum Looking {
 /// Something that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The ref, or the file and line.
+    /// The ref, the table, the stray file, or packed-refs with the number of the line.
     pub place: BString,
     /// Which check found it.
     pub check: Check,
@@ -55,6 +55,11 @@ pub struct Fault {
 impl Store {
     /// Checks the refs of all worktrees. With `deep`, also reads every block of every reftable, and checks that the
     /// objects exist and that branches hold commits. Refs in memory have no faults to find.
+    ///
+    /// # Errors
+    ///
+    /// The list of worktrees, packed-refs, a symbolic link, a table's file or the object database cannot be read.
+    /// Whatever else cannot be read is reported.
     pub fn verify(&self, deep: bool, report: &mut dyn FnMut(Verified)) -> Result<()> {
         if !self.backend().is_on_disk() {
             return Ok(());

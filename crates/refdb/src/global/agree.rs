@@ -34,7 +34,7 @@ pub enum Verdict {
     Again(Mark),
 }
 
-/// Commits a transaction if the arbiter agrees, else leaves all refs as they were.
+/// Commits a transaction if the arbiter agrees or does not decide about its refs, else leaves all refs as they were.
 pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> Result<Committed> {
     let refs = refs_of(prepared.steps());
     if refs.is_empty() {

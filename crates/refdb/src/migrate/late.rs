@@ -14,7 +14,8 @@ use refdb_types::Target;
 use reftable::{Merged, RefRecord, RefValue, stack::Addition};
 use std::collections::BTreeSet;
 
-/// A ref that was changed in the old files after their copy, and in the new tables too.
+/// A ref whose change in the old files, made after they were copied, was not taken over: the ref was changed in the new
+/// tables too, its name conflicts with that of a ref there, or it cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conflict {
     /// The name, as seen from the main worktree.
@@ -63,7 +64,7 @@ fn old_target(old: &FilesBackend, name: &BStr) -> Option<Target> {
 }
 
 /// Keeps those changes in `refs` that can be taken over. Returns the names of the refs that were changed in the tables
-/// as well, or that conflict with refs there.
+/// as well, that conflict with refs there, or that cannot be read.
 fn sort_out(refs: &mut Vec<LateRef>, current: &Merged) -> Result<BTreeSet<BString>> {
     let mut conflicts = BTreeSet::new();
     let mut kept = Vec::new();

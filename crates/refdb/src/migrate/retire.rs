@@ -34,8 +34,8 @@ pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a folder of refs or reflogs cannot be moved, or is a symbolic link: what the link leads to would stay
-/// behind and no longer be read.
+/// Fails if a folder of refs or reflogs cannot be moved, or if it or a reflog is a symbolic link: what the link leads
+/// to would stay behind and no longer be read.
 pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
     for (top, has_links) in [("refs", true), ("logs", false)] {
         let mut waiting = vec![place.dir.join(top)];
@@ -73,7 +73,7 @@ fn check_own(site: &Site<'_>, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails if something exists at the path of the new stack.
+/// Removes an empty folder at the path of the new stack, and fails if anything else exists there.
 pub(super) fn check_no_stack(site: &Site<'_>, place: &Place) -> Result<()> {
     let folder = place.reftable();
     if site.fs.find_link(&folder)?.is_none() {
@@ -85,7 +85,7 @@ pub(super) fn check_no_stack(site: &Site<'_>, place: &Place) -> Result<()> {
     }
 }
 
-/// Removes the new files of a migration to `to`, which are not in effect.
+/// Moves the new files of a migration to `to`, which are not in effect, into the migration's folder.
 pub(super) fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
     if root.noted(&site.fs)?.is_none() {
         return Ok(());
@@ -336,7 +336,8 @@ pub(super) fn take_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result
     Ok(site.fs.rename(&heads, &folder.join("heads"))?)
 }
 
-/// Removes empty folders at a path. Returns whether the path is free now.
+/// Removes empty folders at a path. Returns whether a file can be renamed to the path now: nothing is there, or only
+/// the file HEAD, which is replaced.
 pub(super) fn make_room(site: &Site<'_>, path: &Path) -> Result<bool> {
     match site.fs.find_link(path)? {
         None => Ok(true),

@@ -46,8 +46,8 @@ impl ReftableLocked {
 
     pub(super) fn lock(stacks: &Arc<Stacks>, claims: &dyn Claims) -> Result<Self> {
         let Survey { places, too_long } = Survey::of(stacks, claims);
-        // The stack of a removed worktree needs no lock if nothing is to be written there, so that a symbolic ref that
-        // leads there can still be deleted.
+        // The stack of a removed worktree needs no lock if no ref is to be set there, so that a symbolic ref that leads
+        // there can still be deleted.
         let is_needed = |(place, writes): &(Place, bool)| *writes || !stacks.is_gone(place);
         let places: BTreeSet<Place> = places.into_iter().filter(is_needed).map(|(place, _)| place).collect();
         refuse_own(&stacks.options.fs, places.iter().map(|place| stacks.folder(place)))?;
@@ -86,7 +86,7 @@ impl fmt::Debug for ReftableLocked {
 
 /// What must be known about the claims before anything is locked.
 struct Survey {
-    /// The stacks of the claims, and whether anything is to be written there.
+    /// The stacks of the claims, and whether a ref is to be set there. A deletion does not count.
     places: BTreeMap<Place, bool>,
     /// The claims, by position, that would write a ref whose name is too long for an index. Deletions are allowed.
     too_long: Vec<(usize, RejectionReason)>,

@@ -194,6 +194,10 @@ impl Store {
 
     /// Opens the repository that a git command would use here: `GIT_DIR` and related variables apply, and parent
     /// folders are searched.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`StoreBuilder::open`].
     pub fn from_env() -> Result<Self> {
         Self::builder_in(Environment::process()).open()
     }

@@ -8,7 +8,7 @@ use refdb_types::{ObjectId, RefName};
 impl Store {
     /// Adds an entry to a ref's reflog, which is created if there is none. The ref keeps its value and need not exist.
     /// The committer and the time are those of a transaction; runs of white space in the message become one space.
-    /// Waits for locks and runs the hook as [`Transaction::prepare`](crate::Transaction::prepare) does.
+    /// Waits for locks and runs the hook as a transaction does, but as in git the hook gets no input.
     ///
     /// The objects are not read. An entry whose ids are both null only creates the log in reftables and in memory,
     /// which cannot show such an entry.
@@ -31,8 +31,8 @@ impl Store {
     ///
     /// # Atomicity
     ///
-    /// Where refs are files, each log is replaced by itself under its ref's lock, and a log that loses nothing is not
-    /// touched. In reftables all changes of a stack become visible at once.
+    /// Where refs are files, one log after the other is replaced, each under its ref's lock, and a log that stays the
+    /// same is not touched. In reftables all changes of a stack become visible at once.
     pub fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
         // This is allowed in a quarantine, as in git, but not while a setting has a value that cannot be used.
         match &self.settings().bad_for_writers {

@@ -20,7 +20,7 @@ pub struct Context<'s> {
     pub log_policy: LogPolicy,
     /// The kind of all object ids.
     pub hash: HashKind,
-    /// Why no ref may be changed: a quarantine, or a bad setting.
+    /// Why no ref may be changed: a quarantine, a bad setting, or a global ref database that decides about the refs.
     pub forbidden: Option<&'s Misuse>,
 }
 

@@ -154,7 +154,8 @@ impl<'s> Transaction<'s> {
     /// Locks every ref, checks every edit and stages the new values beside the old ones.
     ///
     /// Waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref) and
-    /// `core.packedRefsTimeout`, or 10 seconds if they are not set, in reftables for `reftable.lockTimeout`.
+    /// `core.packedRefsTimeout`, or 10 seconds if they are not set, in reftables for `reftable.lockTimeout`, or 15
+    /// seconds if that is not set.
     ///
     /// # Errors
     ///
@@ -256,9 +257,9 @@ impl<'s> Transaction<'s> {
 /// A transaction whose refs are locked and whose checks have passed. Dropping it releases the locks and leaves all refs
 /// as they were.
 ///
-/// The locks are held until it is committed, aborted or dropped. It cannot be sent to another thread. In reftables a
-/// second transaction of the same thread would wait for this one in vain, so the second one is refused at once
-/// ([`Misuse::OwnLock`]).
+/// The locks are held until it is committed, aborted or dropped. It cannot be sent to another thread. In reftables and
+/// in memory a second transaction of the same thread would wait for this one in vain, so the second one is refused at
+/// once ([`Misuse::OwnLock`]).
 ///
 /// ```compile_fail,E0277
 /// fn goes_to_another_thread<T: Send>() {}
@@ -288,12 +289,14 @@ impl Prepared<'_> {
     /// Makes the new values visible, releases the locks and runs the hook in the state `committed`.
     ///
     /// Where refs are synced (`core.fsync`, or [`StoreBuilder::sync`](crate::StoreBuilder::sync)) the new values are on
-    /// stable storage when it returns. Reflogs of the files backend are never synced.
+    /// stable storage when it returns. Entries that are added to reflogs in files are not synced.
     ///
     /// # Errors
     ///
-    /// An I/O error while values become visible. With the files backend earlier refs of the transaction may have their
-    /// new values by then; see [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed
+    /// An I/O error while values become visible, and in files also [`Error::Rejected`](crate::Error::Rejected) if a ref
+    /// that another writer made meanwhile conflicts with a new one, or if something is in the way of a ref's file or
+    /// reflog. With the files backend earlier refs of the transaction may have their new values by then; see
+    /// [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed
     /// or undone where that is possible; [`Error::Unrecovered`](crate::Error::Unrecovered) and
     /// [`Error::HalfDone`](crate::Error::HalfDone) say that it was not. [`Error::Hook`](crate::Error::Hook) says that
     /// all refs are changed, but the hook could not be run.

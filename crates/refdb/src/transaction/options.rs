@@ -8,7 +8,9 @@ pub enum Mode {
     #[default]
     Atomic,
     /// The other edits are made, as by `git update-ref --batch-updates`. A failure that concerns the transaction
-    /// itself (a hook that refuses it, a stack that cannot be locked) still fails the transaction.
+    /// itself (a hook that refuses it, a stack that cannot be locked) still fails the transaction, and so does, as in
+    /// git, a rejection of the class [`Generic`](crate::RejectionClass::Generic), such as a lock file that cannot be
+    /// made.
     PerEdit,
 }
 

@@ -22,7 +22,7 @@ pub enum Check {
     MissingRefObject,
     /// A branch, or HEAD, holds another object than a commit.
     BadRefObjectType,
-    /// A reftable's blocks are not valid.
+    /// A reftable's blocks are not valid, or one is larger than git can read.
     BadReftable,
     /// A file lies where refs of another format would be. A program that opened the repository before a migration may
     /// have written it.
