@@ -20,14 +20,14 @@ pub struct LoggedChange<'a> {
 
 /// Decides which entries of reflogs are removed.
 ///
-/// A log may be judged twice: first without a lock, and again if it has changed when it is locked. The judge must
-/// decide alike both times.
+/// A log may be judged twice: first without a lock, and again under it. The judge must decide alike both times.
 pub trait LogJudge {
     /// Called before the entries of a ref's log, which follow oldest first. `times` has their times, in seconds since
     /// 1970.
     fn begin(&mut self, name: &BStr, times: &mut dyn ExactSizeIterator<Item = u64>) -> Result<()>;
 
-    /// Returns whether the entry is to be removed.
+    /// Returns whether the entry is to be removed. In files, as in git, `entry` has the old value that it gets if it
+    /// stays ([`PruneLogs::rewrite`]).
     fn goes(&mut self, entry: &LoggedChange<'_>) -> Result<bool>;
 
     /// Called with each entry and whether it is removed, in the same order, if [`PruneLogs::report`] is set.

@@ -130,8 +130,8 @@ pub struct RefView<'a> {
 pub enum Peeled {
     /// Nothing: the object must be read.
     Unknown,
-    /// The ref holds no tag, or a tag that its writer could not peel, for instance because it is corrupt. JGit trusts
-    /// this; git reads the object.
+    /// The ref holds no tag, or a tag that its writer did not peel, for instance because the tag is corrupt or because
+    /// git migrated the refs. JGit trusts this; git reads the object.
     NotTag,
     /// The ref holds a tag that leads to this object.
     To(ObjectId),

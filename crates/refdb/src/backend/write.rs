@@ -70,7 +70,7 @@ pub enum ClaimKind {
 pub enum Standing {
     /// The format has no file for each ref.
     NoFiles,
-    /// Nothing, or the ref's file.
+    /// Nothing, the ref's file, or a folder that contains no files except locks of this transaction.
     NoFolder,
     /// A folder with the files of other refs, or with locks of others. Git cannot lock the ref then, and says so.
     Folder,
@@ -185,7 +185,8 @@ pub enum NewValue<'a> {
     Direct(ObjectId, Option<ObjectId>),
     /// A symbolic ref.
     Symbolic(&'a BStr),
-    /// Removed together with its reflog, unless [`Backend::keeps_symref_logs`](super::Backend::keeps_symref_logs).
+    /// Removed together with its reflog. Where
+    /// [`Backend::keeps_symref_logs`](super::Backend::keeps_symref_logs) holds, the reflog of a symbolic ref stays.
     Deleted,
 }
 

@@ -38,7 +38,7 @@ pub enum MigrateError {
         listed(found, *more)
     )]
     Strays {
-        /// The first of these files, by their paths from the repository's folder.
+        /// The first of these files, at most 10, by their paths from the repository's folder.
         found: Vec<BString>,
         /// The number of files that are not named here.
         more: usize,
@@ -46,7 +46,7 @@ pub enum MigrateError {
     /// A folder or file that has to be moved is a symbolic link, or lies on another file system.
     #[error("'{}' cannot be moved aside: it is a symbolic link or lies on another file system", .0.display())]
     NotMovable(PathBuf),
-    /// Files in a folder with the sticky bit can be moved only by their owners.
+    /// A folder with the sticky bit belongs to another user, so that this user may not move the files of others in it.
     #[error("'{}' cannot be moved aside: it is another user's, and has the sticky bit", .0.display())]
     Sticky(PathBuf),
     /// The new format is in effect, but the old files could not be read or moved away.
@@ -64,7 +64,7 @@ pub enum MigrateError {
     /// A worktree was added or removed meanwhile.
     #[error("a worktree was added or removed meanwhile; try again")]
     WorktreesChanged,
-    /// A reflog has more entries than a table can tell apart.
+    /// A reflog has more than 2^32 entries, the most that a migration writes to a table.
     #[error("the reflog of '{0}' has too many entries: expire some")]
     LogTooLong(BString),
     /// Refs that the other format cannot hold, or that cannot be read.
@@ -75,7 +75,7 @@ pub enum MigrateError {
 /// Refs or reflogs that cannot be carried over, each with its reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Unfit {
-    /// The first of these refs or reflogs.
+    /// The first of these refs or reflogs, at most 10, each with its reason.
     pub named: Vec<String>,
     /// The number of all of them, named or not.
     pub count: usize,

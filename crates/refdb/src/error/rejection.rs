@@ -121,11 +121,12 @@ pub enum RejectionReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RejectionClass {
-    /// A ref exists where this one needs a folder, or the reverse.
+    /// A ref exists where this one needs a folder, or the reverse; or a symbolic ref leads to a bad name, or to a ref
+    /// that the transaction edits too.
     NameConflict,
-    /// The ref exists, but must not.
+    /// The ref exists, but must not, or its lock is held.
     CreateExists,
-    /// The ref does not exist, but must.
+    /// The ref does not exist, or leads to no object, but must.
     NonexistentRef,
     /// The ref has another value than expected.
     IncorrectOldValue,
@@ -137,7 +138,8 @@ pub enum RejectionClass {
     CaseConflict,
     /// The name is too long for the reftable format. Git has no such class, since it accepts the name.
     TooLarge,
-    /// Anything else: a lock, a bad name.
+    /// Anything else: a ref that cannot be read, a lock file that cannot be made, or reflogs where the ref's reflog
+    /// belongs.
     Generic,
 }
 

@@ -28,7 +28,8 @@ pub struct FilesOptions {
     pub sharing: SharedRepository,
     /// How long to wait for the lock of a loose ref (`core.filesRefLockTimeout`); 10 seconds if `None`.
     pub ref_lock_timeout: Option<LockTimeout>,
-    /// How long to wait for the lock of packed-refs (`core.packedRefsTimeout`); 10 seconds if `None`.
+    /// How long to wait for the lock of packed-refs (`core.packedRefsTimeout`); 10 seconds if `None`, or 2 seconds for
+    /// background pack-refs.
     pub packed_lock_timeout: Option<LockTimeout>,
     /// The number of bytes that packed-refs must have for each ref of a small atomic batch, so that the batch is
     /// written as loose files (`refdb.smallBatches`); `None` for never.

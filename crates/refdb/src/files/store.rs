@@ -17,7 +17,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
 };
 
-/// The most symbolic links that are followed from packed-refs to its file; Linux itself follows 40.
+/// The number of symbolic links from packed-refs or a reflog to its file that is too large; Linux itself follows 40.
 const SYMLINK_DEPTH_MAX: usize = 10;
 
 /// How many times packed-refs may be lost while one ref is looked up in it.

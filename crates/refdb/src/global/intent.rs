@@ -16,10 +16,10 @@ const MAGIC: &str = "refdb global 1";
 /// Identifies a transaction to the database, and names its intent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mark {
-    /// The name of the intent's file: letters, digits, dashes and underscores. No other transaction in progress has
-    /// the same id.
+    /// The name of the intent's file: 1 to 128 letters, digits, dashes and underscores. No other transaction in
+    /// progress has the same id.
     pub id: String,
-    /// The text that the intent records, which is one line.
+    /// The text that the intent records: one line of 1 to 512 printable ASCII characters.
     pub text: BString,
 }
 
@@ -52,6 +52,10 @@ impl GlobalIntent {
     }
 
     /// Encodes the intent as it is stored in its file.
+    ///
+    /// # Panics
+    ///
+    /// If the mark is not a line as [`Mark::text`] describes it.
     pub fn encode(&self) -> Vec<u8> {
         assert!(is_mark(&self.mark), "a mark is a line: {}", self.mark);
         let mut out = format!("{MAGIC} {} ", self.hash.name()).into_bytes();
