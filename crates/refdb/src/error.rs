@@ -54,9 +54,8 @@ pub enum Error {
         /// What is wrong with the line, and the remedy.
         what: String,
     },
-    /// An edit was rejected, and its transaction fails with it. No ref has changed, unless
-    /// [`Prepared::commit`](crate::Prepared::commit) returned the error: where refs are files, earlier refs may have
-    /// changed by then.
+    /// An edit was rejected, and its transaction fails with it. No ref has changed, unless the edit was rejected during
+    /// [`Prepared::commit`](crate::Prepared::commit): where refs are files, earlier refs may have changed by then.
     #[error("{0}")]
     Rejected(Box<Rejection>),
     /// There is no repository here, or its owner is not trusted, or its format is unknown.

@@ -195,8 +195,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::BrokenRef`](crate::Error::BrokenRef) if the ref's own file is corrupt, and
-    /// [`Error::Repository`](crate::Error::Repository) if the repository has gone or been migrated since it was opened.
+    /// Those of [`Snapshot::get`], and [`Error::Repository`](crate::Error::Repository) if the ref was not found and the
+    /// repository has gone or been migrated since it was opened.
     pub fn get(&self, name: &BStr) -> Result<Option<Target>> {
         let found = self.read(|snapshot| snapshot.get(name))?;
         if found.is_none() {

@@ -15,7 +15,8 @@ pub trait Snapshot: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::BrokenRef`](crate::Error::BrokenRef) if the ref's own file is corrupt.
+    /// [`Error::BrokenRef`](crate::Error::BrokenRef) if the ref's own file is corrupt, and in reftables
+    /// [`Error::BadTarget`](crate::Error::BadTarget) if the ref is symbolic and leads to a name that no ref can have.
     fn get(&self, name: &BStr) -> Result<Option<Target>>;
 
     /// Answers many look-ups in one walk. `probes` come in ascending order of name, each name at most once.

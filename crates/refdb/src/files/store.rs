@@ -17,7 +17,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
 };
 
-/// The number of symbolic links from packed-refs or a reflog to its file that is too large; Linux itself follows 40.
+/// A chain of this many symbolic links from packed-refs or a reflog to its file is too long; Linux itself follows 40.
 const SYMLINK_DEPTH_MAX: usize = 10;
 
 /// How many times packed-refs may be lost while one ref is looked up in it.

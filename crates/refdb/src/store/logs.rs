@@ -27,7 +27,8 @@ impl Store {
     /// # Errors
     ///
     /// `judge` is notified of a log that cannot be changed, and the others are still processed. An error that `judge`
-    /// returns, or one that concerns the whole store, ends the call.
+    /// returns, or one that concerns the whole store, ends the call; one of the latter is [`Misuse::Setting`], if a
+    /// setting that writers need has a value that cannot be used.
     ///
     /// # Atomicity
     ///
