@@ -64,7 +64,8 @@ impl Tree {
 }
 
 /// Copies everything below a folder into an empty one. Returns `false`, having copied a part, if a file or a symbolic
-/// link names the folder, because the copy would lead back to the original, or if there is a pipe, which nobody can read.
+/// link names the folder, because the copy would lead back to the original, or if there is a pipe, which nobody can
+/// read.
 pub(crate) fn copy_unless_it_leads_back(from: &Path, to: &Path) -> io::Result<bool> {
     let name = from.as_os_str().as_bytes();
     let mut waiting = vec![PathBuf::new()];
