@@ -83,6 +83,12 @@ struct StoreContext {
     forbidden: Option<Misuse>,
 }
 
+/// Returns the error for changes of refs that a global ref database has to decide about, which the store does not ask.
+fn decided_elsewhere(config: &Config, repository: &Repository) -> Option<Misuse> {
+    let value = config.last(global::KEY)?.raw.unwrap_or_default().into();
+    Some(Misuse::Global { folder: repository.common_dir().to_owned(), value })
+}
+
 /// Where a refname leads once symbolic refs are followed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Resolved {
@@ -141,11 +147,8 @@ impl Store {
         });
         let quarantined = repository.is_quarantined(&environment);
         let quarantine = quarantined.then_some(Misuse::Quarantine);
-        let global = || {
-            let value = config.last(global::KEY)?.raw.unwrap_or_default().into();
-            Some(Misuse::Global { folder: repository.common_dir().to_owned(), value })
-        };
-        let forbidden = quarantine.or_else(|| settings.bad_for_writers.clone().map(Misuse::Setting)).or_else(global);
+        let bad = || settings.bad_for_writers.clone().map(Misuse::Setting);
+        let forbidden = quarantine.or_else(bad).or_else(|| decided_elsewhere(&config, &repository));
         let context = StoreContext { objects, committer, hooks, forbidden };
         Ok(Store { fs, repository, environment, config, settings, backend, objects: own_objects, is_synced, context })
     }

@@ -2,9 +2,11 @@
 //! has it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use bstr::BStr;
 use refdb::{
-    Error, HashKind, Misuse, ObjectId, Store, TransactionOptions, Undecided,
-    global::{Arbiter, GlobalIntents, GlobalRef, Mark, Verdict, commit_agreed},
+    Error, HashKind, LogJudge, LoggedChange, Misuse, ObjectId, PruneLogs, RefName, Store, TransactionOptions,
+    Undecided,
+    global::{Arbiter, GlobalIntents, GlobalRef, Mark, Verdict, ask, commit_agreed},
     transaction::{Context, Transaction},
     was,
 };
@@ -239,5 +241,56 @@ fn who_does_not_ask_is_refused() {
         let refused = transaction.commit();
         assert!(matches!(&refused, Err(Error::Misuse(Misuse::Global { .. }))), "{refused:?}");
         assert_eq!(Scene::read(scene.repo.git_dir()), scene.before());
+    }
+}
+
+/// An intent that nobody could read again would have barred every later transaction.
+#[test]
+fn a_transaction_too_large_for_an_intent_is_refused_before_anybody_is_asked() {
+    struct Unasked;
+    impl Arbiter for Unasked {
+        fn begin(&mut self, _: &[GlobalRef]) -> refdb::Result<Option<Mark>> {
+            Ok(Some(mark(17)))
+        }
+
+        fn ask(&mut self) -> Verdict {
+            panic!("the database is asked about an intent that cannot be read")
+        }
+    }
+    let scene = Scene::new(RefFormat::Reftable);
+    let store = store(&Fs::real(), scene.repo.git_dir());
+    let refs = |count: usize| -> Vec<GlobalRef> {
+        let name = |at| RefName::new(format!("refs/changes/{at:08}/of/a/length/as/in/large/projects/meta")).unwrap();
+        (0..count).map(|at| GlobalRef { name: name(at), old: None, new: Some(scene.ids[0]) }).collect()
+    };
+    for count in [200_000, 1_500_000] {
+        let refused = ask(&store.global_intents(), &refs(count), &mut Unasked);
+        assert!(matches!(&refused, Err(Error::Undecided(Undecided::TooLarge { .. }))), "{refused:?}");
+        assert!(store.global_intents().list().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_pruned_reflog_sets_no_ref_that_the_database_decides_about() {
+    struct Unasked;
+    impl LogJudge for Unasked {
+        fn begin(&mut self, name: &BStr, _: &mut dyn ExactSizeIterator<Item = u64>) -> refdb::Result<()> {
+            panic!("{name} is looked at")
+        }
+
+        fn goes(&mut self, _: &LoggedChange<'_>) -> refdb::Result<bool> {
+            Ok(true)
+        }
+
+        fn told(&mut self, _: &LoggedChange<'_>, _: bool) {}
+
+        fn failed(&mut self, _: &RefName, _: Error) {}
+    }
+    for format in FORMATS {
+        let scene = Scene::new(format);
+        let store = store(&Fs::real(), scene.repo.git_dir());
+        let how = PruneLogs::new().update_ref(true);
+        let refused = store.prune_logs(&[RefName::new(MOVED).unwrap()], how, &mut Unasked);
+        assert!(matches!(&refused, Err(Error::Misuse(Misuse::Global { .. }))), "{refused:?}");
     }
 }

@@ -88,6 +88,16 @@ pub enum Undecided {
     /// The database gave no answer. The intent stays, and its refs cannot be changed until it is settled.
     #[error("the global ref database gave no answer, so whether the update happens is not known yet ('{}')", .0.display())]
     Unknown(PathBuf),
+    /// The transaction has too many refs for an intent. Nobody was asked, and no ref has changed.
+    #[error(
+        "{refs} refs are too many for one transaction of the global ref database, whose record may have {len_max_bytes} bytes; update fewer at once"
+    )]
+    TooLarge {
+        /// The number of refs in the transaction.
+        refs: usize,
+        /// The largest number of bytes that the intent may have.
+        len_max_bytes: usize,
+    },
     /// An earlier transaction has an intent on one of the refs.
     #[error("an update of '{name}' by node {owner} is not decided yet: it waits for the global ref database ('{}')", path.display())]
     Open {

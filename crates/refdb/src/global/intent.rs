@@ -73,7 +73,10 @@ impl GlobalIntent {
         }
         let sum = crc32fast::hash(&out);
         out.extend_from_slice(format!("sum {sum:08x}\n").as_bytes());
-        debug_assert_eq!(GlobalIntent::parse(&out).as_ref(), Ok(self), "a record is read as it was written");
+        debug_assert!(
+            out.len() > LEN_MAX_BYTES || GlobalIntent::parse(&out).as_ref() == Ok(self),
+            "a record is read as it was written"
+        );
         out
     }
 

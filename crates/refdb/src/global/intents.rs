@@ -47,10 +47,15 @@ impl GlobalIntents {
         self.folder().join(id)
     }
 
-    /// Writes or replaces an intent. On success the intent is on stable storage.
+    /// Writes or replaces an intent. On success the intent is on stable storage. Fails without having written anything
+    /// if nobody could read the intent again, because it has too many refs.
     pub(super) fn place(&self, mark: &Mark, refs: &[GlobalRef]) -> Result<()> {
         assert!(is_id(&mark.id), "an intent has an id that can be a file: {}", mark.id);
         let (fs, folder, path) = (&self.fs, self.folder(), self.path(&mark.id));
+        let intent = GlobalIntent { hash: self.hash, mark: mark.text.clone(), refs: refs.to_vec() }.encode();
+        if intent.len() > LEN_MAX_BYTES {
+            return Err(Undecided::TooLarge { refs: refs.len(), len_max_bytes: LEN_MAX_BYTES }.into());
+        }
         if !self.is_there()? {
             match fs.create_dir(&folder, 0o777) {
                 Err(error) if !error.is_exists() => return Err(error.into()),
@@ -59,9 +64,8 @@ impl GlobalIntents {
             fs.sync_dir(&self.common_dir)?;
         }
         let new = folder.join(format!("{}{NEW}", mark.id));
-        let intent = GlobalIntent { hash: self.hash, mark: mark.text.clone(), refs: refs.to_vec() };
         let mut file = fs.create_afresh(&new, 0o666)?;
-        file.write_all(&intent.encode())?;
+        file.write_all(&intent)?;
         file.sync()?;
         drop(file);
         crate::files::share(fs, &new, self.sharing, false)?;

@@ -1,6 +1,6 @@
 //! Changes of reflogs that leave the refs alone.
 
-use super::Store;
+use super::{Store, decided_elsewhere};
 use crate::{Error, LogJudge, Misuse, PruneLogs, Result, transaction};
 use bstr::BStr;
 use refdb_types::{ObjectId, RefName};
@@ -27,8 +27,9 @@ impl Store {
     /// # Errors
     ///
     /// `judge` is notified of a log that cannot be changed, and the others are still processed. An error that `judge`
-    /// returns, or one that concerns the whole store, ends the call; one of the latter is [`Misuse::Setting`], if a
-    /// setting that writers need has a value that cannot be used.
+    /// returns, or one that concerns the whole store, ends the call. Of the latter are [`Misuse::Setting`], if a setting
+    /// that writers need has a value that cannot be used, and [`Misuse::Global`], if refs are to be set and a global ref
+    /// database decides about them.
     ///
     /// # Atomicity
     ///
@@ -36,10 +37,14 @@ impl Store {
     /// same is not touched. In reftables all changes of a stack become visible at once.
     pub fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
         // This is allowed in a quarantine, as in git, but not while a setting has a value that cannot be used.
-        match &self.settings().bad_for_writers {
-            Some(what) => Err(Misuse::Setting(what.clone()).into()),
-            None => self.backend().prune_logs(names, how, self.context().objects, judge),
+        if let Some(what) = &self.settings().bad_for_writers {
+            return Err(Misuse::Setting(what.clone()).into());
         }
+        if let Some(why) = decided_elsewhere(&self.config, &self.repository).filter(|_| how.update_ref && !how.dry_run)
+        {
+            return Err(why.into());
+        }
+        self.backend().prune_logs(names, how, self.context().objects, judge)
     }
 
     /// Removes the reflogs of these refs, each named once, and leaves the refs. As in git, log files are removed

@@ -147,3 +147,25 @@ fn a_record_longer_than_its_slot_makes_that_longer() {
     assert_eq!(slots(dir).len(), 1);
     assert!((0..30).all(|at| dir.join(format!("refs/heads/many/{at:02}")).is_file()));
 }
+
+/// Such a batch once wrote a journal entry that nobody could read, so that it could not be recovered after a kill.
+#[test]
+fn a_batch_whose_record_nobody_could_read_again_goes_to_packed_refs() {
+    // Ten times the length that an entry may have, and about that length.
+    for message_len in [10 << 15, (1 << 15) + 100, (1 << 15) - 900] {
+        let scene = Scene::new();
+        let dir = scene.repo.git_dir();
+        let wish = |at| Wish {
+            log: Some("x".repeat(message_len)),
+            ..create(format!("refs/heads/long/{at:02}"), scene.ids[0])
+        };
+        let wishes: Vec<Wish> = (0..32).map(wish).collect();
+        transact_whole(&store(&Fs::real(), dir, true), &wishes).unwrap();
+        let is_batch = dir.join("refs/heads/long/00").is_file();
+        assert_eq!(is_batch, message_len < 1 << 15);
+        let now = read(dir);
+        assert!((0..32).all(|at| now[&format!("refs/heads/long/{at:02}")] == scene.ids[0].to_string()));
+        assert!(store(&Fs::real(), dir, true).journal_entries().unwrap().open.is_empty());
+        scene.repo.verify();
+    }
+}

@@ -3,7 +3,7 @@
 use crate::files::{
     CommitObserver,
     batch::{
-        entry::{JournalEntry, JournalRef},
+        entry::{JournalEntry, JournalRef, LEN_MAX_BYTES},
         journal,
         journal_file::JournalFile,
         recover::{self, Outcome},
@@ -13,7 +13,10 @@ use crate::files::{
     store::Store,
     strategy::REFS_MAX,
 };
-use crate::{Error, Result, Step, TargetView, backend::NewValue};
+use crate::{
+    Error, Result, Step, TargetView,
+    backend::{LogLine, NewValue},
+};
 use bstr::BString;
 use refdb_types::RefName;
 use refdb_vfs::{BatchId, File, boot_id};
@@ -22,8 +25,8 @@ use std::{
     sync::Arc,
 };
 
-/// Returns whether these steps can be a small batch: there are at most [`REFS_MAX`], and each sets a ref with a valid
-/// name, which was neither symbolic nor broken, to an object.
+/// Returns whether these steps can be a small batch: there are at most [`REFS_MAX`], each sets a ref with a valid
+/// name, which was neither symbolic nor broken, to an object, and their journal entry is short enough to be read again.
 pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
     let is_simple = |step: &Step<'_>| {
         matches!(step.new, Some(NewValue::Direct(..)))
@@ -31,7 +34,16 @@ pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
             && !step.is_broken
             && RefName::new(step.name.to_vec()).is_ok()
     };
-    steps.len() <= REFS_MAX && steps.iter().all(|(_, step)| is_simple(step))
+    steps.len() <= REFS_MAX && steps.iter().all(|(_, step)| is_simple(step)) && entry_len_max(steps) <= LEN_MAX_BYTES
+}
+
+/// Returns a length that the journal entry of these steps does not exceed. Reflog messages have no limit of their own.
+fn entry_len_max(steps: &[(usize, Step<'_>)]) -> usize {
+    /// More than the ids, words and numbers of a ref and its reflog line, or those of the first and last line.
+    const REST: usize = 512;
+    let log_len = |line: &LogLine<'_>| line.committer.name.len() + line.committer.email.len() + line.message.len();
+    let len = |(_, step): &(usize, Step<'_>)| REST + step.name.len() + step.log.as_ref().map_or(0, log_len);
+    REST + steps.iter().map(len).sum::<usize>()
 }
 
 /// Makes the staged contents visible. After an error no ref has its new value, with two exceptions: [`Error::HalfDone`]
