@@ -113,8 +113,10 @@ impl Dumper<'_> {
     /// Prints packed-refs, HEAD and the loose refs below `refs/` of a repository whose refs are files.
     fn files(&mut self, folder: &Path) -> Result<()> {
         let packed = folder.join("packed-refs");
-        if let Ok(bytes) = self.fs.read(&packed) {
-            packed::dump(self, &packed, bytes)?;
+        match self.fs.read(&packed) {
+            Ok(bytes) => packed::dump(self, &packed, bytes)?,
+            Err(error) if error.is_not_found() => {}
+            Err(error) => self.pass_over(&error)?,
         }
         if self.fs.stat(&folder.join("HEAD")).is_ok() {
             self.loose("HEAD".into(), &folder.join("HEAD"))?;

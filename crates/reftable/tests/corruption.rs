@@ -391,3 +391,31 @@ fn blocks_that_changed_places_are_an_error() {
     let error = all_refs(&table).expect_err("a list in the wrong order").to_string();
     assert!(error.contains("a key is out of order") && error.contains("byte 516"), "{error}");
 }
+
+/// Such a cursor once showed the record of the seek before, or one of a block that it no longer had.
+#[test]
+fn a_cursor_is_at_the_end_after_a_seek_that_met_damage() {
+    let options = WriteOptions::new(HashKind::Sha1).block_size(256);
+    let (refs, logs) = (refs(HashKind::Sha1, 60), logs(HashKind::Sha1, 60));
+    let whole = write(options, &refs, &logs).0;
+    let (mut of_refs, mut of_logs) = (0, 0);
+    for at in (256..whole.len()).step_by(16) {
+        let mut bytes = whole.clone();
+        bytes[at..whole.len().min(at + 4)].fill(0xff);
+        let Ok(table) = open(&bytes) else { continue };
+        let (mut cursor, mut log_cursor) = (table.refs(), table.logs());
+        for name in refs.iter().map(|record| &record.name) {
+            if cursor.seek(b"").is_ok() && cursor.seek(name).is_err() {
+                assert!(matches!(cursor.next(), Ok(None)), "{at}");
+                of_refs += 1;
+            }
+        }
+        for name in logs.iter().map(|record| &record.name) {
+            if log_cursor.seek(b"").is_ok() && log_cursor.seek(name).is_err() {
+                assert!(matches!(log_cursor.next(), Ok(None)), "{at}");
+                of_logs += 1;
+            }
+        }
+    }
+    assert!(of_refs > 0 && of_logs > 0, "{of_refs} {of_logs}");
+}

@@ -129,7 +129,7 @@ fn the_authorizer_may_be_a_socket_and_hide_refs_and_choose_a_namespace() {
             let mut question = String::new();
             BufReader::new(&stream).read_line(&mut question).unwrap();
             let answer = match question.contains("\"user\":\"ann\"") {
-                true => r#"{"verdict":"allow","hide_refs":["refs/heads/old"],"environment":{"GL_USER":"ann s"}}"#,
+                true => r#"{"verdict":"allow","hide_refs":["refs/heads/old"],"environment":{"GL_USER":"ann s","GIT_COMMITTER_NAME":"A N N"}}"#,
                 false => r#"{"verdict":"allow","namespace":"team"}"#,
             };
             writeln!(&stream, "{answer}").unwrap();
@@ -156,7 +156,7 @@ fn the_authorizer_may_be_a_socket_and_hide_refs_and_choose_a_namespace() {
         "GL_USER=ann s",
         "REMOTE_USER=ann",
         "REMOTE_ADDR=2001:db8::7",
-        "GIT_COMMITTER_NAME=ann",
+        "GIT_COMMITTER_NAME=A N N",
         "GIT_COMMITTER_EMAIL=ann@http.2001:db8::7",
     ] {
         assert!(seen.lines().any(|line| line == variable), "{variable}: {seen}");

@@ -4,6 +4,7 @@ use super::{Mutex, MutexGuard, thread_local};
 use std::{
     cell::Cell,
     ops::{Deref, DerefMut},
+    sync::TryLockError,
 };
 
 /// The rank of a lock. A thread that holds a lock may take only locks of a later rank.
@@ -60,9 +61,13 @@ impl<T> Lock<T> {
         Held { rank: self.rank, guard: self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) }
     }
 
-    /// Takes the lock unless another thread holds it or a thread has panicked while it held it.
+    /// Takes the lock unless another thread holds it, and even if it is poisoned, as [`lock`](Self::lock) does.
     pub(crate) fn try_lock(&self) -> Option<Held<'_, T>> {
-        let guard = self.mutex.try_lock().ok()?;
+        let guard = match self.mutex.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
         self.enter();
         Some(Held { rank: self.rank, guard })
     }

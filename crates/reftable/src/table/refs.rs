@@ -38,6 +38,8 @@ impl RefCursor {
     /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn seek(&mut self, name: &[u8]) -> Result<()> {
+        // After an error the cursor is at the end.
+        self.pending = false;
         self.pending = self.records.seek(name)?;
         Ok(())
     }

@@ -220,7 +220,7 @@ impl Server {
         record.operation(if is_fetch { "fetch" } else { "push" }, job.version.number());
         let content_type = format!("application/x-git-{}-result", job.service.name());
         let is_remote = job.served.is_remote();
-        let mut place = if is_fetch { job.place() } else { with_committer(job.place(), &job.client) };
+        let mut place = if is_fetch { job.place() } else { with_committer(job.place(), &job) };
         let mut begin = Vec::new();
         if is_fetch && job.grant.namespace.is_none() {
             if job.version == Version::V2 {
@@ -307,14 +307,16 @@ fn check_type(headers: &HeaderMap, wanted: &str) -> Result<(), Failure> {
     Err(Failure::UnsupportedType { wanted: wanted.to_owned(), got: String::from_utf8_lossy(got).into_owned() })
 }
 
-/// Sets the committer of reflog entries as `git http-backend` does, unless the server's own environment names one.
-fn with_committer(place: Place, client: &Client) -> Place {
+/// Sets the committer of reflog entries as `git http-backend` does, unless the authorizer or the server's own
+/// environment names one.
+fn with_committer(place: Place, job: &Job) -> Place {
+    let Job { client, grant, .. } = job;
     let user = client.user.as_deref().unwrap_or("anonymous");
     let address = if client.address.is_empty() { "(none)" } else { &client.address };
     let values = [("GIT_COMMITTER_NAME", user.to_owned()), ("GIT_COMMITTER_EMAIL", format!("{user}@http.{address}"))];
     values
         .into_iter()
-        .filter(|(name, _)| std::env::var_os(name).is_none())
+        .filter(|(name, _)| std::env::var_os(name).is_none() && grant.variables.iter().all(|(other, _)| other != name))
         .fold(place, |place, (name, value)| place.with(name, value))
 }
 

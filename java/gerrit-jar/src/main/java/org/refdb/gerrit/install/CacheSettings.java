@@ -70,8 +70,9 @@ final class CacheSettings implements OfflineCaches.SettingsOf {
 
   private static Long bytes(String cache, String text) {
     Matcher size = SIZE.matcher(text.strip());
+    String fault = "cache." + cache + ".diskLimit = " + text + " in gerrit.config is no size";
     if (!size.matches()) {
-      throw new IllegalArgumentException("cache." + cache + ".diskLimit = " + text + " in gerrit.config is no size");
+      throw new IllegalArgumentException(fault);
     }
     int shift = switch (size.group(2).toLowerCase(Locale.ROOT)) {
       case "k" -> 10;
@@ -79,6 +80,10 @@ final class CacheSettings implements OfflineCaches.SettingsOf {
       case "g" -> 30;
       default -> 0;
     };
-    return Math.multiplyExact(Long.parseLong(size.group(1)), 1L << shift);
+    try {
+      return Math.multiplyExact(Long.parseLong(size.group(1)), 1L << shift);
+    } catch (ArithmeticException | NumberFormatException e) {
+      throw new IllegalArgumentException(fault, e);
+    }
   }
 }

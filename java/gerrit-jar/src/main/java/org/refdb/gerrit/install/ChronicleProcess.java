@@ -16,7 +16,9 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
@@ -50,6 +52,9 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   private final String classPath;
   private final String main;
   private final Duration silenceMax;
+
+  /** The counts of damaged entries that were printed. A file is read twice: to count its entries, and to copy them. */
+  private final Set<String> shown = new HashSet<>();
 
   /**
    * Uses the given main class as the reader. Outside tests only {@link #of} calls this.
@@ -113,7 +118,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
           DataInputStream entries = new DataInputStream(new BufferedInputStream(process.getInputStream(), 1 << 16))) {
         try {
           long count = read(entries, sink, size, watch);
-          lines(said).filter(line -> line.endsWith(LEFT_OUT)).forEach(System.err::println);
+          lines(said).filter(line -> line.endsWith(LEFT_OUT) && shown.add(line)).forEach(System.err::println);
           return count;
         } catch (EOFException e) {
           String harm = watch.hasEnded() ? watch.reason() : e.getMessage();
