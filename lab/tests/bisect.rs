@@ -64,7 +64,7 @@ impl Commits for Line {
         Ok((commit.parse::<usize>().unwrap() - 1).to_string())
     }
 
-    fn prepare(&mut self, commit: &str, _beside: Option<&str>) -> Result<Result<(), String>> {
+    fn prepare(&mut self, commit: &str, _beside: &[&str]) -> Result<Result<(), String>> {
         let broken = self.broken.contains(&commit.parse().unwrap());
         Ok(if broken { Err("broken".to_owned()) } else { Ok(()) })
     }

@@ -86,9 +86,9 @@ impl Commits for Repository<'_> {
         Ok(output(self.builds.git().args(["rev-parse", "--verify", "--quiet", &name]))?.trim().to_owned())
     }
 
-    fn prepare(&mut self, commit: &str, beside: Option<&str>) -> Result<Result<(), String>> {
+    fn prepare(&mut self, commit: &str, beside: &[&str]) -> Result<Result<(), String>> {
         // The stages of earlier commits are dropped, because all of them together would fill the memory.
-        self.stages.retain(|known, _| known == commit || Some(known.as_str()) == beside);
+        self.stages.retain(|known, _| known == commit || beside.contains(&known.as_str()));
         if self.stages.contains_key(commit) {
             return Ok(Ok(()));
         }

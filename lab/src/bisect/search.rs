@@ -3,12 +3,15 @@
 
 use anyhow::{Result, ensure};
 
-use super::state::{Answer, End, Next, State, judge, rate_of};
+use super::{
+    rounds::{Rounds, Watch},
+    state::{Answer, End, Next, State, judge, rate_of},
+};
 use crate::{
     coin::Coin,
-    compare::{Rules, Which, compare, pair},
+    compare::{Comparison, Rules, Which, compare, pair},
     measure::Sample,
-    stats::{self, Interval, Odds, interval, is_above, is_below, mirrored},
+    stats::{self, Interval, Odds, interval, is_above, is_below},
 };
 
 /// A source of the commits of a search, and of their costs.
@@ -20,9 +23,9 @@ pub trait Commits {
     /// Returns the first parent of a commit.
     fn parent(&mut self, commit: &str) -> Result<String>;
 
-    /// Builds a commit and sets it up, so that it can be run in turn with the commit `beside`. Only these two need to
-    /// stay ready. The inner error is the reason why the commit cannot be judged.
-    fn prepare(&mut self, commit: &str, beside: Option<&str>) -> Result<Result<(), String>>;
+    /// Builds a commit and sets it up, so that it can be run in turn with the commits `beside`, of which there are at
+    /// most three. Only these need to stay ready. The inner error is the reason why the commit cannot be judged.
+    fn prepare(&mut self, commit: &str, beside: &[&str]) -> Result<Result<(), String>>;
 
     /// Runs a commit that was prepared.
     fn sample(&mut self, commit: &str) -> Result<Sample>;
@@ -37,7 +40,7 @@ pub trait Commits {
         Ok(Vec::new())
     }
 
-    /// Receives the verdict on a commit, and the number of runs of each side that the verdict took.
+    /// Receives the verdict on a commit, and the number of runs of each end that the verdict took.
     fn hear(&mut self, _commit: &str, _answer: &Answer, _runs: usize) {}
 }
 
@@ -65,8 +68,13 @@ pub struct Found {
     /// Whether [`Found::step`] is certainly less than half of the whole difference, so that other commits account for
     /// the rest.
     pub gradual: bool,
+    /// Whether [`Found::step`] is certainly more than half of the whole difference. If neither this nor
+    /// [`Found::gradual`] is set, that is not known.
+    pub most: bool,
     /// The commits that were judged.
     pub judged: Vec<Judged>,
+    /// How the machine changed during the search.
+    pub watch: Watch,
 }
 
 /// A commit that was judged.
@@ -76,8 +84,12 @@ pub struct Judged {
     pub commit: String,
     /// The verdict on the commit.
     pub answer: Answer,
-    /// The number of runs of each side that the verdict took.
+    /// The number of runs of each end that the verdict took. The commit itself ran twice as often.
     pub runs: usize,
+    /// The difference between the good commit and this one; `None` if it was not run.
+    pub from_good: Option<Step>,
+    /// The difference between this commit and the bad one; `None` if it was not run.
+    pub to_bad: Option<Step>,
 }
 
 /// A search in progress.
@@ -87,40 +99,41 @@ struct Search<'a, C> {
     coin: &'a mut Coin,
     /// The number of verdicts so far.
     verdicts: u32,
+    good: &'a str,
+    bad: &'a str,
+    /// 1 if the bad commit costs more. If it costs less, -1: a search for the first faster commit is the same search
+    /// with all signs reversed.
+    direction: f64,
+    watch: Watch,
 }
 
 /// Searches for the first commit that is slower than `good`, or faster if `bad` is faster. The result is wrong in at
-/// most `rules.rate` of all searches.
+/// most `rules.rate` of all searches, even if the machine changes while they run.
 pub fn search<C: Commits>(commits: &mut C, good: &str, bad: &str, rules: Rules, coin: &mut Coin) -> Result<Found> {
-    let mut search = Search { commits, rules, coin, verdicts: 0 };
-    for (end, beside) in [(good, None), (bad, Some(good))] {
+    let watch = Watch::default();
+    let mut search = Search { commits, rules, coin, verdicts: 0, good, bad, direction: 1.0, watch };
+    for (end, beside) in [(good, [].as_slice()), (bad, &[good])] {
         search.commits.prepare(end, beside)?.map_err(|why| anyhow::anyhow!("{end} cannot be judged: {why}"))?;
     }
-    let odds = search.next_odds();
-    let enough = |known: &[f64]| {
-        let least = stats::centre(known).abs() / 2.0;
-        least > 0.0 && (is_above(known, least, &odds) || is_below(known, -least, &odds))
-    };
-    let whole = search.differences(good, bad, enough)?;
-    let known = interval(&whole, &odds);
+    let (ends, odds) = search.pairs(good, bad)?;
+    let known = interval(&ends.differences, &odds);
     ensure!(
         known.low > 0.0 || known.high < 0.0,
         "good and bad cannot be told apart in {} runs of each: there is nothing to search for",
-        whole.len()
+        ends.differences.len()
     );
-    // A search for the first faster commit is the same search with all signs reversed.
-    let direction = if known.low > 0.0 { 1.0 } else { -1.0 };
-    let slowdown = stats::centre(&whole) * direction;
-    let (end, judged) = search.narrow(good, bad, slowdown, direction)?;
-    let mut found = Found { whole: step(&whole, &odds), end, step: None, work: Vec::new(), gradual: false, judged };
-    match &found.end {
-        End::First(first) => {
-            let first = first.clone();
-            search.look_at_step(&first, slowdown, direction, &mut found)?;
-        }
-        End::Gradual(_) => found.gradual = true,
-        End::Range(_) => {}
+    let whole = step(&ends.differences, &odds);
+    search.direction = if known.low > 0.0 { 1.0 } else { -1.0 };
+    search.watch = Watch::new(search.values(&ends.a), whole);
+    let (end, judged) = search.narrow()?;
+    let gradual = matches!(end, End::Gradual(_));
+    let first = if let End::First(first) = &end { Some(first.clone()) } else { None };
+    let watch = Watch::default();
+    let mut found = Found { whole, end, step: None, work: Vec::new(), gradual, most: false, judged, watch };
+    if let Some(first) = first {
+        search.look_at_step(&first, &mut found)?;
     }
+    found.watch = search.watch;
     Ok(found)
 }
 
@@ -134,57 +147,112 @@ impl<C: Commits> Search<'_, C> {
         Odds::new(rate_of(self.verdicts, self.rules.rate), self.rules.pairs_max)
     }
 
-    /// Returns logarithms of the ratios of `b` to `a`, measured until `enough` returns `true` or the maximum is
-    /// reached.
-    fn differences(&mut self, a: &str, b: &str, enough: impl Fn(&[f64]) -> bool) -> Result<Vec<f64>> {
-        let (most, commits) = (self.rules.pairs_max, &mut *self.commits);
-        let settled = |known: &[f64]| known.len() >= most || enough(known);
-        Ok(compare(self.rules.judge, self.coin, settled, |coin| commits.both([a, b], coin))?.differences)
+    fn values(&self, samples: &[Sample]) -> Vec<f64> {
+        samples.iter().filter_map(|sample| sample.value(self.rules.judge)).collect()
     }
 
-    fn narrow(&mut self, good: &str, bad: &str, slowdown: f64, direction: f64) -> Result<(End, Vec<Judged>)> {
-        let (mut state, mut judged) = (State::new(good.to_owned(), bad.to_owned()), Vec::new());
+    /// Compares two commits until the difference is known to be more than half of what it seems to be.
+    fn pairs(&mut self, a: &str, b: &str) -> Result<(Comparison, Odds)> {
+        let odds = self.next_odds();
+        let (most, commits) = (self.rules.pairs_max, &mut *self.commits);
+        let settled = |known: &[f64]| {
+            let least = stats::centre(known).abs() / 2.0;
+            known.len() >= most || (least > 0.0 && (is_above(known, least, &odds) || is_below(known, -least, &odds)))
+        };
+        Ok((compare(self.rules.judge, self.coin, settled, |coin| commits.both([a, b], coin))?, odds))
+    }
+
+    /// Runs rounds of two pairs, which `settled` receives with the signs of a search for a slower commit. The costs of
+    /// the good commit are those of the first commit of the pair `good`.
+    fn rounds(
+        &mut self,
+        pairs: [[&str; 2]; 2],
+        good: usize,
+        settled: impl Fn(&Rounds) -> bool,
+    ) -> Result<(Rounds, Vec<f64>)> {
+        let (judge, direction, mut costs) = (self.rules.judge, self.direction, Vec::new());
+        let settled = |rounds: &Rounds| settled(&rounds.mirrored(direction));
+        let seen = |number: usize, both: &[Sample; 2]| {
+            if number == good {
+                costs.extend(both[0].value(judge));
+            }
+        };
+        let rounds = Rounds::run(self.commits, self.coin, pairs, (judge, self.rules.pairs_max), settled, seen)?;
+        Ok((rounds, costs))
+    }
+
+    fn narrow(&mut self) -> Result<(End, Vec<Judged>)> {
+        let (mut state, mut judged) = (State::new(self.good.to_owned(), self.bad.to_owned()), Vec::new());
         loop {
             let suspects = self.commits.suspects(&state.bad, &state.goods)?;
             let commit = match state.next(&suspects) {
                 Next::Try(commit) => commit,
                 Next::Over(end) => return Ok((end, judged)),
             };
-            let (answer, runs) = self.answer(good, &commit, slowdown, direction)?;
-            self.commits.hear(&commit, &answer, runs);
-            state.learn(commit.clone(), answer.clone());
-            judged.push(Judged { commit, answer, runs });
+            let verdict = self.answer(&commit)?;
+            self.commits.hear(&commit, &verdict.answer, verdict.runs);
+            state.learn(commit, verdict.answer.clone());
+            judged.push(verdict);
         }
     }
 
-    /// Judges a commit in comparison with the good one.
-    fn answer(&mut self, good: &str, commit: &str, slowdown: f64, direction: f64) -> Result<(Answer, usize)> {
-        if let Err(why) = self.commits.prepare(commit, Some(good))? {
-            return Ok((Answer::Skipped(why), 0));
+    /// Judges a commit, which runs in each round once beside the good one and once beside the bad one.
+    fn answer(&mut self, commit: &str) -> Result<Judged> {
+        let (good, bad) = (self.good, self.bad);
+        let judged = |answer: Answer, runs: usize| Judged {
+            commit: commit.to_owned(),
+            answer,
+            runs,
+            from_good: None,
+            to_bad: None,
+        };
+        if let Err(why) = self.commits.prepare(commit, &[good, bad])? {
+            return Ok(judged(Answer::Skipped(why), 0));
+        }
+        for end in [good, bad] {
+            if let Err(why) = self.commits.prepare(end, &[good, bad, commit])? {
+                return Ok(judged(Answer::Skipped(format!("{end} cannot be run beside it: {why}")), 0));
+            }
         }
         let odds = self.next_odds();
-        let said = |known: &[f64]| judge(&mirrored(known, direction), slowdown, &odds);
-        let differences = self.differences(good, commit, |known| said(known).is_some())?;
-        Ok((said(&differences).unwrap_or(Answer::Unsure), differences.len()))
+        let pairs = [[good, commit], [bad, commit]];
+        let (rounds, costs) = self.rounds(pairs, 0, |rounds| judge(rounds, &odds).is_some())?;
+        self.watch.look(&costs, &rounds.combined(1.0, -1.0), &odds);
+        let answer = judge(&rounds.mirrored(self.direction), &odds).unwrap_or(Answer::Unsure);
+        let from_good = Some(step(&rounds.first, &odds));
+        let to_bad = Some(step(&rounds.combined(0.0, -1.0), &odds));
+        Ok(Judged { from_good, to_bad, ..judged(answer, costs.len()) })
     }
 
-    /// Compares the first bad commit with its parent, and records in `found` whether it accounts for less than half of
-    /// the slowdown.
-    fn look_at_step(&mut self, first: &str, slowdown: f64, direction: f64, found: &mut Found) -> Result<()> {
+    /// Compares the first bad commit with its parent, and records in `found` whether the step is more or less than half
+    /// of the difference between good and bad, which are measured in the same rounds.
+    fn look_at_step(&mut self, first: &str, found: &mut Found) -> Result<()> {
+        let (good, bad) = (self.good, self.bad);
         let parent = self.commits.parent(first)?;
-        for (commit, name, beside) in [(parent.as_str(), "its parent", None), (first, "it", Some(parent.as_str()))] {
-            if let Err(why) = self.commits.prepare(commit, beside)? {
+        let round = [parent.as_str(), first, good, bad];
+        for (commit, name) in round.into_iter().zip(["its parent", "it", "the good commit", "the bad commit"]) {
+            if let Err(why) = self.commits.prepare(commit, &round)? {
                 found.work.push(format!("{name} cannot be run now: {why}"));
                 return Ok(());
             }
         }
-        let odds = self.next_odds();
-        let half = slowdown / 2.0;
-        let more = |known: &[f64]| is_above(&mirrored(known, direction), half, &odds);
-        let less = |known: &[f64]| is_below(&mirrored(known, direction), half, &odds);
-        let differences = self.differences(&parent, first, |known| more(known) || less(known))?;
-        found.step = Some(step(&differences, &odds));
-        found.gradual = less(&differences);
+        if (parent.as_str(), first) == (good, bad) {
+            // The step is the whole difference.
+            let (pairs, odds) = self.pairs(&parent, first)?;
+            found.step = Some(step(&pairs.differences, &odds));
+            found.most = true;
+        } else {
+            let (of_share, of_step) = (self.next_odds(), self.next_odds());
+            let share = |rounds: &Rounds| rounds.combined(1.0, -0.5);
+            let more = |rounds: &Rounds| is_above(&share(rounds), 0.0, &of_share);
+            let less = |rounds: &Rounds| is_below(&share(rounds), 0.0, &of_share);
+            let pairs = [[parent.as_str(), first], [good, bad]];
+            let (rounds, costs) = self.rounds(pairs, 1, |rounds| more(rounds) || less(rounds))?;
+            self.watch.look(&costs, &rounds.second, &of_share);
+            found.step = Some(step(&rounds.first, &of_step));
+            let rounds = rounds.mirrored(self.direction);
+            (found.most, found.gradual) = (more(&rounds), less(&rounds));
+        }
         found.work = self.commits.work(&parent, first)?;
         Ok(())
     }

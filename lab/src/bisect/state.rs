@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use super::rounds::Rounds;
 use crate::stats::{Odds, is_above, is_below};
 
 /// The verdict on a commit.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// The commit costs less than the middle between good and bad.
+    /// The cost of the commit is nearer to that of the good one.
     Good,
-    /// The commit costs more than the middle between good and bad.
+    /// The cost of the commit is nearer to that of the bad one.
     Bad,
-    /// The cost certainly lies in the middle half of the difference between good and bad, so no single commit accounts
-    /// for the whole difference.
+    /// The commit certainly costs more than the good one and less than the bad one, and was found to be nearer to
+    /// neither. No single commit accounts for the whole difference.
     Between,
     /// The permitted number of runs was not enough for a verdict.
     Unsure,
@@ -89,18 +90,21 @@ impl State {
     }
 }
 
-/// Returns the verdict on a commit from its `differences` to the good one, where the bad one differs by `slowdown`. All
-/// of these numbers are logarithms of ratios. Returns `None` if more runs are needed.
-pub fn judge(differences: &[f64], slowdown: f64, odds: &Odds) -> Option<Answer> {
-    assert!(slowdown > 0.0, "the bad commit costs more");
-    let above = |part: f64| is_above(differences, slowdown * part, odds);
-    let below = |part: f64| is_below(differences, slowdown * part, odds);
-    if above(0.25) && below(0.75) {
-        Some(Answer::Between)
-    } else if below(0.5) {
+/// Returns the verdict on a commit from its differences to the good commit and to the bad one, which were measured in
+/// the same rounds: `first` and `second` are logarithms of the cost of the commit divided by theirs. The bad commit
+/// costs more. Returns `None` if more rounds are needed.
+///
+/// Nothing that was measured at another time takes part. A commit that costs at each moment as much as one of the ends
+/// gets a false verdict in at most the fraction of cases that `odds` permits, however much the machine changes.
+pub fn judge(rounds: &Rounds, odds: &Odds) -> Option<Answer> {
+    // Positive if the commit is nearer to the bad one.
+    let nearer = rounds.combined(1.0, 1.0);
+    if is_below(&nearer, 0.0, odds) {
         Some(Answer::Good)
-    } else if above(0.5) {
+    } else if is_above(&nearer, 0.0, odds) {
         Some(Answer::Bad)
+    } else if is_above(&rounds.first, 0.0, odds) && is_below(&rounds.second, 0.0, odds) {
+        Some(Answer::Between)
     } else {
         None
     }
@@ -149,12 +153,26 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_waits_until_the_interval_leaves_only_one() {
+    fn the_answer_waits_until_only_one_is_left() {
         let odds = Odds::new(0.01, 60);
-        assert_eq!(judge(&[0.0; 5], 0.1, &odds), None);
-        assert_eq!(judge(&[0.0; 20], 0.1, &odds), Some(Answer::Good));
-        assert_eq!(judge(&[0.1; 20], 0.1, &odds), Some(Answer::Bad));
-        assert_eq!(judge(&[0.05; 20], 0.1, &odds), Some(Answer::Between));
+        let said = |to_good: f64, to_bad: f64, count: usize| {
+            judge(&Rounds { first: vec![to_good; count], second: vec![to_bad; count] }, &odds)
+        };
+        assert_eq!(said(0.0, -0.1, 5), None);
+        assert_eq!(said(0.0, -0.1, 20), Some(Answer::Good));
+        assert_eq!(said(0.1, 0.0, 20), Some(Answer::Bad));
+        assert_eq!(said(0.05, -0.05, 20), Some(Answer::Between));
+        assert_eq!(said(0.0, 0.0, 60), None, "both ends cost the same now");
+    }
+
+    #[test]
+    fn a_difference_that_shrinks_under_load_changes_no_verdict() {
+        let odds = Odds::new(0.01, 60);
+        let shrinking: Vec<f64> = (0..20).map(|number| 1.4 / f64::from(1 + number % 5)).collect();
+        let none = vec![0.0; 20];
+        let good = Rounds { first: none.clone(), second: shrinking.iter().map(|size| -size).collect() };
+        assert_eq!(judge(&good, &odds), Some(Answer::Good));
+        assert_eq!(judge(&Rounds { first: shrinking, second: none }, &odds), Some(Answer::Bad));
     }
 
     #[test]

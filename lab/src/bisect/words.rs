@@ -16,6 +16,7 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
     for judged in &found.judged {
         text += &format!("{}: {}\n", named(&judged.commit)?, answer(&judged.answer, judged.runs));
     }
+    text += &machine(found);
     text += &match (&found.end, &found.step) {
         (End::First(first), Some(step)) if found.gradual => format!(
             "gradual: no single commit carries it. The step in the middle is {}\n  it takes {} the {words} of its \
@@ -25,16 +26,17 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
         ),
         (End::First(first), step) => {
             let verb = if found.whole.ratio < 1.0 { "better" } else { "bad" };
-            let step = step.as_ref().map_or_else(
-                || "the step from its parent was not measured by itself".to_owned(),
-                |step| format!("it takes {} the {words} of its parent", times(step)),
-            );
+            let step = match step {
+                None => "the step from its parent was not measured by itself".to_owned(),
+                Some(step) => {
+                    let share =
+                        if found.most { "" } else { "; whether that is most of the difference, it cannot tell" };
+                    format!("it takes {} the {words} of its parent{share}", times(step))
+                }
+            };
             format!("first {verb} commit: {}\n  {step} ({sure})\n", named(first)?)
         }
-        (End::Gradual(middle), _) => format!(
-            "gradual: no single commit carries it. In the middle between good and bad is {} ({sure})\n",
-            named(middle)?
-        ),
+        (End::Gradual(middle), _) => gradual(found, middle, &named(middle)?, words, &sure),
         (End::Range(commits), _) => {
             let mut range = format!("the first bad commit is one of these {} ({sure}):\n", commits.len());
             for commit in commits {
@@ -49,6 +51,32 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
     Ok(text)
 }
 
+/// Returns a line about how the machine changed during the search; none if it did not.
+fn machine(found: &Found) -> String {
+    let drift = found.watch.drift().map(|times| format!("good took {times:.2} times as much for some time"));
+    let other = found.watch.other().map(|other| format!("bad took {} that of good for some time", times(&other)));
+    let changes: Vec<String> = [drift, other].into_iter().flatten().collect();
+    if changes.is_empty() {
+        return String::new();
+    }
+    format!(
+        "the machine changed during the search: {}. Verdicts compare only runs of the same time\n",
+        changes.join(", and ")
+    )
+}
+
+/// Returns the end of a search at a commit that is certainly neither like the good one nor like the bad one.
+fn gradual(found: &Found, middle: &str, named: &str, words: &str, sure: &str) -> String {
+    let judged = found.judged.iter().rev().find(|judged| judged.commit == middle);
+    let steps = judged.and_then(|judged| Some((judged.from_good?, judged.to_bad?))).map_or_else(
+        String::new,
+        |(from_good, to_bad)| {
+            format!("\n  it takes {} the {words} of good, and bad {} that of it", times(&from_good), times(&to_bad))
+        },
+    );
+    format!("gradual: no single commit carries it. Between good and bad is {named}{steps} ({sure})\n")
+}
+
 /// Returns the verdict on a commit in words.
 pub fn answer(answer: &Answer, runs: usize) -> String {
     let told = match answer {
@@ -58,7 +86,7 @@ pub fn answer(answer: &Answer, runs: usize) -> String {
         Answer::Unsure => "cannot tell",
         Answer::Skipped(why) => return format!("skipped: {why}"),
     };
-    format!("{told} ({runs} runs a side)")
+    format!("{told} ({runs} runs of good and of bad, twice as many of it)")
 }
 
 fn times(step: &Step) -> String {
