@@ -1,10 +1,11 @@
 //! The lab finds out whether one revision of a program is slower than another, and since which commit.
 //!
-//! Read in this order: [`scenario`] (the file that says what to run), [`revision`] (builds, each made once and kept)
-//! and [`stage`] (one run); [`measure`] (the values of a run), [`compare`] (pairs of runs), [`stats`] (the test by
-//! bets) and [`ranks`] (the test after the last pair); [`work`], [`trace`], [`stock`] and [`profile`] (what a side
-//! did, and in which functions); [`bisect`](mod@bisect) (the search through a history) and [`gate`] (one build against
-//! recorded counts); [`report`], [`out`] and [`page`] (results for people, for other tools, and over many commits).
+//! Read in this order: [`scenario`] (the file that says what to run), [`revision`] (builds, each made once and kept,
+//! with [`complaint`] about those that fail) and [`stage`] (one run); [`measure`] (the values of a run), [`compare`]
+//! (pairs of runs), [`stats`] (the test by bets) and [`ranks`] (the test after the last pair); [`work`], [`trace`],
+//! [`stock`] and [`profile`] (what a side did, and in which functions); [`bisect`](mod@bisect) (the search through a
+//! history) and [`gate`] (one build against recorded counts); [`report`], [`out`] and [`page`] (results for people, for
+//! other tools, and over many commits).
 //! [`process`], [`counter`], [`calls`], [`perf`], [`emulator`] and [`progress`] are the layer below, which
 //! `refdb-bench` uses too.
 
@@ -13,6 +14,7 @@ pub mod cache;
 pub mod calls;
 pub mod coin;
 pub mod compare;
+pub mod complaint;
 pub mod counter;
 pub mod emulator;
 pub mod finished;

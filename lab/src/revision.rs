@@ -16,6 +16,7 @@ use refdb_vfs::interrupt;
 
 use crate::{
     cache::{self, Access},
+    complaint::{self, Complaint},
     guard::end_strays,
     process::{finish, output, tool, wait},
     progress::progress,
@@ -38,7 +39,8 @@ pub struct Builds {
     in_use: RefCell<Vec<File>>,
 }
 
-/// The folder of a revision that was built, or the end of the output of a failed build.
+/// The folder of a revision that was built, or the line of the output of a failed build that says why it failed, with
+/// what to install if something is missing.
 pub type Built = std::result::Result<PathBuf, String>;
 
 impl Builds {
@@ -110,22 +112,26 @@ impl Builds {
         Duration::from_secs(self.limit.saturating_mul(ATTEMPTS as u64).saturating_add(600))
     }
 
-    /// Builds a commit, and tries once more if that fails.
+    /// Builds a commit, and tries once more if that fails for another reason than that something is not installed.
     fn attempts(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), String>> {
-        let mut complaint = String::new();
+        let mut said = String::new();
         for attempt in 1..=ATTEMPTS {
             progress(&format!("building {commit}{}", if attempt > 1 { " once more" } else { "" }));
-            match self.attempt(commit, home, built)? {
-                Ok(()) => return Ok(Ok(())),
-                Err(said) => complaint = said,
+            let Err((complaint, how)) = self.attempt(commit, home, built)? else { return Ok(Ok(())) };
+            let advice =
+                complaint.missing.as_ref().map_or_else(String::new, |missing| format!("{}; ", missing.advice()));
+            said = format!("{} ({advice}{how}; all of it is in '{}')", complaint.line, log_of(home).display());
+            if complaint.missing.is_some_and(|missing| missing.is_certain()) {
+                break;
             }
         }
-        Ok(Err(complaint))
+        Ok(Err(said))
     }
 
-    /// Builds a commit once, in a fresh worktree that is removed afterwards.
-    fn attempt(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), String>> {
-        let (tree, log) = (home.join("tree"), home.join("log"));
+    /// Builds a commit once, in a fresh worktree that is removed afterwards. The inner error says why and how the build
+    /// failed.
+    fn attempt(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), (Complaint, String)>> {
+        let (tree, log) = (home.join("tree"), log_of(home));
         remove(built)?;
         fs::create_dir(built)?;
         self.drop_tree(&tree)?;
@@ -140,10 +146,7 @@ impl Builds {
             Ok(status) => status.to_string(),
             Err(why) => why,
         };
-        let said = fs::read(&log)?;
-        let said = String::from_utf8_lossy(&said);
-        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
-        Ok(Err(format!("{last} ({how}; all of it is in '{}')", log.display())))
+        Ok(Err((complaint::of(&String::from_utf8_lossy(&fs::read(&log)?)), how)))
     }
 
     /// Runs the build script, with its output in the file `log`. The inner error says that the script did not end in
@@ -202,6 +205,11 @@ impl Builds {
     pub fn subject(&self, commit: &str) -> Result<String> {
         Ok(output(self.git().args(["show", "-s", "--format=%s", commit]))?.trim().to_owned())
     }
+}
+
+/// Returns the file with the output of a build that failed.
+fn log_of(home: &Path) -> PathBuf {
+    home.join("log")
 }
 
 /// Removes a folder, if it exists.
