@@ -10,9 +10,11 @@ use crate::{
     finished::{Finished, Side},
     measure::{Measure, Sample},
     options::Exports,
+    page::entry::WorkOfBoth,
     report::Spread,
     scenario::describe,
     stats::centre,
+    work::{differences, figures},
 };
 
 /// Writes all files that `exports` names.
@@ -146,10 +148,17 @@ pub fn history(finished: &[Finished<'_>], now: u64) -> String {
             "ratio": outcome.ratio,
             "low": known(outcome.interval.low),
             "high": known(outcome.interval.high),
+            "work": work(finished),
         })
         .to_string()
     };
     finished.iter().map(|finished| line(finished) + "\n").collect()
+}
+
+/// Returns the work of both sides, unless it was not compared.
+fn work(finished: &Finished<'_>) -> Option<WorkOfBoth> {
+    let ([a, b], [of_a, of_b]) = (finished.sides, finished.work.as_ref().ok()?);
+    Some(WorkOfBoth { differences: differences((&a.name, of_a), (&b.name, of_b)), figures: figures(of_a, of_b) })
 }
 
 /// Returns the name of a benchmark without its revision.

@@ -1,8 +1,11 @@
-//! Implements `refdb-lab report`: one HTML page from histories, which needs no network and no script. This file
-//! combines [`history`] (lines to series), [`plot`] (series to SVG) and [`table`].
+//! Implements `refdb-lab report`: one HTML page from histories, which needs no network. Its script adds filters and the
+//! selection of commits, and without it the page shows everything too. This file combines [`entry`] (the lines of
+//! histories), [`history`] (lines to series), [`summary`], [`plot`] (series to SVG) and [`table`].
 
+pub mod entry;
 pub mod history;
 pub mod plot;
+pub mod summary;
 pub mod table;
 
 use std::{
@@ -13,7 +16,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use history::{Line, Series, read, series};
+use entry::{Entry, read};
+use history::{Series, series};
+use plot::Places;
 
 use crate::options::ReportOptions;
 
@@ -46,49 +51,58 @@ pub fn run(options: &ReportOptions, out: &mut impl Write) -> Result<()> {
     }
 }
 
-fn lines(files: &[PathBuf]) -> Result<Vec<Line>> {
+fn lines(files: &[PathBuf]) -> Result<Vec<Entry>> {
     let mut all = Vec::new();
     for file in files {
         all.extend(one(file)?);
     }
-    all.sort_by_key(|line| line.time);
+    all.sort_by_key(Entry::time);
     Ok(all)
 }
 
-fn one(file: &Path) -> Result<Vec<Line>> {
+fn one(file: &Path) -> Result<Vec<Entry>> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read '{}'", file.display()))?;
     read(&text).with_context(|| format!("'{}'", file.display()))
 }
 
 /// Returns the whole page.
 pub fn page(ours: &[Series], beside: &[Beside]) -> String {
-    let mut scenarios: BTreeMap<(&str, &str), Vec<&Series>> = BTreeMap::new();
-    for series in ours {
-        scenarios.entry((&series.scenario, series.judge.words())).or_default().push(series);
+    let mut scenarios: BTreeMap<(&str, &str), Vec<(usize, &Series)>> = BTreeMap::new();
+    for (number, series) in ours.iter().enumerate() {
+        scenarios.entry((&series.scenario, series.judge.words())).or_default().push((number, series));
     }
-    let mut body = String::new();
+    let mut body = summary::differences(ours);
+    if ours.len() > 1 {
+        body += &summary::overview(ours);
+    }
     for ((scenario, words), all) in &scenarios {
         body += &format!("<section>\n<h2>{}: {}</h2>\n", escaped(scenario), escaped(words));
         for few in all.chunks(plot::SERIES_MAX) {
-            body += &plot::figure(few);
-        }
-        for series in all {
-            body += &table::table(series, beside);
+            let (numbers, few): (Vec<usize>, Vec<&Series>) = few.iter().copied().unzip();
+            let places = Places::of(&few);
+            body += &plot::figure(&few, &numbers, &places);
+            for (series, number) in few.iter().zip(numbers) {
+                body += &table::table(series, number, &places, beside);
+            }
         }
         body += "</section>\n";
     }
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'unsafe-inline'\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>refdb-lab: costs over commits</title>\n\
          <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>Costs over commits</h1>\n\
          <p>Each point is a commit, in the order of measuring. Costs are multiples of the first one, from the ratios \
-         of paired runs. A bar is the interval of the ratio to the commit that it was compared with.</p>\n\
-         {body}</main>\n</body>\n</html>\n"
+         of paired runs. A bar is the interval of the ratio to the commit that it was compared with. Values from other \
+         tools were not measured in pairs: their lines are dashed.</p>\n\
+         <div id=\"filters\"></div>\n{body}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
     )
 }
 
 const STYLE: &str = include_str!("page/style.css");
+const SCRIPT: &str = include_str!("page/script.js");
 
 /// Escapes text for HTML, including attributes.
 pub fn escaped(text: &str) -> String {

@@ -97,6 +97,13 @@ pub fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     said
 }
 
+/// Returns the figures of both sides by name, except for those that are 0 in both.
+pub fn figures(a: &Work, b: &Work) -> BTreeMap<String, [u64; 2]> {
+    let calls: Figure = ("system calls", |work| work.calls);
+    let of = |(name, figure): (&str, fn(&Work) -> u64)| (name.to_owned(), [figure(a), figure(b)]);
+    [calls].into_iter().chain(BYTES).chain(COUNTS).map(of).filter(|(_, both)| *both != [0, 0]).collect()
+}
+
 /// Describes the programs that one side started more often.
 fn programs(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     let mut said = Vec::new();
@@ -182,6 +189,7 @@ mod tests {
         );
         let longer = Work { threads: 3, ..a.clone() };
         assert_eq!(differences(("A", &a), ("B", &longer)), ["threads started: 0 in A, 3 in B"]);
+        assert_eq!(figures(&a, &longer), BTreeMap::from([("threads started".to_owned(), [0, 3])]));
     }
 
     #[test]

@@ -39,6 +39,9 @@ fn each_format_has_the_fields_that_its_tool_wants() {
         assert!(line["low"].as_f64().unwrap() < 1.1 && line["high"].as_f64().unwrap() > 1.1, "{line}");
         assert_eq!(line["b"]["commit"].as_str().unwrap(), commits[1]);
         assert_eq!(line["b"]["runs"][0]["reported"].as_f64().unwrap(), 1100.0);
+        let work = &line["work"];
+        assert_eq!(work.is_null(), !refdb_lab::stage::traces());
+        assert!(work.is_null() || numbers(&work["figures"]["system calls"]).len() == 2, "{work}");
     }
 }
 

@@ -1,58 +1,36 @@
-//! Converts the lines of a history to series of commits, with pure functions.
+//! Converts the lines of histories to series of commits, with pure functions.
 
-use std::collections::BTreeMap;
-
-use anyhow::{Context, Result};
-use serde::Deserialize;
-
-use crate::{
-    compare::Verdict,
-    measure::{Measure, Sample},
-    scenario::{Values, describe},
-    stats::centre,
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
 };
 
-/// A comparison, as `--history` writes it.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Line {
-    /// The time, in seconds since 1970.
-    pub time: u64,
-    scenario: String,
-    parameters: Values,
-    judge: Measure,
-    a: Half,
-    b: Half,
-    verdict: Verdict,
-    ratio: f64,
-    low: Option<f64>,
-    high: Option<f64>,
-}
-
-/// One side of a comparison.
-#[derive(Debug, Clone, Deserialize)]
-struct Half {
-    revision: String,
-    commit: String,
-    runs: Vec<Sample>,
-}
-
-impl Half {
-    fn median(&self, judge: Measure) -> f64 {
-        centre(&self.runs.iter().filter_map(|run| run.value(judge)).collect::<Vec<_>>())
-    }
-}
+use super::entry::{Change, Entry, Half, Imported, Line, Subject, WorkOfBoth};
+use crate::{
+    compare::Verdict,
+    measure::Measure,
+    scenario::{Values, describe},
+};
 
 /// All commits with the same scenario, parameters and measure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The scenario's name.
     pub scenario: String,
-    /// The values of the parameters in words; empty if there are none.
+    /// The values of the parameters.
+    pub values: Values,
+    /// The values of the parameters in words, with the tool if there is one; empty if there is neither.
     pub parameters: String,
     /// The measure that decides.
     pub judge: Measure,
+    /// The tool that the values come from; empty if the lab measured them in pairs.
+    pub tool: String,
     /// The commits, in the order in which they were measured.
     pub points: Vec<Point>,
+    /// The changes of the series.
+    pub changes: Vec<Change>,
+    /// The index of each commit in `points`.
+    places: HashMap<String, usize>,
 }
 
 /// A commit in a series.
@@ -70,8 +48,8 @@ pub struct Point {
     pub runs: usize,
     /// The cost as a multiple of the first commit's cost.
     pub level: f64,
-    /// The comparison with another commit; `None` if other commits were only compared with this one.
-    pub step: Option<Step>,
+    /// All comparisons of the commit with others, the most important first; none if others were only compared with it.
+    pub steps: Vec<Step>,
 }
 
 /// The comparison of a commit with another one.
@@ -79,6 +57,8 @@ pub struct Point {
 pub struct Step {
     /// The other commit.
     pub before: String,
+    /// The time, in seconds since 1970.
+    pub time: u64,
     /// The verdict on the later commit.
     pub verdict: Verdict,
     /// The cost of the later commit divided by that of the other.
@@ -87,70 +67,151 @@ pub struct Step {
     pub low: Option<f64>,
     /// The upper bound of the ratio, if known.
     pub high: Option<f64>,
+    /// The median of the later commit's runs.
+    pub value: f64,
+    /// The number of runs of each side.
+    pub runs: usize,
+    /// The work of both, if it was compared.
+    pub work: Option<WorkOfBoth>,
 }
 
-/// Parses the text of a history.
-///
-/// # Errors
-///
-/// Fails with the number of the first malformed line.
-pub fn read(text: &str) -> Result<Vec<Line>> {
-    let line = |(number, line): (usize, &str)| {
-        serde_json::from_str(line).with_context(|| format!("line {} is no comparison of a history", number + 1))
-    };
-    text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(line).collect()
+impl Step {
+    /// Returns a key that orders comparisons by importance, the most important first: slower before faster before
+    /// "cannot tell", then the larger certain difference, then the later one.
+    pub fn importance(&self) -> (u8, Reverse<u64>, Reverse<u64>) {
+        let rank = match self.verdict {
+            Verdict::Worse => 0,
+            Verdict::Better => 1,
+            Verdict::CannotTell => 2,
+        };
+        let certain = match self.verdict {
+            Verdict::Worse => self.low,
+            Verdict::Better => self.high,
+            Verdict::CannotTell => None,
+        };
+        let size = certain.unwrap_or(self.ratio).ln().abs();
+        // The bits of positive numbers have the order of the numbers.
+        let size = if size.is_nan() { 0 } else { size.to_bits() };
+        (rank, Reverse(size), Reverse(self.time))
+    }
 }
 
-/// Returns the series of all lines, which must be in order of time.
-pub fn series(lines: &[Line]) -> Vec<Series> {
-    let mut all: BTreeMap<(String, String, &str), Series> = BTreeMap::new();
-    for line in lines {
-        let parameters = describe(&line.parameters);
-        let key = (line.scenario.clone(), parameters.clone(), line.judge.name());
-        let series = all.entry(key).or_insert_with(|| Series {
-            scenario: line.scenario.clone(),
-            parameters,
-            judge: line.judge,
-            points: Vec::new(),
-        });
-        series.add(line);
+/// Returns the series of all entries, which must be in order of time.
+pub fn series(entries: &[Entry]) -> Vec<Series> {
+    let mut all: BTreeMap<Subject, Series> = BTreeMap::new();
+    for entry in entries {
+        match entry {
+            Entry::Comparison(line) => of(&mut all, subject(line), line.judge).compare(line),
+            Entry::Imported(imported) => of(&mut all, subject_of(imported), imported.judge).import(imported),
+            Entry::Change(..) => {}
+        }
+    }
+    for entry in entries {
+        if let Entry::Change(subject, change) = entry
+            && let Some(series) = all.get_mut(subject)
+        {
+            series.changes.push(change.clone());
+        }
+    }
+    for point in all.values_mut().flat_map(|series| &mut series.points) {
+        point.steps.sort_by_key(Step::importance);
     }
     all.into_values().collect()
 }
 
+fn subject(line: &Line) -> Subject {
+    let (scenario, values) = (line.scenario.clone(), line.parameters.clone());
+    Subject { scenario, values, judge: line.judge.name(), tool: String::new() }
+}
+
+fn subject_of(imported: &Imported) -> Subject {
+    let (scenario, values, tool) = (imported.scenario.clone(), imported.parameters.clone(), imported.tool.clone());
+    Subject { scenario, values, judge: imported.judge.name(), tool }
+}
+
+fn of(all: &mut BTreeMap<Subject, Series>, subject: Subject, judge: Measure) -> &mut Series {
+    all.entry(subject).or_insert_with_key(|subject| {
+        let imported = if subject.tool.is_empty() { String::new() } else { format!("imported from {}", subject.tool) };
+        let words = [describe(&subject.values), imported];
+        let words: Vec<&str> = words.iter().map(String::as_str).filter(|words| !words.is_empty()).collect();
+        Series {
+            scenario: subject.scenario.clone(),
+            values: subject.values.clone(),
+            parameters: words.join(", "),
+            judge,
+            tool: subject.tool.clone(),
+            points: Vec::new(),
+            changes: Vec::new(),
+            places: HashMap::new(),
+        }
+    })
+}
+
 impl Series {
-    fn add(&mut self, line: &Line) {
-        let level = |series: &Series, commit: &str| {
-            series.points.iter().find(|point| point.commit == commit).map(|point| point.level)
-        };
-        let value = line.a.median(line.judge);
-        let first = self.points.first().map_or(value, |first| first.value);
-        // The level of a commit that was not compared with a known commit follows from its own cost.
-        let level_a = level(self, &line.a.commit).unwrap_or(if first > 0.0 { value / first } else { 1.0 });
-        if level(self, &line.a.commit).is_none() {
-            self.put(&line.a, line, level_a, None);
-        }
-        if line.b.commit != line.a.commit {
-            let Line { verdict, ratio, low, high, .. } = *line;
-            let step = Step { before: line.a.commit.clone(), verdict, ratio, low, high };
-            self.put(&line.b, line, level_a * ratio, Some(step));
-        }
+    /// Returns the number of comparisons.
+    pub fn comparisons(&self) -> usize {
+        self.points.iter().map(|point| point.steps.len()).sum()
     }
 
-    fn put(&mut self, half: &Half, line: &Line, level: f64, step: Option<Step>) {
-        let (commit, revision) = (half.commit.clone(), half.revision.clone());
-        let value = half.median(line.judge);
-        let point = Point { commit, revision, time: line.time, value, runs: half.runs.len(), level, step };
-        match self.points.iter_mut().find(|known| known.commit == point.commit) {
-            Some(known) => *known = point,
-            None => self.points.push(point),
+    /// Returns the point of a commit.
+    pub fn point(&self, commit: &str) -> Option<&Point> {
+        self.places.get(commit).and_then(|place| self.points.get(*place))
+    }
+
+    fn compare(&mut self, line: &Line) {
+        let value = line.a.median(line.judge);
+        // The level of a commit that was not compared with a known commit follows from its own cost.
+        let known = self.point(&line.a.commit).map(|point| point.level);
+        let level = known.unwrap_or_else(|| self.level_of(value));
+        if known.is_none() {
+            self.put(point(&line.a, line, level));
+        }
+        if line.b.commit == line.a.commit {
+            return;
+        }
+        let Line { time, verdict, ratio, low, high, .. } = *line;
+        let (before, runs, level) = (line.a.commit.clone(), line.b.runs.len(), level * ratio);
+        let (value, work) = (line.b.median(line.judge), line.work.clone());
+        self.put(Point {
+            steps: vec![Step { before, time, verdict, ratio, low, high, value, runs, work }],
+            ..point(&line.b, line, level)
+        });
+    }
+
+    fn import(&mut self, imported: &Imported) {
+        let Imported { time, value, runs, .. } = *imported;
+        let (commit, revision) = (imported.commit.clone(), imported.revision.clone());
+        let level = self.level_of(value);
+        self.put(Point { commit, revision, time, value, runs, level, steps: Vec::new() });
+    }
+
+    fn level_of(&self, value: f64) -> f64 {
+        let first = self.points.first().map_or(value, |first| first.value);
+        if first > 0.0 { value / first } else { 1.0 }
+    }
+
+    /// Adds a point. If the commit was measured before, it keeps its place and its comparisons.
+    fn put(&mut self, mut point: Point) {
+        if let Some(known) = self.places.get(&point.commit).and_then(|place| self.points.get_mut(*place)) {
+            point.steps.splice(0..0, known.steps.drain(..));
+            *known = point;
+        } else {
+            self.places.insert(point.commit.clone(), self.points.len());
+            self.points.push(point);
         }
     }
 }
 
+fn point(half: &Half, line: &Line, level: f64) -> Point {
+    let (commit, revision) = (half.commit.clone(), half.revision.clone());
+    let (value, runs) = (half.median(line.judge), half.runs.len());
+    Point { commit, revision, time: line.time, value, runs, level, steps: Vec::new() }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
-    use super::*;
+    use super::{super::entry::read, *};
+    use crate::measure::Sample;
 
     /// Returns a line with one run for each side.
     pub(crate) fn line(time: u64, a: (&str, f64), b: (&str, f64), refformat: &str) -> String {
@@ -189,6 +250,58 @@ pub(super) mod tests {
         assert_eq!(levels, [("a", 1.0), ("b", 1.6), ("c", 1.65), ("x", 5.0)]);
         assert_eq!(all[0].points[1].value, 3.2);
         assert_eq!(all[1].parameters, "refformat = reftable");
+    }
+
+    #[test]
+    fn every_comparison_of_a_commit_stays_and_the_most_important_is_the_first() {
+        let text = [
+            line(1, ("a", 1.0), ("b", 4.26), "files"),
+            line(2, ("c", 4.2), ("b", 4.26), "files"),
+            line(3, ("a", 1.0), ("b", 1.2), "files"),
+        ]
+        .join("\n");
+        let all = series(&read(&text).unwrap());
+        let b = all[0].point("b").unwrap();
+        let steps: Vec<(&str, f64)> = b.steps.iter().map(|step| (step.before.as_str(), step.ratio)).collect();
+        assert_eq!(steps, [("a", 4.26), ("a", 1.2), ("c", 4.26 / 4.2)]);
+        assert_eq!(all[0].comparisons(), 3);
+    }
+
+    #[test]
+    fn changes_of_a_watch_belong_to_its_series_and_are_confirmed_by_later_lines() {
+        let head =
+            r#"{"kind":"start","version":1,"scenario":"receive","parameters":{"refformat":"files"},"judge":"wall"}"#;
+        let alarm = r#"{"kind":"alarm","number":3,"time":2,"direction":"worse","anchor":"a","before":"a","first":"b"}"#;
+        let closed =
+            r#"{"kind":"closed","number":3,"confirmed":true,"ratio":1.5,"low":1.4,"high":null,"said":"it syncs"}"#;
+        let point = line(1, ("a", 1.0), ("b", 1.5), "files").replacen('{', r#"{"kind":"point","machine":"m","#, 1);
+        let unknown = r#"{"kind":"of-a-newer-lab"}"#;
+        let all = series(&read(&[head, &point, alarm, unknown, closed].join("\n")).unwrap());
+        let [series] = all.as_slice() else { panic!("{all:?}") };
+        let [change] = series.changes.as_slice() else { panic!("{series:?}") };
+        assert_eq!((change.commit.as_str(), change.confirmed, change.ratio), ("b", Some(true), Some(1.5)));
+        assert_eq!(change.said, "it syncs");
+        let early = read(alarm).unwrap_err();
+        assert!(format!("{early:#}").starts_with("line 1 is no comparison of a history: a change comes before"));
+        let newer = format!("{:#}", read(&head.replace("\"version\":1", "\"version\":2")).unwrap_err());
+        assert!(newer.ends_with("it is of version 2, and this lab knows 1"), "{newer}");
+    }
+
+    #[test]
+    fn imported_values_are_a_series_of_their_own() {
+        let imported = |value: f64, commit: &str| {
+            format!(
+                r#"{{"kind":"imported","tool":"hyperfine","time":0,"scenario":"receive","parameters":{{}},
+                "judge":"wall","revision":"{commit}","commit":"{commit}","value":{value},"runs":10}}"#
+            )
+            .replace('\n', "")
+        };
+        let text = [imported(2.0, "one"), imported(3.0, "two"), line(1, ("a", 1.0), ("b", 1.5), "files")].join("\n");
+        let all = series(&read(&text).unwrap());
+        let names: Vec<(&str, usize)> =
+            all.iter().map(|series| (series.parameters.as_str(), series.points.len())).collect();
+        assert_eq!(names, [("imported from hyperfine", 2), ("refformat = files", 2)]);
+        assert_eq!(all[0].points[1].level, 1.5);
     }
 
     #[test]

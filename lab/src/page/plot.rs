@@ -1,23 +1,66 @@
-//! Draws a plot of some series as inline SVG. Positions along the width are in percent, so that the plot fits any
-//! screen while text keeps its size.
+//! Draws a plot of some series as inline SVG. It fits any screen, while text, lines and points keep their size: labels
+//! and marked points are placed in percent of the width, and everything else is a path in a stretched picture.
 
-use std::fmt::Write;
+use std::{collections::HashMap, fmt::Write};
 
 use super::{
     escaped,
     history::{Point, Series},
-    table::{short, verdict},
+    table::{said, short, verdict},
 };
+use crate::compare::Verdict;
 
 /// Maximum number of series in one plot. The style sheet has this many colours.
 pub const SERIES_MAX: usize = 6;
 
+/// Maximum number of commits of a plot in which each point has a title. In longer ones, only those that differ have it.
+const TITLES_MAX: usize = 150;
+
 /// The height in pixels, which the style sheet repeats.
 const HEIGHT: f64 = 220.0;
 
-/// Returns the figure of a few series of one scenario.
-pub fn figure(few: &[&Series]) -> String {
-    let commits = commits(few);
+/// The width of the stretched picture, in its own units.
+const WIDTH: f64 = 10_000.0;
+
+/// The commits of a plot, each with its place from left to right.
+#[derive(Debug)]
+pub struct Places<'a> {
+    names: Vec<&'a str>,
+    places: HashMap<&'a str, usize>,
+}
+
+impl<'a> Places<'a> {
+    /// Returns the places of all commits of the series, in the order in which they were measured.
+    pub fn of(few: &[&'a Series]) -> Places<'a> {
+        let mut all: Vec<&Point> = few.iter().flat_map(|series| &series.points).collect();
+        all.sort_by_key(|point| point.time);
+        // The commits of the longest series keep its order, because the times change if a commit is measured again.
+        let longest = few.iter().max_by_key(|series| series.points.len());
+        let first = longest.iter().flat_map(|series| &series.points);
+        let (mut names, mut places) = (Vec::new(), HashMap::new());
+        for point in first.chain(all) {
+            places.entry(point.commit.as_str()).or_insert_with(|| {
+                names.push(point.commit.as_str());
+                names.len() - 1
+            });
+        }
+        Places { names, places }
+    }
+
+    /// Returns the place of a commit, counted from 0.
+    pub fn index(&self, commit: &str) -> usize {
+        self.places.get(commit).copied().unwrap_or_default()
+    }
+
+    /// Returns the place of a commit as a part of the width.
+    fn part(&self, commit: &str) -> f64 {
+        let last = self.names.len().saturating_sub(1).max(1);
+        self.index(commit) as f64 / last as f64
+    }
+}
+
+/// Returns the figure of a few series of one scenario, each with its number on the page.
+pub fn figure(few: &[&Series], numbers: &[usize], places: &Places<'_>) -> String {
     let scale = Scale::of(few);
     let mut svg = String::new();
     for tick in scale.ticks() {
@@ -25,25 +68,25 @@ pub fn figure(few: &[&Series]) -> String {
         _ = writeln!(svg, "<line class=\"grid\" x1=\"0%\" x2=\"100%\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
         _ = writeln!(svg, "<text x=\"-8\" y=\"{:.1}\" text-anchor=\"end\">{tick:.*}</text>", y + 4.0, scale.digits());
     }
-    let ends = [(commits.first(), "start", "0%"), (commits.last().filter(|_| commits.len() > 1), "end", "100%")];
+    let names = &places.names;
+    let ends = [(names.first(), "start", "0%"), (names.last().filter(|_| names.len() > 1), "end", "100%")];
     for (commit, anchor, x) in ends {
         if let Some(commit) = commit {
             let name = escaped(short(commit));
             _ = writeln!(svg, "<text x=\"{x}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{name}</text>", HEIGHT + 18.0);
         }
     }
-    for (number, series) in few.iter().enumerate() {
-        svg += &line(series, number, &commits, &scale);
+    let mut legend = String::new();
+    for ((colour, series), number) in few.iter().enumerate().zip(numbers) {
+        svg += &drawn(series, (colour, *number), places, &scale);
+        let name = escaped(name(series));
+        legend += &format!("<li data-s=\"{number}\"><i class=\"s{colour}{}\"></i>{name}</li>", hollow(series));
     }
-    let legend: String = few
-        .iter()
-        .enumerate()
-        .map(|(number, series)| format!("<li><i class=\"s{number}\"></i>{}</li>", escaped(name(series))))
-        .collect();
     let label = format!("Costs of {} as multiples of the first commit's", escaped(&few[0].scenario));
     format!(
-        "<figure>\n<ul class=\"legend\">{legend}</ul>\n<div class=\"plot\"><svg role=\"img\" \
-         aria-label=\"{label}\">\n{svg}</svg></div>\n</figure>\n"
+        "<figure>\n<ul class=\"legend\">{legend}</ul>\n<div class=\"plot\"><svg role=\"img\" aria-label=\"{label}\" \
+         data-n=\"{}\">\n{svg}</svg></div>\n</figure>\n",
+        names.len()
     )
 }
 
@@ -52,59 +95,66 @@ fn name(series: &Series) -> &str {
     if series.parameters.is_empty() { &series.scenario } else { &series.parameters }
 }
 
-/// Returns all commits of the series, in the order in which they were measured.
-fn commits<'a>(few: &[&'a Series]) -> Vec<&'a str> {
-    let mut all: Vec<&Point> = few.iter().flat_map(|series| &series.points).collect();
-    all.sort_by_key(|point| point.time);
-    let mut names: Vec<&str> = Vec::new();
-    // The commits of the longest series keep its order, because the times change if a commit is measured again.
-    for point in few.iter().max_by_key(|series| series.points.len()).iter().flat_map(|series| &series.points) {
-        names.push(&point.commit);
-    }
-    for point in all {
-        if !names.contains(&point.commit.as_str()) {
-            names.push(&point.commit);
-        }
-    }
-    names
+/// Returns the class of series that were not measured in pairs.
+fn hollow(series: &Series) -> &'static str {
+    if series.tool.is_empty() { "" } else { " imported" }
 }
 
-fn line(series: &Series, number: usize, commits: &[&str], scale: &Scale) -> String {
-    let place = |point: &Point| {
-        let index = commits.iter().position(|commit| *commit == point.commit).unwrap_or_default();
-        if commits.len() < 2 { 0.0 } else { 100.0 * index as f64 / (commits.len() - 1) as f64 }
-    };
-    let mut points: Vec<(f64, &Point)> = series.points.iter().map(|point| (place(point), point)).collect();
-    points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-    let mut svg = format!("<g class=\"s{number}\">\n");
-    for pair in points.windows(2) {
-        let [(x1, from), (x2, to)] = [pair[0], pair[1]];
-        let (y1, y2) = (scale.y(from.level), scale.y(to.level));
-        _ = writeln!(svg, "<line class=\"line\" x1=\"{x1:.3}%\" y1=\"{y1:.1}\" x2=\"{x2:.3}%\" y2=\"{y2:.1}\"/>");
-    }
-    for (x, point) in points {
-        let y = scale.y(point.level);
+/// Returns the lines and points of one series.
+fn drawn(series: &Series, (colour, number): (usize, usize), places: &Places<'_>, scale: &Scale) -> String {
+    let mut points: Vec<&Point> = series.points.iter().collect();
+    points.sort_by_key(|point| places.index(&point.commit));
+    let (mut line, mut dots, mut bars, mut marked) = (String::new(), String::new(), String::new(), String::new());
+    let has_titles = places.names.len() <= TITLES_MAX;
+    for (count, point) in points.iter().enumerate() {
+        let (part, y) = (places.part(&point.commit), scale.y(point.level));
+        let x = part * WIDTH;
+        _ = write!(line, "{}{x:.0},{y:.1}", if count == 0 { "M" } else { "L" });
         if let Some((low, high)) = bar(point) {
-            let (y1, y2) = (scale.y(low), scale.y(high));
-            _ = writeln!(svg, "<line class=\"bar\" x1=\"{x:.3}%\" y1=\"{y1:.1}\" x2=\"{x:.3}%\" y2=\"{y2:.1}\"/>");
+            _ = write!(bars, "M{x:.0},{:.1}V{:.1}", scale.y(low), scale.y(high));
         }
-        let said = point.step.as_ref().map_or(String::new(), |step| format!(": {}", verdict(step.verdict)));
-        let title = escaped(&format!("{} {}: {:.3}{said}", short(&point.commit), point.revision, point.level));
+        let worst = point.steps.first().map(|step| step.verdict).filter(|verdict| *verdict != Verdict::CannotTell);
+        if has_titles || worst.is_some() {
+            let class = worst.map_or("", verdict);
+            let told = point.steps.first().map_or(String::new(), |step| format!(": {}", verdict(step.verdict)));
+            let title = escaped(&format!("{} {}: {:.3}{told}", short(&point.commit), point.revision, point.level));
+            _ = writeln!(
+                marked,
+                "<circle class=\"point {class}\" cx=\"{:.3}%\" cy=\"{y:.1}\" r=\"5\"><title>{title}</title></circle>",
+                part * 100.0
+            );
+        } else {
+            _ = write!(dots, "M{x:.0},{y:.1}h0");
+        }
+    }
+    for change in &series.changes {
+        let (x, title) = (places.part(&change.commit) * 100.0, escaped(&said(change)));
         _ = writeln!(
-            svg,
-            "<circle class=\"point\" cx=\"{x:.3}%\" cy=\"{y:.1}\" r=\"5\"><title>{title}</title></circle>"
+            marked,
+            "<line class=\"change\" x1=\"{x:.3}%\" x2=\"{x:.3}%\" y1=\"0\" y2=\"{HEIGHT}\"><title>{title}</title>\
+             </line>"
         );
     }
-    svg + "</g>\n"
+    let path = |class: &str, path: &str| match path {
+        "" => String::new(),
+        path => format!("<path class=\"{class}\" d=\"{path}\"/>\n"),
+    };
+    format!(
+        "<g class=\"s{colour}{}\" data-s=\"{number}\">\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         preserveAspectRatio=\"none\">\n{}{}{}</svg>\n{marked}</g>\n",
+        hollow(series),
+        path("bar", &bars),
+        path("line", &line),
+        path("dots", &dots)
+    )
 }
 
 /// Returns the interval of the level of a point, if both ends are known.
 fn bar(point: &Point) -> Option<(f64, f64)> {
-    let step = point.step.as_ref()?;
+    let step = point.steps.iter().max_by_key(|step| step.time)?;
     let of_one = point.level / step.ratio;
     Some((step.low? * of_one, step.high? * of_one)).filter(|(low, high)| low.is_finite() && high.is_finite())
 }
-
 /// The scale that maps levels to pixels.
 struct Scale {
     low: f64,

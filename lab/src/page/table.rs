@@ -2,50 +2,121 @@
 
 use std::fmt::Write;
 
-use super::{Beside, escaped, history::Series};
-use crate::{compare::Verdict, measure::Measure};
+use super::{
+    Beside,
+    entry::{Change, WorkOfBoth},
+    escaped,
+    history::{Point, Series, Step},
+    plot::Places,
+};
+use crate::{compare::Verdict, measure::Measure, work::grouped};
 
-/// Returns the table of one series, with the latest commit first.
-pub fn table(series: &Series, beside: &[Beside]) -> String {
+/// Maximum number of rows of a table that is open when the page is.
+const OPEN_MAX: usize = 30;
+
+/// Returns the table of one series: every comparison, with the latest commit first, and of each commit the most
+/// important one first. `number` is that of the series on the page.
+pub fn table(series: &Series, number: usize, places: &Places<'_>, beside: &[Beside]) -> String {
     let title = if series.parameters.is_empty() { &series.scenario } else { &series.parameters };
     let mut rows = String::new();
     for point in series.points.iter().rev() {
-        let cell = |value: f64| format!("<td class=\"number\">{}</td>", escaped(&amount(value, series.judge)));
-        let step = point.step.as_ref().map_or("<td></td><td></td><td></td>".to_owned(), |step| {
-            let bound = |bound: Option<f64>| bound.map_or("?".to_owned(), |bound| format!("{bound:.3}"));
-            let name = verdict(step.verdict);
-            let class = if step.verdict == Verdict::CannotTell { "" } else { name };
-            let before = escaped(short(&step.before));
-            format!(
-                "<td class=\"number\">{:.3} ({} to {})</td><td><code>{before}</code></td><td \
-                 class=\"{class}\">{name}</td>",
-                step.ratio,
-                bound(step.low),
-                bound(step.high)
-            )
-        });
-        _ = writeln!(
-            rows,
-            "<tr><td><code>{}</code></td><td>{}</td>{}<td class=\"number\">{:.3}</td>{step}<td \
-             class=\"number\">{}</td></tr>",
-            escaped(short(&point.commit)),
-            escaped(&point.revision),
-            cell(point.value),
-            point.level,
-            point.runs
-        );
+        let place = places.index(&point.commit);
+        for change in series.changes.iter().filter(|change| change.commit == point.commit) {
+            let (commit, said) = (escaped(short(&change.commit)), escaped(&said(change)));
+            _ = writeln!(
+                rows,
+                "<tr class=\"change\" data-x=\"{place}\"><td><code>{commit}</code></td><td \
+                 colspan=\"8\">{said}</td></tr>"
+            );
+        }
+        if point.steps.is_empty() {
+            rows += &row(series, point, place, None);
+        }
+        for step in &point.steps {
+            rows += &row(series, point, place, Some(step));
+        }
     }
+    let (commits, comparisons) = (series.points.len(), series.comparisons());
+    let open = if commits.max(comparisons) <= OPEN_MAX { " open" } else { "" };
+    let count =
+        |number: usize, name: &str| format!("{} {name}{}", grouped(number as u64), if number == 1 { "" } else { "s" });
+    let counted = if series.tool.is_empty() {
+        format!("{}, {}", count(commits, "commit"), count(comparisons, "comparison"))
+    } else {
+        format!("{}, not measured in pairs", count(commits, "value"))
+    };
     format!(
-        "<div class=\"table\"><table>\n<caption>{}</caption>\n<thead><tr><th>commit</th><th>revision</th>\
-         <th class=\"number\">{}</th><th class=\"number\">level</th><th \
-         class=\"number\">ratio</th><th>to</th><th>verdict</th>\
-         <th class=\"number\">runs</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n{}",
+        "<details id=\"s{number}\" data-s=\"{number}\"{open}>\n<summary>{}: {counted}</summary>\n<div \
+         class=\"table\"><table class=\"all\">\n<thead><tr><th>commit</th><th>revision</th><th>{}</th><th>level</th>\
+         <th>ratio</th><th>to</th><th>verdict</th><th>runs</th><th>work</th></tr></thead>\n<tbody>\n{rows}</tbody>\n\
+         </table></div>\n{}</details>\n",
         escaped(title),
         series.judge.name(),
         neighbours(series, beside)
     )
 }
 
+/// Returns the row of one comparison, or of a commit that was compared with none.
+fn row(series: &Series, point: &Point, place: usize, step: Option<&Step>) -> String {
+    let commit = escaped(short(&point.commit));
+    // The revision is left out if it says no more than the commit.
+    let revision = if point.commit.starts_with(&point.revision) { "" } else { &point.revision };
+    let (value, runs) = step.map_or((point.value, point.runs), |step| (step.value, step.runs));
+    let value = escaped(&amount(value, series.judge));
+    let compared = step.map_or("<td></td><td></td><td></td>".to_owned(), |step| {
+        format!("<td>{}</td><td><code>{}</code></td>{}", ratio(step), escaped(short(&step.before)), judged(step))
+    });
+    format!(
+        "<tr data-x=\"{place}\"><td><code>{commit}</code></td><td>{}</td><td>{value}</td><td>{:.3}</td>{compared}\
+         <td>{}</td><td>{}</td></tr>\n",
+        escaped(revision),
+        point.level,
+        if runs == 0 { String::new() } else { runs.to_string() },
+        step.and_then(|step| step.work.as_ref()).map_or(String::new(), work)
+    )
+}
+
+/// Returns the ratio of a comparison with its interval.
+pub(super) fn ratio(step: &Step) -> String {
+    let bound = |bound: Option<f64>| bound.map_or("?".to_owned(), |bound| format!("{bound:.3}"));
+    format!("{:.3} ({} to {})", step.ratio, bound(step.low), bound(step.high))
+}
+
+/// Returns the cell with the verdict of a comparison.
+pub(super) fn judged(step: &Step) -> String {
+    let name = verdict(step.verdict);
+    if step.verdict == Verdict::CannotTell {
+        format!("<td>{name}</td>")
+    } else {
+        format!("<td class=\"{name}\">{name}</td>")
+    }
+}
+
+/// Describes how the work of both sides differs.
+pub(super) fn differing(work: &WorkOfBoth) -> String {
+    if work.differences.is_empty() { "same work".to_owned() } else { work.differences.join("; ") }
+}
+
+/// Describes the work of both sides: how it differs, and the figures of the one that was compared with and of the
+/// other.
+fn work(work: &WorkOfBoth) -> String {
+    let figures = work.figures.iter().map(|(name, [a, b])| format!("{name} {} / {}", grouped(*a), grouped(*b)));
+    let figures = figures.collect::<Vec<_>>().join(", ");
+    let figures = if figures.is_empty() { figures } else { format!(" ({figures})") };
+    escaped(&format!("{}{figures}", differing(work)))
+}
+
+/// Describes a change of a series.
+pub(super) fn said(change: &Change) -> String {
+    let times = change.ratio.map_or(String::new(), |ratio| format!(", {ratio:.3} times"));
+    let confirmed = match change.confirmed {
+        Some(true) => "confirmed",
+        Some(false) => "not confirmed",
+        None => "not yet confirmed",
+    };
+    let said = if change.said.is_empty() { String::new() } else { format!(": {}", change.said) };
+    format!("change, {}{times}, {confirmed}{said}", change.direction)
+}
 /// Returns the table that compares peers and floors with the last commit.
 fn neighbours(series: &Series, beside: &[Beside]) -> String {
     let Some(last) = series.points.last() else { return String::new() };
