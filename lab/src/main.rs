@@ -6,6 +6,7 @@ use clap::Parser;
 use refdb_lab::{
     bisect, cache, gate,
     guard::guarded,
+    import,
     options::{Action, Options},
     page, run,
 };
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         Action::Gate(options) => gate::run(options, out),
         Action::Cache(options) => cache::run(options, out),
         Action::Report(options) => page::run(options, out),
+        Action::Import(options) => import::run(options, out),
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

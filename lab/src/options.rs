@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 
-use crate::{compare::Rules, measure::Measure, scenario::Scenario, stats};
+use crate::{compare::Rules, import::Tool, measure::Measure, scenario::Scenario, stats};
 
 /// Says whether one revision of a program is slower than another, and how sure that is.
 #[derive(Debug, Parser)]
@@ -32,6 +32,24 @@ pub enum Action {
     Cache(CacheOptions),
     /// Makes an HTML page of histories
     Report(ReportOptions),
+    /// Adds results of another tool to a history, for `report`
+    Import(ImportOptions),
+}
+
+/// The options of `import`.
+#[derive(Debug, Args)]
+pub struct ImportOptions {
+    /// The tool that wrote the files
+    #[arg(long, value_name = "TOOL")]
+    pub from: Tool,
+
+    /// The files, in the order in which they were measured if the tool does not write the time
+    #[arg(value_name = "FILES", required = true)]
+    pub files: Vec<PathBuf>,
+
+    /// The file to which a line of JSON is appended for each value
+    #[arg(long, value_name = "FILE")]
+    pub history: PathBuf,
 }
 
 /// The options of `report`.

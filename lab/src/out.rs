@@ -1,7 +1,7 @@
 //! Formats finished comparisons for other tools: hyperfine's JSON, Bencher Metric Format, a CSV for Apache Otava, and a
 //! history of our own. [`write`](write()) writes the files that the options name.
 
-use std::{fs, io::Write, time::SystemTime};
+use std::{fs, io::Write, path::Path, time::SystemTime};
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
@@ -19,9 +19,8 @@ use crate::{
 
 /// Writes all files that `exports` names.
 pub fn write(exports: &Exports, finished: &[Finished<'_>]) -> Result<()> {
-    let save = |file: &std::path::Path, text: String| {
-        fs::write(file, text).with_context(|| format!("cannot write '{}'", file.display()))
-    };
+    let save =
+        |file: &Path, text: String| fs::write(file, text).with_context(|| format!("cannot write '{}'", file.display()));
     if let Some(file) = &exports.export_hyperfine {
         save(file, hyperfine(finished))?;
     }
@@ -33,17 +32,21 @@ pub fn write(exports: &Exports, finished: &[Finished<'_>]) -> Result<()> {
         save(file, otava(finished, now))?;
     }
     if let Some(file) = &exports.history {
-        let mut lines = history(finished, now);
-        // A lab that was killed may have left a part of a line. A line feed separates that part from the new lines, and
-        // `report` names its line.
-        if fs::read(file).is_ok_and(|before| before.last().is_some_and(|last| *last != b'\n')) {
-            lines.insert(0, '\n');
-        }
-        let open = fs::OpenOptions::new().append(true).create(true).open(file);
-        let mut open = open.with_context(|| format!("cannot open '{}'", file.display()))?;
-        open.write_all(lines.as_bytes()).with_context(|| format!("cannot write '{}'", file.display()))?;
+        append(file, history(finished, now))?;
     }
     Ok(())
+}
+
+/// Appends lines to a history, which is created if it does not exist.
+pub fn append(file: &Path, mut lines: String) -> Result<()> {
+    // A lab that was killed may have left a part of a line. A line feed separates that part from the new lines, and
+    // `report` names its line.
+    if fs::read(file).is_ok_and(|before| before.last().is_some_and(|last| *last != b'\n')) {
+        lines.insert(0, '\n');
+    }
+    let open = fs::OpenOptions::new().append(true).create(true).open(file);
+    let mut open = open.with_context(|| format!("cannot open '{}'", file.display()))?;
+    open.write_all(lines.as_bytes()).with_context(|| format!("cannot write '{}'", file.display()))
 }
 
 /// Returns both sides of a comparison with their runs.
