@@ -5,7 +5,8 @@
 //! (pairs of runs), [`stats`] (the test by bets) and [`ranks`] (the test after the last pair); [`work`], [`trace`],
 //! [`stock`] and [`profile`] (what a side did, and in which functions); [`bisect`](mod@bisect) (the search through a
 //! history) and [`gate`] (one build against recorded counts); [`report`], [`out`] and [`page`] (results for people, for
-//! other tools, and over many commits), and [`import`](mod@import) (results of other tools).
+//! other tools, and over many commits), [`import`](mod@import) (results of other tools) and
+//! [`init`](mod@init) (a first scenario).
 //! [`process`], [`counter`], [`calls`], [`perf`], [`emulator`] and [`progress`] are the layer below, which
 //! `refdb-bench` uses too.
 
@@ -21,6 +22,7 @@ pub mod finished;
 pub mod gate;
 pub mod guard;
 pub mod import;
+pub mod init;
 pub mod measure;
 pub mod options;
 pub mod out;

@@ -6,7 +6,7 @@ use clap::Parser;
 use refdb_lab::{
     bisect, cache, gate,
     guard::guarded,
-    import,
+    import, init,
     options::{Action, Options},
     page, run,
 };
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
         Action::Cache(options) => cache::run(options, out),
         Action::Report(options) => page::run(options, out),
         Action::Import(options) => import::run(options, out),
+        Action::Init(options) => init::run(options, out),
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -34,6 +34,43 @@ pub enum Action {
     Report(ReportOptions),
     /// Adds results of another tool to a history, for `report`
     Import(ImportOptions),
+    /// Writes a first scenario for a cargo, make or CMake project, and tries it
+    Init(InitOptions),
+}
+
+/// The options of `init`.
+#[derive(Debug, Args)]
+pub struct InitOptions {
+    /// The folder of the project, which is a git repository
+    #[arg(value_name = "REPO", default_value = ".")]
+    pub repository: PathBuf,
+
+    /// A command for `sh` to time; its programs are in $BUILD/bin [default: the main program with --version or --help]
+    #[arg(long, value_name = "COMMAND")]
+    pub command: Option<String>,
+
+    /// A parameter of the scenario with comma-separated values, which the command sees as $NAME; repeatable
+    #[arg(long, num_args = 2, value_names = ["NAME", "VALUES"], action = clap::ArgAction::Append)]
+    pub parameter_list: Vec<String>,
+
+    /// The file to write the scenario to
+    #[arg(long, short, value_name = "FILE", default_value = "lab.toml")]
+    pub output: PathBuf,
+
+    /// The folder of the builds
+    #[command(flatten)]
+    pub cache: CacheFolder,
+
+    /// The folder in which runs happen [default: a file system in memory, if there is one]
+    #[arg(long, value_name = "FOLDER")]
+    pub place: Option<PathBuf>,
+}
+
+impl InitOptions {
+    /// Returns the folder in which runs happen.
+    pub fn place(&self) -> PathBuf {
+        place_of(self.place.as_deref())
+    }
 }
 
 /// The options of `import`.
@@ -208,9 +245,15 @@ impl Chosen {
 
     /// Returns the folder in which runs happen.
     pub fn place(&self) -> PathBuf {
-        let memory = Path::new("/dev/shm");
-        self.place.clone().unwrap_or_else(|| if memory.is_dir() { memory.to_owned() } else { env::temp_dir() })
+        place_of(self.place.as_deref())
     }
+}
+
+/// Returns the folder that was named, or the default one.
+fn place_of(named: Option<&Path>) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let default = || if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
+    named.map_or_else(default, Path::to_owned)
 }
 
 /// The options of actions that compare two revisions.
