@@ -18,9 +18,9 @@ pub fn differences(all: &[Series]) -> String {
     for (number, series) in all.iter().enumerate() {
         for change in series.changes.iter().filter(|change| change.confirmed != Some(false)) {
             rows.push(format!(
-                "<tr class=\"change\" data-s=\"{number}\"><td>{}</td><td>{}</td><td><code>{}</code></td><td></td>\
+                "<tr class=\"change\" data-s=\"{number}\">{}<td>{}</td><td><code>{}</code></td><td></td>\
                  {}<td>{}</td></tr>\n",
-                escaped(&change.direction),
+                direction(&change.direction),
                 change.ratio.map_or(String::new(), |ratio| format!("{ratio:.3}")),
                 escaped(short(&change.commit)),
                 names(series, number),
@@ -65,6 +65,15 @@ pub fn differences(all: &[Series]) -> String {
         format!("<details>\n<summary>{} more</summary>\n{}</details>\n", grouped(more.len() as u64), table(more))
     };
     format!("<h2>What differs</h2>\n{}{more}", table(first))
+}
+
+/// Returns the cell with the direction of a change.
+fn direction(name: &str) -> String {
+    let class = match name {
+        "worse" | "better" => format!(" class=\"{name}\""),
+        _ => String::new(),
+    };
+    format!("<td{class}>{}</td>", escaped(name))
 }
 
 /// Returns the cells with the scenario, as a link to the table, and the parameters.
