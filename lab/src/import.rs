@@ -1,5 +1,6 @@
 //! Implements `refdb-lab import`: values that other tools measured become lines of a history, marked with the tool,
-//! because they were not measured in pairs. [`json`] and [`csv`] parse the files, and [`time`](mod@time) their dates.
+//! because they were not measured in pairs. [`json`](mod@json) and [`csv`] parse the files, and [`time`](mod@time)
+//! their dates.
 
 pub mod csv;
 pub mod json;
