@@ -14,35 +14,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use clap::ValueEnum;
 use serde_json::json;
 
-use crate::{measure::Measure, options::ImportOptions, out::append, page::entry::Imported};
-
-/// A tool whose results can be imported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Tool {
-    /// The JSON of `hyperfine --export-json`
-    Hyperfine,
-    /// Bencher Metric Format, or the JSON of `bencher perf`
-    Bencher,
-    /// Files `estimates.json` below Criterion's folder `target/criterion`
-    Criterion,
-    /// A CSV for Apache Otava, with a column `time`
-    Otava,
-}
-
-impl Tool {
-    /// Returns the name on the command line and in histories.
-    pub fn name(self) -> &'static str {
-        match self {
-            Tool::Hyperfine => "hyperfine",
-            Tool::Bencher => "bencher",
-            Tool::Criterion => "criterion",
-            Tool::Otava => "otava",
-        }
-    }
-}
+use crate::{
+    measure::Measure,
+    options::{ImportOptions, Tool},
+    out::append,
+    page::entry::Imported,
+};
 
 /// What is known of a file besides its content.
 #[derive(Debug, Clone, Copy)]

@@ -6,9 +6,9 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{compare::Rules, import::Tool, measure::Measure, scenario::Scenario, stats};
+use crate::{compare::Rules, measure::Measure, scenario::Scenario, stats};
 
 /// Says whether one revision of a program is slower than another, and how sure that is.
 #[derive(Debug, Parser)]
@@ -36,6 +36,31 @@ pub enum Action {
     Import(ImportOptions),
     /// Writes a first scenario for a cargo, make or CMake project, and tries it
     Init(InitOptions),
+}
+
+/// A tool whose results can be imported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Tool {
+    /// The JSON of `hyperfine --export-json`
+    Hyperfine,
+    /// Bencher Metric Format, or the JSON of `bencher perf`
+    Bencher,
+    /// Files `estimates.json` below Criterion's folder `target/criterion`
+    Criterion,
+    /// A CSV for Apache Otava, with a column `time`
+    Otava,
+}
+
+impl Tool {
+    /// Returns the name on the command line and in histories.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tool::Hyperfine => "hyperfine",
+            Tool::Bencher => "bencher",
+            Tool::Criterion => "criterion",
+            Tool::Otava => "otava",
+        }
+    }
 }
 
 /// The options of `init`.

@@ -1,9 +1,10 @@
 //! Implements `refdb-lab report`: one HTML page from histories, which needs no network. Its script adds filters and the
 //! selection of commits, and without it the page shows everything too. This file combines [`entry`] (the lines of
-//! histories), [`history`] (lines to series), [`summary`], [`plot`] (series to SVG) and [`table`].
+//! histories), [`history`] (lines to series), [`summary`], [`places`] and [`plot`] (series to SVG), and [`table`].
 
 pub mod entry;
 pub mod history;
+pub mod places;
 pub mod plot;
 pub mod summary;
 pub mod table;
@@ -18,7 +19,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use entry::{Entry, read};
 use history::{Series, series};
-use plot::Places;
+use places::Places;
 
 use crate::options::ReportOptions;
 

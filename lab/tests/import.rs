@@ -12,8 +12,9 @@ use std::{
 use common::finish;
 use refdb_lab::{
     coin::Coin,
-    import::{About, Tool, parse},
+    import::{About, parse},
     measure::Measure,
+    options::Tool,
     page::entry::Imported,
 };
 use refdb_testkit::rounds;

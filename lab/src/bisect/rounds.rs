@@ -3,12 +3,20 @@
 
 use anyhow::Result;
 
-use super::search::{Commits, Step};
 use crate::{
     coin::Coin,
     measure::{Measure, Sample},
-    stats::{self, Odds, interval},
+    stats::{self, Interval, Odds, interval},
 };
+
+/// The difference between the costs of two commits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// The cost of the second commit divided by that of the first: the median of all pairs.
+    pub ratio: f64,
+    /// The confidence interval of the ratio.
+    pub interval: Interval,
+}
 
 /// The logarithms of the ratios of two pairs, measured in turn. The pairs of one round have the same index.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -32,23 +40,23 @@ impl Rounds {
     }
 
     /// Runs rounds until `settled` returns `true`, or for `most` rounds. The coin decides which pair of a round runs
-    /// first, and which commit of each pair. `seen` receives each pair by number, with both samples.
-    pub fn run<C: Commits>(
-        commits: &mut C,
+    /// first. `both` runs the pair of a number, 0 or 1, in the order that the coin decides, and `seen` receives its
+    /// samples.
+    pub fn run(
         coin: &mut Coin,
-        pairs: [[&str; 2]; 2],
         (judge, most): (Measure, usize),
         settled: impl Fn(&Rounds) -> bool,
+        mut both: impl FnMut(usize, &mut Coin) -> Result<[Sample; 2]>,
         mut seen: impl FnMut(usize, &[Sample; 2]),
     ) -> Result<Rounds> {
         let mut rounds = Rounds::default();
         while rounds.first.len() < most && !settled(&rounds) {
             let order = if coin.toss() { [1, 0] } else { [0, 1] };
             for number in order {
-                let both = commits.both(pairs[number], coin)?;
-                let difference = both[1].deciding(judge)?.ln() - both[0].deciding(judge)?.ln();
+                let samples = both(number, coin)?;
+                let difference = samples[1].deciding(judge)?.ln() - samples[0].deciding(judge)?.ln();
                 if number == 0 { &mut rounds.first } else { &mut rounds.second }.push(difference);
-                seen(number, &both);
+                seen(number, &samples);
             }
         }
         Ok(rounds)
@@ -112,7 +120,6 @@ fn quartiles(costs: &[f64]) -> Option<[f64; 3]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Interval;
 
     fn watch() -> Watch {
         let whole = Step { ratio: 4.0, interval: Interval { low: 3.6, high: 4.5 } };

@@ -4,14 +4,14 @@
 use anyhow::{Result, ensure};
 
 use super::{
-    rounds::{Rounds, Watch},
+    rounds::{Rounds, Step, Watch},
     state::{Answer, End, Next, State, judge, rate_of},
 };
 use crate::{
     coin::Coin,
     compare::{Comparison, Rules, Which, compare, pair},
     measure::Sample,
-    stats::{self, Interval, Odds, interval, is_above, is_below},
+    stats::{self, Odds, interval, is_above, is_below},
 };
 
 /// A source of the commits of a search, and of their costs.
@@ -42,15 +42,6 @@ pub trait Commits {
 
     /// Receives the verdict on a commit, and the number of runs of each end that the verdict took.
     fn hear(&mut self, _commit: &str, _answer: &Answer, _runs: usize) {}
-}
-
-/// The difference between the costs of two commits.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Step {
-    /// The cost of the second commit divided by that of the first: the median of all pairs.
-    pub ratio: f64,
-    /// The confidence interval of the ratio.
-    pub interval: Interval,
 }
 
 /// The result of a search.
@@ -177,7 +168,9 @@ impl<C: Commits> Search<'_, C> {
                 costs.extend(both[0].value(judge));
             }
         };
-        let rounds = Rounds::run(self.commits, self.coin, pairs, (judge, self.rules.pairs_max), settled, seen)?;
+        let (most, commits) = (self.rules.pairs_max, &mut *self.commits);
+        let both = |number: usize, coin: &mut Coin| commits.both(pairs[number], coin);
+        let rounds = Rounds::run(self.coin, (judge, most), settled, both, seen)?;
         Ok((rounds, costs))
     }
 

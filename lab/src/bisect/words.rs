@@ -3,7 +3,8 @@
 use anyhow::Result;
 
 use super::{
-    search::{Found, Step},
+    rounds::Step,
+    search::Found,
     state::{Answer, End},
 };
 use crate::{compare::Rules, report::interval};

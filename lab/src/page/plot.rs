@@ -1,11 +1,12 @@
 //! Draws a plot of some series as inline SVG. It fits any screen, while text, lines and points keep their size: labels
 //! and marked points are placed in percent of the width, and everything else is a path in a stretched picture.
 
-use std::{collections::HashMap, fmt::Write};
+use std::fmt::Write;
 
 use super::{
     escaped,
     history::{Point, Series},
+    places::Places,
     table::{said, short, verdict},
 };
 use crate::compare::Verdict;
@@ -22,43 +23,6 @@ const HEIGHT: f64 = 220.0;
 /// The width of the stretched picture, in its own units.
 const WIDTH: f64 = 10_000.0;
 
-/// The commits of a plot, each with its place from left to right.
-#[derive(Debug)]
-pub struct Places<'a> {
-    names: Vec<&'a str>,
-    places: HashMap<&'a str, usize>,
-}
-
-impl<'a> Places<'a> {
-    /// Returns the places of all commits of the series, in the order in which they were measured.
-    pub fn of(few: &[&'a Series]) -> Places<'a> {
-        let mut all: Vec<&Point> = few.iter().flat_map(|series| &series.points).collect();
-        all.sort_by_key(|point| point.time);
-        // The commits of the longest series keep its order, because the times change if a commit is measured again.
-        let longest = few.iter().max_by_key(|series| series.points.len());
-        let first = longest.iter().flat_map(|series| &series.points);
-        let (mut names, mut places) = (Vec::new(), HashMap::new());
-        for point in first.chain(all) {
-            places.entry(point.commit.as_str()).or_insert_with(|| {
-                names.push(point.commit.as_str());
-                names.len() - 1
-            });
-        }
-        Places { names, places }
-    }
-
-    /// Returns the place of a commit, counted from 0.
-    pub fn index(&self, commit: &str) -> usize {
-        self.places.get(commit).copied().unwrap_or_default()
-    }
-
-    /// Returns the place of a commit as a part of the width.
-    fn part(&self, commit: &str) -> f64 {
-        let last = self.names.len().saturating_sub(1).max(1);
-        self.index(commit) as f64 / last as f64
-    }
-}
-
 /// Returns the figure of a few series of one scenario, each with its number on the page.
 pub fn figure(few: &[&Series], numbers: &[usize], places: &Places<'_>) -> String {
     let scale = Scale::of(few);
@@ -68,7 +32,7 @@ pub fn figure(few: &[&Series], numbers: &[usize], places: &Places<'_>) -> String
         _ = writeln!(svg, "<line class=\"grid\" x1=\"0%\" x2=\"100%\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>");
         _ = writeln!(svg, "<text x=\"-8\" y=\"{:.1}\" text-anchor=\"end\">{tick:.*}</text>", y + 4.0, scale.digits());
     }
-    let names = &places.names;
+    let names = places.names();
     let ends = [(names.first(), "start", "0%"), (names.last().filter(|_| names.len() > 1), "end", "100%")];
     for (commit, anchor, x) in ends {
         if let Some(commit) = commit {
@@ -105,7 +69,7 @@ fn drawn(series: &Series, (colour, number): (usize, usize), places: &Places<'_>,
     let mut points: Vec<&Point> = series.points.iter().collect();
     points.sort_by_key(|point| places.index(&point.commit));
     let (mut line, mut dots, mut bars, mut marked) = (String::new(), String::new(), String::new(), String::new());
-    let has_titles = places.names.len() <= TITLES_MAX;
+    let has_titles = places.names().len() <= TITLES_MAX;
     for (count, point) in points.iter().enumerate() {
         let (part, y) = (places.part(&point.commit), scale.y(point.level));
         let x = part * WIDTH;

@@ -7,7 +7,7 @@ use super::{
     entry::{Change, WorkOfBoth},
     escaped,
     history::{Point, Series, Step},
-    plot::Places,
+    places::Places,
 };
 use crate::{compare::Verdict, measure::Measure, work::grouped};
 
