@@ -3,10 +3,10 @@
 //! Read in this order: [`scenario`] (the file that says what to run), [`revision`] (builds, each made once and kept)
 //! and [`stage`] (one run); [`measure`] (the values of a run), [`compare`] (pairs of runs), [`stats`] (the test by
 //! bets) and [`ranks`] (the test after the last pair); [`work`], [`trace`], [`stock`] and [`profile`] (what a side
-//! did, and in which functions); [`bisect`](mod@bisect) (the search through a history) and [`gate`] (one build against
-//! recorded counts); [`report`], [`out`] and [`page`] (results for people, for other tools, and over many commits).
-//! [`process`], [`counter`], [`calls`], [`perf`], [`emulator`] and [`progress`] are the layer below, which
-//! `refdb-bench` uses too.
+//! did, and in which functions); [`bisect`](mod@bisect) (the search through a history), [`series`] (changes of a
+//! series) and [`gate`] (one build against recorded counts); [`report`], [`out`] and [`page`] (results for people, for
+//! other tools, and over many commits). [`process`], [`counter`], [`calls`], [`perf`], [`emulator`] and [`progress`]
+//! are the layer below, which `refdb-bench` uses too.
 
 pub mod bisect;
 pub mod cache;
@@ -31,6 +31,7 @@ pub mod report;
 pub mod revision;
 pub mod run;
 pub mod scenario;
+pub mod series;
 pub mod stage;
 pub mod stats;
 pub mod stock;
