@@ -36,4 +36,5 @@ pub mod stage;
 pub mod stats;
 pub mod stock;
 pub mod trace;
+pub mod watch;
 pub mod work;
