@@ -4,9 +4,9 @@
 //! and [`stage`] (one run); [`measure`] (the values of a run), [`compare`] (pairs of runs), [`stats`] (the test by
 //! bets) and [`ranks`] (the test after the last pair); [`work`], [`trace`], [`stock`] and [`profile`] (what a side
 //! did, and in which functions); [`bisect`](mod@bisect) (the search through a history), [`series`] (changes of a
-//! series) and [`gate`] (one build against recorded counts); [`report`], [`out`] and [`page`] (results for people, for
-//! other tools, and over many commits). [`process`], [`counter`], [`calls`], [`perf`], [`emulator`] and [`progress`]
-//! are the layer below, which `refdb-bench` uses too.
+//! series), [`watch`](mod@watch) (a branch measured as it grows) and [`gate`] (one build against recorded counts);
+//! [`report`], [`out`] and [`page`] (results for people, for other tools, and over many commits). [`process`],
+//! [`counter`], [`calls`], [`perf`], [`emulator`] and [`progress`] are the layer below, which `refdb-bench` uses too.
 
 pub mod bisect;
 pub mod cache;

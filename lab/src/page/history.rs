@@ -98,7 +98,16 @@ pub fn read(text: &str) -> Result<Vec<Line>> {
     let line = |(number, line): (usize, &str)| {
         serde_json::from_str(line).with_context(|| format!("line {} is no comparison of a history", number + 1))
     };
-    text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(line).collect()
+    text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !is_aside(line)).map(line).collect()
+}
+
+/// Returns whether this line of a watch's history is something else than a measured commit.
+fn is_aside(line: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Kind {
+        kind: String,
+    }
+    serde_json::from_str::<Kind>(line).is_ok_and(|line| line.kind != "point")
 }
 
 /// Returns the series of all lines, which must be in order of time.
