@@ -6,7 +6,7 @@ mod common;
 use std::{
     collections::BTreeMap,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     thread::sleep,
     time::{Duration, Instant},
@@ -15,6 +15,7 @@ use std::{
 use common::{Synthetic, end, finish};
 use refdb_testkit::rounds;
 use serde_json::Value;
+use tempfile::TempDir;
 
 const COST: &str = "cat \"$BUILD/cost\" >\"$COST\"";
 
@@ -22,13 +23,21 @@ const COST: &str = "cat \"$BUILD/cost\" >\"$COST\"";
 struct Watched {
     planted: Synthetic,
     first: String,
+    /// The folder of the runs, in memory if there is such a file system.
+    place: TempDir,
 }
 
 impl Watched {
     fn new() -> Watched {
         let planted = Synthetic::new(COST, "judge = 'reported'");
         let first = planted.commit("cost", "1000");
-        Watched { planted, first }
+        Watched::of(planted, first)
+    }
+
+    fn of(planted: Synthetic, first: String) -> Watched {
+        let memory = Path::new("/dev/shm");
+        let place = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        Watched { planted, first, place: place.unwrap() }
     }
 
     fn history(&self) -> PathBuf {
@@ -46,7 +55,7 @@ impl Watched {
         if !more.contains(&"--notify") {
             lab.args(["--notify", &notify]);
         }
-        lab.arg("--place").arg(self.place());
+        lab.arg("--place").arg(self.place.path());
         lab
     }
 
@@ -55,12 +64,6 @@ impl Watched {
         let output = finish(&mut self.command(more));
         assert_eq!(output.status.code(), Some(status), "{}", said(&output));
         String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn place(&self) -> PathBuf {
-        let place = self.planted.cache().with_file_name("place");
-        fs::create_dir_all(&place).unwrap();
-        place
     }
 
     fn calls(&self) -> PathBuf {
@@ -74,7 +77,9 @@ impl Watched {
 
     fn records(&self, kind: &str) -> Vec<Value> {
         let text = fs::read_to_string(self.history().join("planted.jsonl")).unwrap();
-        let records = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        // A watch that is running may not have finished the last line.
+        let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+        let records = whole.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         records.filter(|record| record["kind"] == kind).collect()
     }
 
@@ -267,7 +272,7 @@ fn kills_at_any_moment_lose_nothing_and_repeat_nothing() {
     assert_eq!(watched.told(), ["planted-1"]);
     assert_eq!(watched.alert(1)["commits"][0]["commit"], slow.as_str());
     assert_eq!(watched.records("closed").len(), 1);
-    assert_eq!(fs::read_dir(watched.place()).unwrap().count(), 0, "what kills left is removed");
+    assert_eq!(fs::read_dir(watched.place.path()).unwrap().count(), 0, "what kills left is removed");
 }
 
 /// The user's command outlives a watch that is killed meanwhile, and the next watch does not call it again.
@@ -290,6 +295,55 @@ fn a_kill_during_the_users_command_does_not_repeat_it() {
     watched.watch(0, &["--notify", &command]);
     sleep(Duration::from_millis(1500));
     assert_eq!(watched.told(), ["planted-1"]);
+}
+
+#[test]
+fn at_intervals_new_commits_are_fetched_and_measured() {
+    let watched = Watched::new();
+    let clone = watched.history().with_file_name("clone");
+    watched.planted.git(&["clone", "-q", ".", clone.to_str().unwrap()]);
+    let first = watched.planted.commit("cost", "1000 ");
+    let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
+    lab.arg("watch").arg(&clone).args(["--branch", "origin/main", "--reference", &watched.first, "--interval", "1s"]);
+    lab.args(["--fetch", "--history"]).arg(watched.history()).arg("--scenario").arg(watched.planted.scenario());
+    lab.arg("--cache").arg(watched.planted.cache()).stdout(Stdio::null()).stderr(Stdio::null());
+    let going = lab.spawn().unwrap();
+    let wait_for = |commits: &[&String]| {
+        let start = Instant::now();
+        let known = || {
+            watched.history().join("planted.jsonl").exists() && watched.measured().iter().eq(commits.iter().copied())
+        };
+        while !known() {
+            assert!(start.elapsed() < Duration::from_secs(120), "{commits:?} are measured");
+            sleep(Duration::from_millis(20));
+        }
+    };
+    wait_for(&[&first]);
+    let second = watched.planted.commit("cost", "1000  ");
+    wait_for(&[&first, &second]);
+    Command::new("kill").arg(going.id().to_string()).status().unwrap();
+    assert!(!end(going).success());
+}
+
+/// No file may become longer than the history is after the first commit.
+#[test]
+fn a_line_that_does_not_fit_is_an_error_and_the_watch_goes_on_when_there_is_room() {
+    let watched = Watched::new();
+    let mut commits = watched.idle(1);
+    watched.watch(0, &[]);
+    commits.extend(watched.idle(1));
+    let file = watched.history().join("planted.jsonl");
+    let before = fs::read(&file).unwrap();
+    let lab = watched.command(&[]);
+    let words = ["-c", "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\""];
+    let blocks = (before.len() / 512 + 1).to_string();
+    let output = finish(Command::new("sh").args(words).arg(blocks).arg(lab.get_program()).args(lab.get_args()));
+    assert_eq!(output.status.code(), Some(1));
+    let complaint = said(&output);
+    assert!(complaint.contains("planted: cannot write to '") && complaint.contains("File too large"), "{complaint}");
+    assert_eq!(fs::read(&file).unwrap(), before, "no part of a line is left");
+    watched.watch(0, &[]);
+    assert_eq!(watched.measured(), commits);
 }
 
 #[test]
@@ -350,7 +404,7 @@ fn another_machine_measures_the_last_commits_again_before_it_goes_on() {
 }
 
 #[test]
-fn other_settings_another_watch_and_a_full_disk_are_refused_in_clear_words() {
+fn other_settings_and_another_watch_are_refused_in_clear_words() {
     let watched = Watched::new();
     watched.idle(1);
     watched.watch(0, &[]);
@@ -390,4 +444,51 @@ fn with_all_commits_a_topic_shows_what_its_merge_hides() {
     assert_eq!(found[&1]["commits"][0]["commit"], slow.as_str());
     assert_eq!(found[&2]["commits"][0]["commit"], repaired.as_str());
     assert_eq!(found[&2]["takes_back"], 1);
+}
+
+/// A topic that forked off before a slowdown lacks it. That is no improvement.
+#[test]
+fn with_all_commits_a_topic_without_the_last_change_is_judged_by_its_merge() {
+    let watched = Watched::new();
+    watched.planted.git(&["checkout", "-q", "-b", "topic"]);
+    watched.planted.commit("topic", "one");
+    watched.planted.commit("topic", "two");
+    watched.planted.git(&["checkout", "-q", "main"]);
+    let slow = watched.planted.commit("cost", "1300");
+    watched.watch(3, &["--all-commits"]);
+    watched.planted.git(&["merge", "-q", "--no-ff", "-m", "merge the topic", "topic"]);
+    watched.watch(0, &["--all-commits"]);
+    assert_eq!(watched.measured(), [slow, watched.head()]);
+}
+
+/// By real wall time: from one commit on, a program that creates files starts a thread for each.
+#[test]
+fn threads_of_a_real_program_are_found_by_wall_time_and_are_real() {
+    if rounds(0, 1) == 0 {
+        return;
+    }
+    let source = |runs: &str| {
+        format!(
+            "#include <pthread.h>\n#include <stdio.h>\nstatic void *one(void *number) {{\n  char name[64];\n  \
+             sprintf(name, \"file-%ld\", (long)number);\n  fclose(fopen(name, \"w\"));\n  return 0;\n}}\n\
+             int main(void) {{\n  for (long number = 0; number < 300; number++) {{\n    {runs}\n  }}\n  \
+             return 0;\n}}\n"
+        )
+    };
+    let planted = Synthetic::new("exec \"$BUILD/program\"", "");
+    planted.build_more("gcc -g -O1 -pthread -o \"$BUILD/program\" program.c\n");
+    let first = planted.commit("program.c", &source("one((void *)number);"));
+    let watched = Watched::of(planted, first);
+    watched.idle(3);
+    let threads = "pthread_t it; pthread_create(&it, 0, one, (void *)number); pthread_join(it, 0);";
+    let slow = watched.planted.commit("program.c", &source(threads));
+    watched.idle(3);
+    watched.watch(3, &["--tolerance", "0.05", "--budget", "1m"]);
+    let alert = watched.alert(1);
+    // On a loaded machine, the time may be over before the range is down to one commit.
+    let commits = alert["commits"].as_array().unwrap();
+    assert!(commits.iter().any(|one| one["commit"] == slow.as_str()), "{alert}");
+    let conclusion = &alert["conclusion"];
+    assert_eq!((&conclusion["kind"], &conclusion["cause"]), (&"real".into(), &"threads".into()), "{conclusion}");
+    assert_eq!(watched.told(), ["planted-1"]);
 }

@@ -140,7 +140,7 @@ impl Alert {
             text += &format!("\nNo single commit is named: {}.\n", self.why);
         }
         if !self.work.is_empty() {
-            text += "\nHow the work differs ('it' is the later commit):\n\n";
+            text += "\nHow the work of both differs (before and after):\n\n";
             self.work.iter().for_each(|line| text += &format!("- {}\n", line.trim_start()));
         }
         text += &format!("\nTo repeat it:\n\n    {}\n", self.repeat);

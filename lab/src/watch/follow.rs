@@ -386,7 +386,12 @@ impl<'a> Series<'a> {
             Found::Nothing(why) => {
                 let [good, bad] = &located.pair;
                 let range = self.setting.builds.suspects(bad, std::slice::from_ref(good))?;
-                (Place::Range, range.iter().map(|commit| named(commit)).collect::<Result<_>>()?, why.clone())
+                let range: Vec<Named> = range.iter().map(|commit| named(commit)).collect::<Result<_>>()?;
+                if range.len() == 1 {
+                    (Place::Commit, range, String::new())
+                } else {
+                    (Place::Range, range, why.clone())
+                }
             }
         };
         let outcome = proof.outcome;

@@ -113,7 +113,11 @@ impl Ledger {
 }
 
 /// Parses complete lines.
-fn parse(bytes: &[u8]) -> Result<Vec<Record>> {
+///
+/// # Errors
+///
+/// Fails if a line is no record, the first is no start or of a newer version, or another one is a start.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Record>> {
     let mut records = Vec::new();
     for (number, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         if line.is_empty() {
@@ -143,10 +147,16 @@ fn check_version(line: &[u8]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use refdb_testkit::rounds;
+
     use super::*;
     use crate::{
+        coin::Coin,
         measure::Measure,
-        watch::record::{Broken, Start},
+        watch::{
+            record::{Broken, Start},
+            state::State,
+        },
     };
 
     fn start() -> Record {
@@ -197,6 +207,25 @@ mod tests {
         for noise in ["\0\n", "[]\n", "{\"version\":1}\n", "{\"version\":-1}\n", "{\"kind\":\"start\",\"version\":1}\n"]
         {
             assert!(parse(noise.as_bytes()).is_err(), "{noise:?}");
+        }
+    }
+
+    #[test]
+    fn no_byte_that_changed_makes_it_panic() {
+        let text: String = [start(), broken("b"), broken("c")]
+            .iter()
+            .map(|record| serde_json::to_string(record).unwrap() + "\n")
+            .collect();
+        let mut luck = Coin::new(1);
+        for _ in 0..rounds(5_000, 500_000) {
+            let mut bytes = text.clone().into_bytes();
+            for _ in 0..=luck.bits() % 3 {
+                let place = luck.bits() as usize % bytes.len();
+                bytes[place] = luck.bits() as u8;
+            }
+            if let Ok(records) = parse(&bytes) {
+                State::of(&records, "m").ok();
+            }
         }
     }
 

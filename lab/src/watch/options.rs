@@ -132,10 +132,10 @@ impl WatchOptions {
     ///
     /// Fails if an option is out of range.
     pub fn rules(&self, scenario: &Scenario) -> Result<Rules> {
-        let (rate, least) = (self.false_alarms, stats::fewest(0.01));
+        let rate = self.false_alarms;
         ensure!(rate > 0.0 && rate <= 0.5, "--false-alarms is more than 0 and at most 0.5, not {rate}");
         ensure!(self.tolerance > 0.0 && self.tolerance < 1.0, "--tolerance lies between 0 and 1");
-        let most = stats::LAST_MAX / 2;
+        let (least, most) = (stats::fewest(rate), stats::LAST_MAX / 2);
         ensure!((least..=most).contains(&self.runs_max), "--runs-max is from {least} to {most}, not {}", self.runs_max);
         let judge = self.judge.unwrap_or(scenario.judge);
         Ok(Rules { rate, tolerance: self.tolerance, pairs_max: self.runs_max, judge })

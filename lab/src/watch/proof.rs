@@ -102,7 +102,7 @@ fn in_clone(
             return Ok(Err(format!("it cannot be measured in a fresh clone: {error:#}")));
         }
     };
-    let names = ["its parent", "it"];
+    let names = ["before", "after"];
     let mut work = Vec::new();
     let traced = noted(traced([a, b]), &mut work)?;
     let profiled = noted(profiled([a, b]), &mut work)?;

@@ -95,7 +95,8 @@ impl<'a> Setting<'a> {
                         interrupt::check()?;
                         self.check_room()?;
                         if side != 1 {
-                            return Err(error.context(format!("{} cannot be run now", sides.anchor)));
+                            let failed = if side == 0 { sides.anchor } else { sides.reference };
+                            return Err(error.context(format!("{failed} cannot be run now")));
                         }
                         return Ok(Err(format!("{error:#} (in round {})", all[0].len() + 1)));
                     }
