@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use refdb_vfs::interrupt;
 
 use crate::{
@@ -130,7 +130,7 @@ fn open<'a>(
     cache: &'a Path,
     place: &'a Path,
 ) -> Result<Vec<Series<'a>>> {
-    let mut series = Vec::new();
+    let mut series: Vec<Series<'a>> = Vec::new();
     for Prepared { scenario, builds, combinations } in prepared {
         let rules = options.rules(scenario)?;
         let counter = Counter::find(rules.judge);
@@ -146,7 +146,9 @@ fn open<'a>(
                 judge: rules.judge,
                 runs_max: options.runs_max,
             };
-            series.push(Series::open(options, setting, rules, about.clone())?);
+            let one = Series::open(options, setting, rules, about.clone())?;
+            ensure!(!series.iter().any(|known| known.stem() == one.stem()), "two series are called {}", one.stem());
+            series.push(one);
         }
     }
     Ok(series)

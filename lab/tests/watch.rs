@@ -214,6 +214,45 @@ fn a_budget_of_nothing_leaves_the_range_and_every_third_commit_is_enough() {
     assert_eq!(alert["commits"].as_array().unwrap().len(), 3, "{alert}");
 }
 
+/// Builds take half a second, so that the ends of the range and a few commits in it take up the time.
+#[test]
+fn a_budget_that_runs_out_leaves_what_is_left_of_the_range() {
+    let watched = Watched::new();
+    watched.planted.build_more("sleep 0.5\n");
+    let mut commits = watched.idle(20);
+    let slow = watched.planted.commit("cost", "1200");
+    commits.push(slow.clone());
+    commits.extend(watched.idle(19));
+    watched.watch(3, &["--budget", "2s", "--every", "40"]);
+    let alert = watched.alert(1);
+    assert_eq!(
+        (&alert["place"], &alert["why"]),
+        (&"range".into(), &"the time of the search is over".into()),
+        "{alert}"
+    );
+    let left: Vec<&str> =
+        alert["commits"].as_array().unwrap().iter().map(|one| one["commit"].as_str().unwrap()).collect();
+    assert!(left.contains(&slow.as_str()) && left.len() > 1 && left.len() < commits.len(), "{left:?}");
+}
+
+#[test]
+fn a_watch_of_many_commits_does_not_run_out_of_file_descriptors() {
+    let watched = Watched::new();
+    watched.idle(10);
+    let lab = watched.command(&[]);
+    let words = ["-c", "ulimit -n 24; exec \"$0\" \"$@\""];
+    let output = finish(Command::new("sh").args(words).arg(lab.get_program()).args(lab.get_args()));
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(watched.measured().len(), 10);
+}
+
+#[test]
+fn two_series_of_the_same_name_are_refused() {
+    let watched = Watched::new();
+    let output = finish(watched.command(&[]).arg("--scenario").arg(watched.planted.scenario()));
+    assert!(said(&output).contains("two series are called planted"), "{}", said(&output));
+}
+
 /// The slow build comes out only outside of the clone of the proof.
 #[test]
 fn what_the_proof_does_not_confirm_is_recorded_and_not_reported() {

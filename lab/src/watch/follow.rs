@@ -103,6 +103,11 @@ impl<'a> Series<'a> {
         Ok(Series { options, setting, rules, machine, stem, ledger })
     }
 
+    /// Returns the name of the file, without its ending.
+    pub fn stem(&self) -> &str {
+        &self.stem
+    }
+
     /// Returns the scenario and the parameters in words.
     pub fn name(&self) -> String {
         match describe(self.setting.values) {
@@ -119,6 +124,8 @@ impl<'a> Series<'a> {
     /// written, or a signal arrives. What was recorded stays, and the next call goes on there.
     pub fn advance(&mut self, branch: &Branch<'_>, coin: &mut Coin, out: &mut impl Write) -> Result<Advance> {
         self.call_the_user();
+        // Each build in use takes a file descriptor, of which a watch over many commits would run out.
+        self.setting.builds.release();
         let mut state = State::of(self.ledger.records(), &self.machine.id)?;
         if let Some(alarm) = state.open.clone() {
             let alerts = usize::from(self.look_into(&alarm, &state, coin, out)?);
