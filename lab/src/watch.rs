@@ -2,14 +2,15 @@
 //! the cost of a scenario.
 //!
 //! [`record`] and [`ledger`] are the history on the disk, [`state`] derives from it what to do next, and [`branch`]
-//! lists commits. [`rounds`] measures one commit, and [`mod@follow`] a whole series. When the bets of
-//! [`crate::series`] find a change, [`search`] looks for its commit, [`proof`] measures it again, and [`conclusion`]
+//! lists commits. [`rounds`] measures one commit, and [`follow`] a whole series. When the bets of [`crate::series`] find
+//! a change, [`inquiry`] looks into it: [`search`] finds its commit, [`proof`] measures it again, and [`conclusion`]
 //! says what it is. [`alert`] is the report, and [`mod@notify`] calls the user's command.
 
 pub mod alert;
 pub mod branch;
 pub mod conclusion;
 pub mod follow;
+pub mod inquiry;
 pub mod ledger;
 pub mod notify;
 pub mod options;

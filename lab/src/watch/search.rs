@@ -119,6 +119,9 @@ pub fn find(
         Err(error) if error.is::<Over>() => {
             let mut left = hurried.commits.suspects(&hurried.bad, &hurried.goods)?;
             left.retain(|commit| *commit != hurried.bad);
+            if left.is_empty() {
+                return Ok((Found::Commit(hurried.bad), None));
+            }
             left.push(hurried.bad);
             Ok((Found::Range(left, Over.to_string()), None))
         }
