@@ -1,5 +1,7 @@
 //! Parses the command line.
 
+pub mod watch;
+
 use std::{
     env,
     path::{Path, PathBuf},
@@ -8,7 +10,8 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 
-use crate::{compare::Rules, measure::Measure, scenario::Scenario, stats, watch::options::WatchOptions};
+use crate::{compare::Rules, measure::Measure, scenario::Scenario, stats};
+use watch::WatchOptions;
 
 /// Says whether one revision of a program is slower than another, and how sure that is.
 #[derive(Debug, Parser)]

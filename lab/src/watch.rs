@@ -2,9 +2,9 @@
 //! the cost of a scenario.
 //!
 //! [`record`] and [`ledger`] are the history on the disk, [`state`] derives from it what to do next, and [`branch`]
-//! lists commits. [`rounds`] measures one commit, and [`follow`] a whole series. When the bets of [`crate::series`] find
-//! a change, [`inquiry`] looks into it: [`search`] finds its commit, [`proof`] measures it again, and [`conclusion`]
-//! says what it is. [`alert`] is the report, and [`mod@notify`] calls the user's command.
+//! lists commits. [`rounds`] measures one commit, and [`follow`] a whole series. When the bets of [`crate::series`]
+//! find a change, [`inquiry`] looks into it: [`search`] finds its commit, [`proof`] measures it again, and
+//! [`conclusion`] says what it is. [`alert`] is the report, and [`mod@notify`] calls the user's command.
 
 pub mod alert;
 pub mod branch;
@@ -13,7 +13,6 @@ pub mod follow;
 pub mod inquiry;
 pub mod ledger;
 pub mod notify;
-pub mod options;
 pub mod proof;
 pub mod record;
 pub mod rounds;
@@ -37,13 +36,13 @@ use crate::{
     counter::Counter,
     emulator,
     gate::machine,
+    options::watch::WatchOptions,
     progress::progress,
     revision::Builds,
     scenario::{Scenario, Values},
 };
 use branch::Branch;
 use follow::Series;
-use options::WatchOptions;
 use rounds::{Setting, hardware};
 
 /// The exit status of a watch that reported an alert.

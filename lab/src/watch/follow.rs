@@ -8,7 +8,6 @@ use super::{
     alert::short,
     branch::{Branch, is_ancestor},
     ledger::{Ledger, hash, stem},
-    options::WatchOptions,
     record::{Alarm, Anchor, Broken, Half, Machine, Point, Record, Start, VERSION},
     rounds::{Rounds, Setting, Sides},
     state::State,
@@ -16,6 +15,7 @@ use super::{
 use crate::{
     coin::Coin,
     compare::{Comparison, Rules, outcome},
+    options::watch::WatchOptions,
     scenario::{Scenario, describe},
     series::detector::Change,
 };

@@ -5,13 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use crate::{
-    compare::Rules,
-    measure::Measure,
-    options::{CacheFolder, pair},
-    scenario::Scenario,
-    stats,
-};
+use super::{CacheFolder, pair};
+use crate::{compare::Rules, measure::Measure, scenario::Scenario, stats};
 
 /// The options of `watch`.
 #[derive(Debug, Args)]
