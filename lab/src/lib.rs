@@ -4,7 +4,8 @@
 //! with [`complaint`] about those that fail) and [`stage`] (one run); [`measure`] (the values of a run), [`compare`]
 //! (pairs of runs), [`stats`] (the test by bets) and [`ranks`] (the test after the last pair); [`work`], [`trace`],
 //! [`stock`] and [`profile`] (what a side did, and in which functions); [`bisect`](mod@bisect) (the search through a
-//! history) and [`gate`] (one build against recorded counts); [`report`], [`out`] and [`page`] (results for people, for
+//! history), [`series`] (changes of a series), [`watch`](mod@watch) (a branch measured as it grows) and [`gate`] (one
+//! build against recorded counts); [`report`], [`out`] and [`page`] (results for people, for
 //! other tools, and over many commits), [`import`](mod@import) (results of other tools) and
 //! [`init`](mod@init) (a first scenario).
 //! [`process`], [`counter`], [`calls`], [`perf`], [`emulator`] and [`progress`] are the layer below, which
@@ -36,8 +37,10 @@ pub mod report;
 pub mod revision;
 pub mod run;
 pub mod scenario;
+pub mod series;
 pub mod stage;
 pub mod stats;
 pub mod stock;
 pub mod trace;
+pub mod watch;
 pub mod work;

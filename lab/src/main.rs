@@ -8,23 +8,24 @@ use refdb_lab::{
     guard::guarded,
     import, init,
     options::{Action, Options},
-    page, run,
+    page, run, watch,
 };
 
 fn main() -> ExitCode {
     let out = &mut std::io::stdout();
     let action = Options::parse().action;
     let done = guarded(|| match &action {
-        Action::Run(options) => run::run(options, out),
-        Action::Bisect(options) => bisect::history::run(options, out),
-        Action::Gate(options) => gate::run(options, out),
-        Action::Cache(options) => cache::run(options, out),
-        Action::Report(options) => page::run(options, out),
-        Action::Import(options) => import::run(options, out),
-        Action::Init(options) => init::run(options, out),
+        Action::Run(options) => run::run(options, out).map(|()| 0),
+        Action::Bisect(options) => bisect::history::run(options, out).map(|()| 0),
+        Action::Watch(options) => watch::run(options, out),
+        Action::Gate(options) => gate::run(options, out).map(|()| 0),
+        Action::Cache(options) => cache::run(options, out).map(|()| 0),
+        Action::Report(options) => page::run(options, out).map(|()| 0),
+        Action::Import(options) => import::run(options, out).map(|()| 0),
+        Action::Init(options) => init::run(options, out).map(|()| 0),
     });
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => ExitCode::from(status),
         Err(error) => {
             eprintln!("refdb-lab: {error:#}");
             ExitCode::FAILURE

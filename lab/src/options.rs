@@ -1,5 +1,7 @@
 //! Parses the command line.
 
+pub mod watch;
+
 use std::{
     env,
     path::{Path, PathBuf},
@@ -9,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{compare::Rules, measure::Measure, scenario::Scenario, stats};
+use watch::WatchOptions;
 
 /// Says whether one revision of a program is slower than another, and how sure that is.
 #[derive(Debug, Parser)]
@@ -26,6 +29,8 @@ pub enum Action {
     Run(RunOptions),
     /// Searches for the first bad commit between a good revision, A, and a bad one, B
     Bisect(Common),
+    /// Measures the new commits of a branch, and searches for those that made a difference
+    Watch(WatchOptions),
     /// Compares the instructions of a build with recorded ones
     Gate(GateOptions),
     /// Lists the builds that are kept, and removes old ones
@@ -228,7 +233,8 @@ pub struct GateOptions {
     pub release: Option<String>,
 }
 
-fn pair(text: &str) -> std::result::Result<(String, String), String> {
+/// Parses `NAME=VALUE`.
+pub fn pair(text: &str) -> std::result::Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("there is no '=' in it")?;
     Ok((name.to_owned(), value.to_owned()))
 }

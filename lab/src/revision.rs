@@ -106,6 +106,11 @@ impl Builds {
         }
     }
 
+    /// Lets others remove the builds that were returned so far.
+    pub fn release(&self) {
+        self.in_use.borrow_mut().clear();
+    }
+
     /// Returns the maximum time for which another lab may hold the lock of a build: the limits of all its attempts,
     /// and some minutes to create worktrees.
     fn timeout(&self) -> Duration {

@@ -77,7 +77,16 @@ pub struct Bets {
     level: f64,
     direction: f64,
     /// The logarithm of the wealth of each bettor, as if each had begun with 1.
-    parts: [[f64; STAKES.len()]; STEEPNESS.len()],
+    parts: Parts,
+}
+
+/// One number for each bettor, by steepness and by stake.
+pub type Parts = [[f64; STAKES.len()]; STEEPNESS.len()];
+
+/// Returns the factors by which a difference that lies above the level by `excess` multiplies the wealth of each
+/// bettor on that side, as logarithms.
+pub fn gains(excess: f64) -> Parts {
+    STEEPNESS.map(|steepness| STAKES.map(|stake| (stake * (steepness * excess).tanh()).ln_1p()))
 }
 
 impl Bets {
@@ -93,11 +102,9 @@ impl Bets {
 
     /// Pays out the bets on one more difference.
     pub fn add(&mut self, difference: f64) {
-        for (parts, steepness) in self.parts.iter_mut().zip(STEEPNESS) {
-            let won = (steepness * self.direction * (difference - self.level)).tanh();
-            for (part, stake) in parts.iter_mut().zip(STAKES) {
-                *part += (stake * won).ln_1p();
-            }
+        let gains = gains(self.direction * (difference - self.level));
+        for (part, gain) in self.parts.as_flattened_mut().iter_mut().zip(gains.as_flattened()) {
+            *part += gain;
         }
     }
 
@@ -155,7 +162,7 @@ pub fn quantile(values: &[f64], part: f64) -> Option<f64> {
 }
 
 /// Returns the logarithm of the mean of numbers whose logarithms are given.
-fn mean_of(logarithms: &[f64]) -> f64 {
+pub fn mean_of(logarithms: &[f64]) -> f64 {
     let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = logarithms.iter().map(|part| (part - most).exp()).sum();
     most + (sum / logarithms.len() as f64).ln()

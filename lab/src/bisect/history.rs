@@ -28,14 +28,22 @@ use crate::{
 };
 
 /// The commits of a repository, and the stages of the commits that are being run.
-struct Repository<'a> {
-    builds: &'a Builds,
-    scenario: &'a Scenario,
-    values: &'a Values,
-    place: &'a Path,
-    counter: Counter,
-    side_by_side: bool,
-    stages: BTreeMap<String, Stage<'a>>,
+#[derive(Debug)]
+pub struct Repository<'a> {
+    /// The builds.
+    pub builds: &'a Builds,
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// The parameters.
+    pub values: &'a Values,
+    /// The folder in which runs happen.
+    pub place: &'a Path,
+    /// How instructions are counted.
+    pub counter: Counter,
+    /// Whether both sides of a pair run at the same time.
+    pub side_by_side: bool,
+    /// The commits that are ready to run; none in the beginning.
+    pub stages: BTreeMap<String, Stage<'a>>,
 }
 
 /// Finds the first bad commit between the two revisions that the options name, and writes a report to `out`.

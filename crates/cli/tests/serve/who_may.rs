@@ -129,7 +129,9 @@ fn the_authorizer_may_be_a_socket_and_hide_refs_and_choose_a_namespace() {
             let mut question = String::new();
             BufReader::new(&stream).read_line(&mut question).unwrap();
             let answer = match question.contains("\"user\":\"ann\"") {
-                true => r#"{"verdict":"allow","hide_refs":["refs/heads/old"],"environment":{"GL_USER":"ann s","GIT_COMMITTER_NAME":"A N N"}}"#,
+                true => {
+                    r#"{"verdict":"allow","hide_refs":["refs/heads/old"],"environment":{"GL_USER":"ann s","GIT_COMMITTER_NAME":"A N N"}}"#
+                }
                 false => r#"{"verdict":"allow","namespace":"team"}"#,
             };
             writeln!(&stream, "{answer}").unwrap();

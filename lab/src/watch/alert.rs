@@ -1,0 +1,192 @@
+//! Writes an alert: JSON for programs, and Markdown for people and mailing lists.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::{conclusion::Conclusion, record::Alarm};
+use crate::{
+    measure::Measure,
+    scenario::{Values, describe},
+    series::detector::Direction,
+};
+
+/// The version of the JSON.
+pub const VERSION: u32 = 1;
+
+/// A commit with the first line of its message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Named {
+    /// The id.
+    pub commit: String,
+    /// The first line of the message.
+    pub subject: String,
+}
+
+/// Where a change lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// One commit made it.
+    Commit,
+    /// One of several commits made it.
+    Range,
+    /// Several commits made it together.
+    Gradual,
+}
+
+/// An alert that a proof confirmed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Alert {
+    /// The version of this format, [`VERSION`].
+    pub version: u32,
+    /// The name of the alert, which no other alert of the history has.
+    pub id: String,
+    /// The time, in seconds since 1970.
+    pub time: u64,
+    /// The name of the scenario.
+    pub scenario: String,
+    /// The parameters of the scenario.
+    pub parameters: Values,
+    /// The measure that decides.
+    pub judge: Measure,
+    /// Whether the cost rose or fell.
+    pub direction: Direction,
+    /// Where the change lies.
+    pub place: Place,
+    /// The commit that made the change, or those of which one did. Empty if several made it together.
+    pub commits: Vec<Named>,
+    /// Why no single commit is named; empty if one is.
+    pub why: String,
+    /// The commit with which the proof compared.
+    pub before: Named,
+    /// The commit that the proof judged.
+    pub after: Named,
+    /// The cost of `after` divided by that of `before`.
+    pub ratio: f64,
+    /// The lower bound of the ratio, if there is one.
+    pub low: Option<f64>,
+    /// The upper bound of the ratio, if there is one.
+    pub high: Option<f64>,
+    /// The number of runs of each side in the proof.
+    pub runs: usize,
+    /// The probability that the proof errs is at most this.
+    pub false_alarms: f64,
+    /// The cost of the last measured commit as a multiple of the reference's cost.
+    pub beside_reference: f64,
+    /// The reference.
+    pub reference: String,
+    /// The number of the earlier alert whose change this one takes back, if there is one.
+    pub takes_back: Option<u32>,
+    /// Whether the change is one of the program.
+    pub conclusion: Conclusion,
+    /// Sentences about how the work and the instructions of `before` and `after` differ.
+    pub work: Vec<String>,
+    /// How the series showed the change.
+    pub alarm: Alarm,
+    /// The properties of the machine.
+    pub machine: BTreeMap<String, String>,
+    /// The version of the lab.
+    pub lab: String,
+    /// A shell command that repeats the comparison.
+    pub repeat: String,
+}
+
+impl Alert {
+    /// Returns the alert in one line.
+    pub fn title(&self) -> String {
+        let what = match (self.place, self.commits.as_slice()) {
+            (Place::Commit, [one]) => format!("since {} ({})", short(&one.commit), one.subject),
+            (Place::Range, commits) => format!("since one of {} commits up to {}", commits.len(), self.after.short()),
+            _ => format!("in several steps between {} and {}", self.before.short(), self.after.short()),
+        };
+        let verb = if self.direction == Direction::Worse { "slower" } else { "faster" };
+        format!("{} is {verb} {what}: {:.3} times the {}", self.job(), self.ratio, self.judge.words())
+    }
+
+    fn job(&self) -> String {
+        match describe(&self.parameters) {
+            values if values.is_empty() => self.scenario.clone(),
+            values => format!("{} ({values})", self.scenario),
+        }
+    }
+
+    /// Returns the alert in Markdown.
+    pub fn markdown(&self) -> String {
+        let bound = |bound: Option<f64>| bound.map_or_else(|| "?".to_owned(), |bound| format!("{bound:.3}"));
+        let sure = 100.0 * (1.0 - self.false_alarms);
+        let mut text = format!("# {}\n\n", self.title());
+        text += &format!(
+            "{} {}\ntakes {:.3} times ({} to {}, {sure} % sure, {} runs a side) the {} of\n{} {}\n\n{}.\n",
+            self.after.commit,
+            self.after.subject,
+            self.ratio,
+            bound(self.low),
+            bound(self.high),
+            self.runs,
+            self.judge.words(),
+            self.before.commit,
+            self.before.subject,
+            self.conclusion.sentence,
+        );
+        if let Some(earlier) = self.takes_back {
+            text += &format!("\nThis takes back the change of alert {earlier}: that one went away.\n");
+        }
+        if self.place == Place::Range {
+            text += &format!("\nOne of these commits made the change; {}:\n\n", self.why);
+            self.commits.iter().for_each(|one| text += &format!("- {} {}\n", one.commit, one.subject));
+        } else if !self.why.is_empty() {
+            text += &format!("\nNo single commit is named: {}.\n", self.why);
+        }
+        if !self.work.is_empty() {
+            text += "\nHow the work of both differs (before and after):\n\n";
+            self.work.iter().for_each(|line| text += &format!("- {}\n", line.trim_start()));
+        }
+        text += &format!("\nTo repeat it:\n\n    {}\n", self.repeat);
+        text += &format!(
+            "\nHow it was found: a watch measured commit after commit beside {}. {} made the change certain. It was \
+             proved again from a fresh clone, with fresh builds and another order of the runs. The last commit takes \
+             {:.3} times the {} of the reference {}.\n\nEnvironment: refdb-lab {}",
+            short(&self.alarm.anchor),
+            short(&self.alarm.at),
+            self.beside_reference,
+            self.judge.words(),
+            short(&self.reference),
+            self.lab,
+        );
+        self.machine.iter().for_each(|(name, value)| text += &format!("; {name}: {value}"));
+        text + "\n"
+    }
+
+    /// Writes the alert into `folder`, as `ID.json` and `ID.md`.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make '{}'", folder.display()))?;
+        for (ending, text) in [("json", format!("{:#}\n", serde_json::to_value(self)?)), ("md", self.markdown())] {
+            let path = folder.join(format!("{}.{ending}", self.id));
+            fs::write(&path, text).with_context(|| format!("cannot write '{}'", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Named {
+    fn short(&self) -> &str {
+        short(&self.commit)
+    }
+}
+
+/// Returns the first letters of the id of a commit.
+pub fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
+/// Quotes a word for a shell, if necessary.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./,=:~^@+".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}

@@ -1,0 +1,249 @@
+//! Looks into an alarm: searches for the commit of the change, proves it, and reports it.
+
+use std::{collections::BTreeMap, fmt::Write as _, io::Write, path::Path, time::Instant};
+
+use anyhow::Result;
+use refdb_vfs::interrupt;
+
+use super::{
+    alert::{self, Alert, Named, Place, quoted},
+    branch::is_ancestor,
+    follow::{Series, now},
+    notify::notify,
+    proof::{Proof, prove},
+    record::{Alarm, Closed, Point, Record},
+    search::{self, Found},
+    state::{State, beside_reference},
+};
+use crate::{
+    bisect::history::Repository,
+    coin::Coin,
+    compare::Rules,
+    series::levels::{Step, taken_back},
+};
+
+/// What a change turned out to be.
+#[derive(Debug)]
+struct Located {
+    found: Found,
+    /// The commits that the proof compares.
+    pair: [String; 2],
+}
+
+impl<'a> Series<'a> {
+    /// Searches for the commit of a change, proves the change again, and reports it if that succeeds. Returns whether
+    /// it does.
+    pub(super) fn look_into(
+        &mut self,
+        alarm: &Alarm,
+        state: &State,
+        coin: &mut Coin,
+        out: &mut impl Write,
+    ) -> Result<bool> {
+        if let Err(error) = self.setting.builds.commit(&alarm.at) {
+            interrupt::check()?;
+            self.close(alarm, None, format!("{error:#}"))?;
+            return Ok(false);
+        }
+        let mut located = self.locate(alarm, coin)?;
+        let mut proved = self.prove(&located.pair, alarm, coin)?;
+        let fails =
+            |proved: &Result<Proof, String>| !proved.as_ref().is_ok_and(|proof| proof.confirms(alarm.direction));
+        let whole = [alarm.anchor.clone(), alarm.at.clone()];
+        if fails(&proved) && located.pair != whole {
+            // The search may have erred, but the change may still be there.
+            let said = format!("the search ended at {}, and the proof did not confirm it", located.pair[1]);
+            located = Located { found: Found::Nothing(said), pair: whole };
+            proved = self.prove(&located.pair, alarm, coin)?;
+        }
+        let failed = fails(&proved);
+        match proved {
+            Ok(proof) if !failed => {
+                let alert = self.alert(alarm, state, &located, &proof)?;
+                alert.write(&self.options.history.join("alerts"))?;
+                self.close(alarm, Some(&proof), alert.title())?;
+                writeln!(out, "ALERT {}: {}; {}", alert.id, alert.title(), alert.conclusion.sentence)?;
+                out.flush()?;
+                self.call_the_user();
+                Ok(true)
+            }
+            Ok(proof) => {
+                let said = format!("the proof measured {:.3} times, which confirms nothing", proof.outcome.ratio);
+                writeln!(out, "{}: unconfirmed: {said}", self.name())?;
+                self.close(alarm, Some(&proof), said)?;
+                Ok(false)
+            }
+            Err(why) => {
+                writeln!(out, "{}: unconfirmed: {why}", self.name())?;
+                self.close(alarm, None, why)?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Searches for the commit of a change: first where it seems to have begun, and then from the anchor on, because
+    /// it may have begun earlier, or be the sum of several.
+    fn locate(&self, alarm: &Alarm, coin: &mut Coin) -> Result<Located> {
+        let pair = |good: &str| [good.to_owned(), alarm.at.clone()];
+        if self.options.budget.is_zero() {
+            let found = Found::Nothing("--budget 0 asks for no search".to_owned());
+            return Ok(Located { found, pair: pair(&alarm.before) });
+        }
+        let end = Instant::now() + self.options.budget;
+        let whole = self.point_of(&alarm.at).map_or(0.0, |point| point.ratio.ln().abs());
+        let mut said = "the branch was rebased".to_owned();
+        for good in [&alarm.before, &alarm.anchor] {
+            if !is_ancestor(self.setting.builds, good, &alarm.at)? {
+                continue;
+            }
+            let (found, ratio) = search::find(self.commits(), good, &alarm.at, self.rules, end, coin)?;
+            let is_part = ratio.is_some_and(|ratio| ratio.ln().abs() < whole / 2.0);
+            if is_part && *good != alarm.anchor {
+                continue;
+            }
+            match found {
+                Found::Commit(commit) => {
+                    let parent = self.setting.builds.commit(&format!("{commit}^"))?;
+                    return Ok(Located { pair: [parent, commit.clone()], found: Found::Commit(commit) });
+                }
+                Found::Range(commits, why) => {
+                    let last = commits.last().unwrap_or(&alarm.at).clone();
+                    return Ok(Located { pair: [good.clone(), last], found: Found::Range(commits, why) });
+                }
+                Found::Gradual => return Ok(Located { found, pair: pair(good) }),
+                Found::Nothing(why) => said = why,
+            }
+        }
+        let found = Found::Nothing(format!("the search failed: {said}"));
+        Ok(Located { found, pair: pair(&alarm.anchor) })
+    }
+
+    fn commits(&self) -> Repository<'a> {
+        Repository {
+            builds: self.setting.builds,
+            scenario: self.setting.scenario,
+            values: self.setting.values,
+            place: self.setting.place,
+            counter: self.setting.counter,
+            side_by_side: false,
+            stages: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the last record of a measured commit.
+    fn point_of(&self, commit: &str) -> Option<&Point> {
+        self.ledger.records().iter().rev().find_map(|record| match record {
+            Record::Point(point) if point.b.commit == commit => Some(&**point),
+            _ => None,
+        })
+    }
+
+    fn prove(&self, pair: &[String; 2], alarm: &Alarm, coin: &mut Coin) -> Result<Result<Proof, String>> {
+        let folder = self.options.history.join("proof");
+        let rules = Rules { pairs_max: 2 * self.rules.pairs_max, ..self.rules };
+        let pair = [pair[0].as_str(), pair[1].as_str()];
+        prove(self.setting, &self.options.repository, &folder, pair, alarm.direction, rules, coin.bits())
+    }
+
+    fn close(&mut self, alarm: &Alarm, proof: Option<&Proof>, said: String) -> Result<()> {
+        let known = |bound: f64| bound.is_finite().then_some(bound);
+        let outcome = proof.map(|proof| proof.outcome);
+        self.ledger.append(Record::Closed(Closed {
+            number: alarm.number,
+            confirmed: proof.is_some_and(|proof| proof.confirms(alarm.direction)),
+            ratio: outcome.map_or(1.0, |outcome| outcome.ratio),
+            low: outcome.and_then(|outcome| known(outcome.interval.low)),
+            high: outcome.and_then(|outcome| known(outcome.interval.high)),
+            said,
+        }))
+    }
+
+    fn alert(&self, alarm: &Alarm, state: &State, located: &Located, proof: &Proof) -> Result<Alert> {
+        let named = |commit: &str| -> Result<Named> {
+            Ok(Named { commit: commit.to_owned(), subject: self.setting.builds.subject(commit)? })
+        };
+        let [before, after] = [named(&located.pair[0])?, named(&located.pair[1])?];
+        let (place, commits, why) = match &located.found {
+            Found::Commit(commit) => (Place::Commit, vec![named(commit)?], String::new()),
+            Found::Range(range, why) => {
+                (Place::Range, range.iter().map(|commit| named(commit)).collect::<Result<_>>()?, why.clone())
+            }
+            Found::Gradual => (Place::Gradual, Vec::new(), "no single commit carries the change".to_owned()),
+            Found::Nothing(why) => {
+                let [good, bad] = &located.pair;
+                let range = self.setting.builds.suspects(bad, std::slice::from_ref(good))?;
+                let range: Vec<Named> = range.iter().map(|commit| named(commit)).collect::<Result<_>>()?;
+                if range.len() == 1 {
+                    (Place::Commit, range, String::new())
+                } else {
+                    (Place::Range, range, why.clone())
+                }
+            }
+        };
+        let outcome = proof.outcome;
+        let known = |bound: f64| bound.is_finite().then_some(bound);
+        let step = Step { ratio: outcome.ratio, low: outcome.interval.low, high: outcome.interval.high };
+        let steps: Vec<Step> = state.steps.iter().map(|(_, step)| *step).chain([step]).collect();
+        let takes_back = taken_back(&steps, self.rules.tolerance).map(|place| state.steps[place].0);
+        Ok(Alert {
+            version: alert::VERSION,
+            id: format!("{}-{}", self.stem, alarm.number),
+            time: now(),
+            scenario: self.setting.scenario.name.clone(),
+            parameters: self.setting.values.clone(),
+            judge: self.rules.judge,
+            direction: alarm.direction,
+            place,
+            commits,
+            why,
+            repeat: self.repeat(&located.pair, proof)?,
+            before,
+            after,
+            ratio: outcome.ratio,
+            low: known(outcome.interval.low),
+            high: known(outcome.interval.high),
+            runs: proof.runs,
+            false_alarms: self.rules.rate,
+            beside_reference: self.point_of(&alarm.at).map_or(Ok(1.0), beside_reference)?,
+            reference: state.start.reference.clone(),
+            takes_back,
+            conclusion: proof.conclusion.clone(),
+            work: proof.work.clone(),
+            alarm: alarm.clone(),
+            machine: self.machine.about.clone(),
+            lab: env!("CARGO_PKG_VERSION").to_owned(),
+        })
+    }
+
+    /// Returns the command that repeats the proof.
+    fn repeat(&self, [a, b]: &[String; 2], proof: &Proof) -> Result<String> {
+        let scenario = &self.setting.scenario.name;
+        let named =
+            self.options.scenario.iter().find(|name| {
+                Path::new(name).file_stem().is_some_and(|stem| stem.to_string_lossy() == scenario.as_str())
+            });
+        let mut command = format!(
+            "refdb-lab run {} --revisions {} {a},{b}",
+            quoted(named.unwrap_or(scenario)),
+            quoted(&self.options.repository.to_string_lossy()),
+        );
+        for (name, value) in self.setting.values {
+            write!(command, " --parameter-list {name} {}", quoted(value))?;
+        }
+        let most = 2 * self.rules.pairs_max;
+        write!(command, " --judge {} --runs-max {most} --seed {}", self.rules.judge.name(), proof.seed)?;
+        Ok(command)
+    }
+
+    /// Calls the user's command for each alert for which it was not called yet. A failure is only reported, because
+    /// the command is not called again.
+    pub(super) fn call_the_user(&self) {
+        let Some(command) = &self.options.notify else { return };
+        for record in self.ledger.records() {
+            let Record::Closed(Closed { number, confirmed: true, .. }) = record else { continue };
+            if let Err(error) = notify(command, &self.options.history, &format!("{}-{number}", self.stem)) {
+                eprintln!("refdb-lab: {error:#}");
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Calls the user's command for an alert, once, whenever a watch is killed.
+
+use std::{
+    fs::{self, File},
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, ExitStatus},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Maximum duration of the user's command.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// The process that becomes the command claims the alert itself, just before. So a watch that is killed at any moment
+/// either has not started it, and the next watch will, or it goes on by itself, in its own group of processes. Of two
+/// processes that claim the same alert, one becomes the command.
+const CLAIM: &str = "mkdir \"$CLAIM\" 2>/dev/null || exit 0\nunset CLAIM\nexec sh -c \"$0\"\n";
+
+/// Calls the shell command `command` for the alert `id` in the history `folder`, unless it was called before.
+///
+/// # Errors
+///
+/// Fails if the command cannot be started or fails. It is not called again all the same.
+pub fn notify(command: &str, folder: &Path, id: &str) -> Result<()> {
+    let claims = folder.join("notified");
+    fs::create_dir_all(&claims).with_context(|| format!("cannot make '{}'", claims.display()))?;
+    let claim = claims.join(id);
+    if claim.exists() {
+        return Ok(());
+    }
+    let alerts = fs::canonicalize(folder.join("alerts")).context("there are no alerts")?;
+    let [json, markdown] = ["json", "md"].map(|ending| alerts.join(format!("{id}.{ending}")));
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", CLAIM, command])
+        .env("CLAIM", fs::canonicalize(&claims)?.join(id))
+        .env("ALERT", id)
+        .env("ALERT_JSON", json)
+        .env("ALERT_MARKDOWN", &markdown)
+        .stdin(File::open(&markdown).with_context(|| format!("cannot read '{}'", markdown.display()))?)
+        .process_group(0);
+    let mut child = shell.spawn().context("cannot run the command of --notify")?;
+    let status = wait(&mut child)?;
+    ensure!(status.success(), "the command of --notify failed for {id}: {status}");
+    Ok(())
+}
+
+/// Waits for the command. A signal to the watch does not end it, because it is not called again.
+fn wait(child: &mut Child) -> Result<ExitStatus> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if start.elapsed() > LIMIT {
+            child.kill()?;
+            child.wait()?;
+            bail!("the command of --notify took more than {} s and was ended", LIMIT.as_secs());
+        }
+        sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,166 @@
+//! Defines the lines of a watch's history: one record of JSON in each.
+//!
+//! The first line of a file is a [`Start`], whose version says whether this lab can read the file. A [`Point`] has the
+//! keys of a line of `run --history`, and some more.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    compare::Verdict,
+    measure::{Measure, Sample},
+    scenario::Values,
+    series::detector::Direction,
+};
+
+/// The version of the format. A lab refuses files with a higher one.
+pub const VERSION: u32 = 1;
+
+/// One line of a history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Record {
+    /// The first line of a file.
+    Start(Start),
+    /// A machine that had not measured this series before.
+    Machine(Machine),
+    /// A commit that was measured.
+    Point(Box<Point>),
+    /// A commit that cannot be measured.
+    Broken(Broken),
+    /// Another anchor, because the branch lost the last one.
+    Anchor(Anchor),
+    /// A change of the series.
+    Alarm(Alarm),
+    /// What became of an alarm.
+    Closed(Closed),
+}
+
+/// What all lines of a file have in common. None of it may change, because the rate of false alarms holds for the whole
+/// file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The version of the format, [`VERSION`].
+    pub version: u32,
+    /// The name of the scenario.
+    pub scenario: String,
+    /// The parameters of the scenario.
+    pub parameters: Values,
+    /// The measure that decides.
+    pub judge: Measure,
+    /// A hash of everything in the scenario that affects results.
+    pub recipe: String,
+    /// The commit that is measured beside all others.
+    pub reference: String,
+    /// The greatest part of series without a change that may have an alarm.
+    pub false_alarms: f64,
+    /// The difference, as a fraction, that counts as a change.
+    pub tolerance: f64,
+}
+
+/// A machine that measures.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The short name by which points refer to the machine.
+    pub id: String,
+    /// The properties that must be the same for records to be comparable.
+    pub about: BTreeMap<String, String>,
+}
+
+/// A commit and its runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Half {
+    /// The name of the commit for people.
+    pub revision: String,
+    /// The id of the commit.
+    pub commit: String,
+    /// The runs, in order.
+    pub runs: Vec<Sample>,
+}
+
+/// A commit that was measured beside the anchor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The time, in seconds since 1970.
+    pub time: u64,
+    /// The machine's short name.
+    pub machine: String,
+    /// The name of the scenario.
+    pub scenario: String,
+    /// The parameters of the scenario.
+    pub parameters: Values,
+    /// The measure that decides.
+    pub judge: Measure,
+    /// The anchor.
+    pub a: Half,
+    /// The commit.
+    pub b: Half,
+    /// The reference, unless it is the anchor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Half>,
+    /// Whether the commit differs from the anchor, by these runs alone.
+    pub verdict: Verdict,
+    /// The cost of the commit divided by that of the anchor.
+    pub ratio: f64,
+    /// The lower bound of the ratio, if there is one.
+    pub low: Option<f64>,
+    /// The upper bound of the ratio, if there is one.
+    pub high: Option<f64>,
+}
+
+/// A commit that cannot be measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Broken {
+    /// The time, in seconds since 1970.
+    pub time: u64,
+    /// The commit.
+    pub commit: String,
+    /// Why it cannot be measured.
+    pub why: String,
+}
+
+/// Another anchor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Anchor {
+    /// The commit beside which others are measured from now on.
+    pub commit: String,
+    /// Why the anchor changed.
+    pub why: String,
+}
+
+/// A change that the bets found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alarm {
+    /// The number of the bets in this file, which names the alarm.
+    pub number: u32,
+    /// The time, in seconds since 1970.
+    pub time: u64,
+    /// Whether the cost rose or fell.
+    pub direction: Direction,
+    /// The anchor.
+    pub anchor: String,
+    /// The measured commit before the change seems to have begun.
+    pub before: String,
+    /// The measured commit with which the change seems to have begun.
+    pub first: String,
+    /// The commit that made the change certain.
+    pub at: String,
+}
+
+/// What became of an alarm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Closed {
+    /// The number of the alarm.
+    pub number: u32,
+    /// Whether the proof confirmed the change. Only then it is reported.
+    pub confirmed: bool,
+    /// What the proof measured: the ratio and its bounds.
+    pub ratio: f64,
+    /// The lower bound of the ratio, if there is one.
+    pub low: Option<f64>,
+    /// The upper bound of the ratio, if there is one.
+    pub high: Option<f64>,
+    /// One sentence on the outcome.
+    pub said: String,
+}
