@@ -8,6 +8,7 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -174,10 +175,26 @@ public final class EtcdServer implements AutoCloseable {
     }
   }
 
+  /** Sends a signal. Returns after STOP when no thread of the server runs any more. */
   public void signal(String name) throws IOException, InterruptedException {
     int status = new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).inheritIO().start().waitFor();
     if (status != 0) {
       throw new IOException("kill -" + name + " ended with " + status);
+    }
+    while (name.equals("STOP") && !isStopped()) {
+      Thread.sleep(1);
+    }
+  }
+
+  private boolean isStopped() throws IOException {
+    try (DirectoryStream<Path> threads = Files.newDirectoryStream(Path.of("/proc/" + process.pid() + "/task"))) {
+      for (Path thread : threads) {
+        String stat = Files.readString(thread.resolve("stat"));
+        if (!stat.startsWith("T", stat.lastIndexOf(')') + 2)) { // the state follows the name
+          return false;
+        }
+      }
+      return true;
     }
   }
 
