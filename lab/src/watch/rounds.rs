@@ -64,7 +64,8 @@ pub struct Sides<'a> {
 const ROOM: u64 = 16 * 1024 * 1024;
 
 impl<'a> Setting<'a> {
-    /// Measures a commit, on which `detector` bets. The inner error is the reason why the commit cannot be measured.
+    /// Measures a commit in rounds until `detector`, which learns the result of each, needs no more of them. The inner
+    /// error is the reason why the commit cannot be measured.
     ///
     /// # Errors
     ///
@@ -113,8 +114,9 @@ impl<'a> Setting<'a> {
         Ok(Ok(Rounds { anchor: next(), commit: next(), reference: next() }))
     }
 
-    /// Builds a commit, sets it up, and runs it once with cold caches, with a second attempt if that fails. The inner
-    /// error is the reason why the commit cannot be run.
+    /// Builds a commit, sets it up, and runs it once, with caches that may be cold, without keeping the sample. If the
+    /// setup or the run fails, both are tried once more; a failed build is not. The inner error is the reason why the
+    /// commit cannot be run.
     pub fn ready(&self, commit: &str) -> Result<Result<Stage<'a>, String>> {
         let build = match self.builds.build(commit)? {
             Ok(build) => build,

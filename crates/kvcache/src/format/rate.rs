@@ -1,5 +1,5 @@
-/// Average number of reads of a record in a round of the log, as known when the record was written. A round of a record ends when
-/// its segment is the oldest and the record is copied or evicted.
+/// Average number of reads of a record in a round of the log, as known when the record was written. A round of a record
+/// ends when its segment is the oldest and the record is copied or evicted.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Rate(u16);
 
@@ -9,7 +9,8 @@ const READS: u16 = 0x7fff;
 const CARRIED: u16 = 0x8000;
 
 impl Rate {
-    /// Decodes the bits in a footer: the low 15 bits are reads in 4096ths, the highest one says whether the record is a copy.
+    /// Decodes the bits in a footer: the low 15 bits are reads in 4096ths, and the highest one says whether an eviction
+    /// has chosen to keep the record. Other copies, such as those of compaction, leave that bit as it was.
     pub(crate) fn from_bits(bits: u16) -> Self {
         Rate(bits)
     }
@@ -29,7 +30,7 @@ impl Rate {
         f32::from(self.0 & READS) / UNIT
     }
 
-    /// Returns the rate of a record that was copied when it was the oldest.
+    /// Returns this rate as that of a record that an eviction has chosen to keep.
     pub(crate) fn carried(self) -> Self {
         Rate(self.0 | CARRIED)
     }

@@ -1,7 +1,8 @@
 //! The signature of a server in its lock files, from which the next writer learns whether their owner is still alive.
 //!
-//! The owner also locks the file with `flock(2)`, which the kernel releases when the process ends. A signed file that
-//! is not locked therefore belongs to a dead process (decision 0044).
+//! The owner also locks the file with `flock(2)`, which the kernel releases when the process ends. On a local file
+//! system, a signed file that is not locked therefore belongs to a dead process. On other file systems that is so only
+//! where `Suspect::free_means_gone` says so, because another machine's lock may be invisible or lost (decision 0044).
 
 use super::reach;
 use crate::{
