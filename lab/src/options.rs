@@ -287,6 +287,14 @@ fn place_of(named: Option<&Path>) -> PathBuf {
     named.map_or_else(default, Path::to_owned)
 }
 
+/// Fails if `--false-alarms` or `--tolerance` is out of range.
+fn check_parts(false_alarms: f64, tolerance: f64) -> Result<()> {
+    let in_range = false_alarms > 0.0 && false_alarms <= 0.5;
+    ensure!(in_range, "--false-alarms is more than 0 and at most 0.5, not {false_alarms}");
+    ensure!(tolerance > 0.0 && tolerance < 1.0, "--tolerance lies between 0 and 1");
+    Ok(())
+}
+
 /// The options of actions that compare two revisions.
 #[derive(Debug, Args)]
 pub struct Common {
@@ -351,8 +359,7 @@ impl Common {
     /// Fails if an option is out of range.
     pub fn rules(&self, scenario: &Scenario) -> Result<Rules> {
         let rate = self.false_alarms;
-        ensure!(rate > 0.0 && rate <= 0.5, "--false-alarms is more than 0 and at most 0.5, not {rate}");
-        ensure!(self.tolerance > 0.0 && self.tolerance < 1.0, "--tolerance lies between 0 and 1");
+        check_parts(rate, self.tolerance)?;
         let pairs_min = stats::fewest(rate);
         ensure!(
             self.runs_max >= pairs_min,

@@ -1,14 +1,14 @@
 //! Formats finished comparisons for other tools: hyperfine's JSON, Bencher Metric Format, a CSV for Apache Otava, and a
 //! history of our own. [`write`](write()) writes the files that the options name.
 
-use std::{fs, io::Write, path::Path, time::SystemTime};
+use std::{fs, io::Write, path::Path};
 
 use anyhow::{Context, Result};
 use serde_json::{Map, Value, json};
 
 use crate::{
     finished::{Finished, Side},
-    measure::{Measure, Sample},
+    measure::{Measure, Sample, now},
     options::Exports,
     page::entry::WorkOfBoth,
     report::Spread,
@@ -27,7 +27,7 @@ pub fn write(exports: &Exports, finished: &[Finished<'_>]) -> Result<()> {
     if let Some(file) = &exports.export_bencher {
         save(file, bencher(finished))?;
     }
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let now = now();
     if let Some(file) = &exports.export_otava {
         save(file, otava(finished, now))?;
     }

@@ -14,6 +14,7 @@ use anyhow::Result;
 use common::{
     Synthetic,
     history::{Files, make},
+    numbered,
 };
 use refdb_lab::{
     bisect::{
@@ -69,15 +70,11 @@ impl Replayed {
 
 impl Commits for Replayed {
     fn suspects(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
-        let bad: usize = bad.parse().unwrap();
-        let good: usize = goods.iter().map(|good| good.parse().unwrap()).max().unwrap();
-        let mut suspects: Vec<usize> = (good + 1..=bad).collect();
-        suspects.sort_by_key(|commit| (commit * 2).abs_diff(good + bad));
-        Ok(suspects.iter().map(usize::to_string).collect())
+        Ok(numbered::suspects(bad, goods))
     }
 
     fn parent(&mut self, commit: &str) -> Result<String> {
-        Ok((commit.parse::<usize>().unwrap() - 1).to_string())
+        Ok(numbered::parent(commit))
     }
 
     fn prepare(&mut self, _commit: &str, _beside: &[&str]) -> Result<Result<(), String>> {

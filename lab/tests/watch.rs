@@ -485,7 +485,7 @@ fn with_all_commits_a_topic_shows_what_its_merge_hides() {
     assert_eq!(found[&2]["takes_back"], 1);
 }
 
-/// A topic that forked off before a slowdown lacks it. That is no improvement.
+/// A topic that forked off before a slowdown lacks it, which is no improvement.
 #[test]
 fn with_all_commits_a_topic_without_the_last_change_is_judged_by_its_merge() {
     let watched = Watched::new();

@@ -31,8 +31,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A repository that was found, is safe to use, and has a supported format. Of its files, only `config`,
-/// `config.worktree` and those that identify a repository, such as `HEAD`, have been read.
+/// A repository that was found, is safe to use, and has a supported format. The only files that have been
+/// read are `config`, `config.worktree` and those that identify a repository, such as `HEAD`.
 #[derive(Clone, Debug)]
 pub struct Repository {
     git_dir: PathBuf,

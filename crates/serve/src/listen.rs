@@ -95,10 +95,12 @@ impl Kept {
         let authorizer = settings.authorize.clone().map(|path| Authorizer::new(path, settings.authorize_timeout));
         let roots = Roots::new(&settings)?;
         self.records.open_log(settings.access_log.as_deref())?;
-        let limits = settings.limits.clone();
         Ok(Server {
             roots,
-            gate: before.map_or_else(|| Gate::new(limits.clone()), |before| before.gate.with_limits(limits.clone())),
+            gate: match before {
+                None => Gate::new(settings.limits.clone()),
+                Some(before) => before.gate.with_limits(settings.limits.clone()),
+            },
             authorizer,
             git: Git::new(settings.git.clone(), self.pushes.clone()),
             repositories: Arc::clone(&self.repositories),

@@ -12,23 +12,28 @@ use std::{
     io,
     os::unix::{
         ffi::OsStrExt,
-        fs::{OpenOptionsExt, PermissionsExt},
+        fs::{PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The content of a folder in memory. No file of it is a link.
+/// The content of a folder in memory.
 struct Tree {
     /// Relative paths, each folder before what is in it.
     folders: Vec<PathBuf>,
     /// Relative paths with content and permissions.
     files: Vec<(PathBuf, Vec<u8>, u32)>,
+    /// Relative paths of symbolic links, with what they lead to.
+    links: Vec<(PathBuf, PathBuf)>,
+    /// Whether there is also something that cannot be copied, such as a pipe.
+    has_others: bool,
 }
 
 impl Tree {
     fn read(top: &Path) -> io::Result<Self> {
-        let mut tree = Tree { folders: vec![PathBuf::new()], files: Vec::new() };
+        let (files, links) = (Vec::new(), Vec::new());
+        let mut tree = Tree { folders: vec![PathBuf::new()], files, links, has_others: false };
         let mut next = 0;
         while next < tree.folders.len() {
             for entry in fs::read_dir(top.join(&tree.folders[next]))? {
@@ -37,13 +42,25 @@ impl Tree {
                 let metadata = fs::symlink_metadata(&path)?;
                 if metadata.is_dir() {
                     tree.folders.push(relative);
-                } else {
+                } else if metadata.is_symlink() {
+                    tree.links.push((relative, fs::read_link(&path)?));
+                } else if metadata.is_file() {
                     tree.files.push((relative, fs::read(&path)?, metadata.permissions().mode()));
+                } else {
+                    tree.has_others = true;
                 }
             }
             next += 1;
         }
         Ok(tree)
+    }
+
+    /// Returns whether a link leads to a folder, or a file names it that is no object.
+    fn names(&self, folder: &Path) -> bool {
+        let name = folder.as_os_str().as_bytes();
+        let is_object = |path: &Path| path.components().any(|part| part.as_os_str() == "objects");
+        self.links.iter().any(|(_, target)| target.starts_with(folder))
+            || self.files.iter().any(|(path, content, _)| !is_object(path) && content.contains_str(name))
     }
 
     /// Writes what `to` does not have yet.
@@ -52,51 +69,37 @@ impl Tree {
             fs::create_dir_all(to.join(folder))?;
         }
         for (path, content, mode) in &self.files {
-            let file = fs::OpenOptions::new().write(true).create_new(true).mode(*mode).open(to.join(path));
-            match file {
-                Ok(mut file) => io::Write::write_all(&mut file, content)?,
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
+            unless_there(fs::OpenOptions::new().write(true).create_new(true).open(to.join(path)), |mut file| {
+                io::Write::write_all(&mut file, content)?;
+                file.set_permissions(fs::Permissions::from_mode(*mode))
+            })?;
+        }
+        for (path, target) in &self.links {
+            unless_there(symlink(target, to.join(path)), Ok)?;
         }
         Ok(())
     }
 }
 
-/// Copies everything below a folder into an empty one. Returns `false`, having copied a part, if a file or a symbolic
+/// Goes on with what was created, unless something of its name existed before.
+fn unless_there<T>(made: io::Result<T>, go_on: impl FnOnce(T) -> io::Result<()>) -> io::Result<()> {
+    match made {
+        Ok(made) => go_on(made),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Copies everything below a folder into an empty one. Returns `false`, and copies nothing, if a file or a symbolic
 /// link names the folder, because the copy would lead back to the original, or if there is a pipe, which nobody can
 /// read.
 pub(crate) fn copy_unless_it_leads_back(from: &Path, to: &Path) -> io::Result<bool> {
-    let name = from.as_os_str().as_bytes();
-    let mut waiting = vec![PathBuf::new()];
-    while let Some(folder) = waiting.pop() {
-        fs::create_dir_all(to.join(&folder))?;
-        for entry in fs::read_dir(from.join(&folder))? {
-            let entry = entry?;
-            let (path, kind) = (folder.join(entry.file_name()), entry.file_type()?);
-            let (original, copy) = (from.join(&path), to.join(&path));
-            if kind.is_dir() {
-                waiting.push(path);
-            } else if kind.is_symlink() {
-                let target = fs::read_link(original)?;
-                if target.starts_with(from) {
-                    return Ok(false);
-                }
-                std::os::unix::fs::symlink(target, copy)?;
-            } else if !kind.is_file() {
-                return Ok(false);
-            } else {
-                let content = fs::read(&original)?;
-                // What an object holds leads nowhere.
-                if !path.components().any(|part| part.as_os_str() == "objects") && content.contains_str(name) {
-                    return Ok(false);
-                }
-                fs::write(&copy, content)?;
-                fs::set_permissions(&copy, entry.metadata()?.permissions())?;
-            }
-        }
+    let tree = Tree::read(from)?;
+    let is_whole = !tree.has_others && !tree.names(from);
+    if is_whole {
+        tree.write(to)?;
     }
-    Ok(true)
+    Ok(is_whole)
 }
 
 /// Values that are made once in this process.

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use super::{CacheFolder, pair};
+use super::{CacheFolder, check_parts, pair};
 use crate::{compare::Rules, measure::Measure, scenario::Scenario, stats};
 
 /// The options of `watch`.
@@ -128,8 +128,7 @@ impl WatchOptions {
     /// Fails if an option is out of range.
     pub fn rules(&self, scenario: &Scenario) -> Result<Rules> {
         let rate = self.false_alarms;
-        ensure!(rate > 0.0 && rate <= 0.5, "--false-alarms is more than 0 and at most 0.5, not {rate}");
-        ensure!(self.tolerance > 0.0 && self.tolerance < 1.0, "--tolerance lies between 0 and 1");
+        check_parts(rate, self.tolerance)?;
         let (least, most) = (stats::fewest(rate), stats::LAST_MAX / 2);
         ensure!((least..=most).contains(&self.runs_max), "--runs-max is from {least} to {most}, not {}", self.runs_max);
         let judge = self.judge.unwrap_or(scenario.judge);

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     compare::Verdict,
-    measure::{Measure, Sample},
+    measure::Measure,
     scenario::Values,
-    stats::centre,
+    watch::record::{Half, VERSION},
 };
 
 /// A line of a history that the page shows.
@@ -74,24 +74,6 @@ pub struct Line {
     /// The work of both; `None` if it was not compared, or if the line is of an older lab.
     #[serde(default)]
     pub work: Option<WorkOfBoth>,
-}
-
-/// One side of a comparison.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Half {
-    /// The name by which the caller referred to the commit.
-    pub revision: String,
-    /// The id of the commit.
-    pub commit: String,
-    /// The runs.
-    pub runs: Vec<Sample>,
-}
-
-impl Half {
-    /// Returns the median of the runs.
-    pub fn median(&self, judge: Measure) -> f64 {
-        centre(&self.runs.iter().filter_map(|run| run.value(judge)).collect::<Vec<_>>())
-    }
 }
 
 /// The work of one run of each side.
@@ -181,9 +163,6 @@ struct Kind {
     kind: Option<String>,
 }
 
-/// The highest version of the histories of `watch` that is understood.
-const WATCH_VERSION: u32 = 1;
-
 /// Parses the text of a history.
 ///
 /// # Errors
@@ -205,7 +184,7 @@ fn add(line: &str, entries: &mut Vec<Entry>, subject: &mut Option<Subject>) -> R
     }
     match serde_json::from_str(line)? {
         Tagged::Start { version, scenario, parameters, judge } => {
-            ensure!(version <= WATCH_VERSION, "it is of version {version}, and this lab knows {WATCH_VERSION}");
+            ensure!(version <= VERSION, "it is of version {version}, and this lab knows {VERSION}");
             let tool = String::new();
             *subject = Some(Subject { scenario, values: parameters, judge: judge.name(), tool });
         }

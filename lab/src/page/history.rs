@@ -5,11 +5,12 @@ use std::{
     collections::{BTreeMap, HashMap},
 };
 
-use super::entry::{Change, Entry, Half, Imported, Line, Subject, WorkOfBoth};
+use super::entry::{Change, Entry, Imported, Line, Subject, WorkOfBoth};
 use crate::{
     compare::Verdict,
     measure::Measure,
     scenario::{Values, describe},
+    watch::record::Half,
 };
 
 /// All commits with the same scenario, parameters and measure.

@@ -38,7 +38,7 @@ impl Line {
 }
 
 impl Branch<'_> {
-    /// Looks a branch up. Of merged topics, the merge alone counts, unless `all_commits` is set.
+    /// Looks a branch up. Unless `all_commits` is set, only the merge of a topic counts, not the commits of the topic.
     pub fn find<'a>(builds: &'a Builds, name: &str, all_commits: bool) -> Result<Branch<'a>> {
         Ok(Branch { builds, tip: builds.commit(name)?, all_commits })
     }

@@ -1,6 +1,6 @@
 //! Follows one series: measures what is due, and raises an alarm when the bets find a change.
 
-use std::{collections::BTreeMap, io::Write, time::SystemTime};
+use std::{collections::BTreeMap, io::Write};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -15,6 +15,7 @@ use super::{
 use crate::{
     coin::Coin,
     compare::{Comparison, Rules, outcome},
+    measure::now,
     options::watch::WatchOptions,
     scenario::{Scenario, describe},
     series::detector::Change,
@@ -254,9 +255,4 @@ fn check_start(known: &Start, now: &Start) -> Result<()> {
         ensure!(now.get(key) == Some(value), "its {key} is {value}, not {}", now.get(key).unwrap_or_default());
     }
     Ok(())
-}
-
-/// Returns the time in seconds since 1970.
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

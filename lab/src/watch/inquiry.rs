@@ -8,7 +8,7 @@ use refdb_vfs::interrupt;
 use super::{
     alert::{self, Alert, Named, Place, quoted},
     branch::is_ancestor,
-    follow::{Series, now},
+    follow::Series,
     notify::notify,
     proof::{Proof, prove},
     record::{Alarm, Closed, Point, Record},
@@ -19,6 +19,7 @@ use crate::{
     bisect::history::Repository,
     coin::Coin,
     compare::Rules,
+    measure::now,
     series::levels::{Step, taken_back},
 };
 

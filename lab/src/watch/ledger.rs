@@ -152,25 +152,11 @@ mod tests {
     use super::*;
     use crate::{
         coin::Coin,
-        measure::Measure,
         watch::{
-            record::{Broken, Start},
+            record::{Broken, tests::start},
             state::State,
         },
     };
-
-    fn start() -> Record {
-        Record::Start(Start {
-            version: VERSION,
-            scenario: "s".to_owned(),
-            parameters: Values::new(),
-            judge: Measure::Wall,
-            recipe: "r".to_owned(),
-            reference: "a".to_owned(),
-            false_alarms: 0.01,
-            tolerance: 0.01,
-        })
-    }
 
     fn broken(commit: &str) -> Record {
         Record::Broken(Broken { time: 1, commit: commit.to_owned(), why: "\n".to_owned() })

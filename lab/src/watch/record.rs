@@ -12,6 +12,7 @@ use crate::{
     measure::{Measure, Sample},
     scenario::Values,
     series::detector::Direction,
+    stats::centre,
 };
 
 /// The version of the format. A lab refuses files with a higher one.
@@ -68,7 +69,7 @@ pub struct Machine {
     pub about: BTreeMap<String, String>,
 }
 
-/// A commit and its runs.
+/// A commit and its runs, as in a line of `run --history`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Half {
     /// The name of the commit for people.
@@ -77,6 +78,13 @@ pub struct Half {
     pub commit: String,
     /// The runs, in order.
     pub runs: Vec<Sample>,
+}
+
+impl Half {
+    /// Returns the median of the runs.
+    pub fn median(&self, judge: Measure) -> f64 {
+        centre(&self.runs.iter().filter_map(|run| run.value(judge)).collect::<Vec<_>>())
+    }
 }
 
 /// A commit that was measured beside the anchor.
@@ -163,4 +171,23 @@ pub struct Closed {
     pub high: Option<f64>,
     /// One sentence on the outcome.
     pub said: String,
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Returns the first line of a history.
+    pub(crate) fn start() -> Record {
+        Record::Start(Start {
+            version: VERSION,
+            scenario: "s".to_owned(),
+            parameters: Values::new(),
+            judge: Measure::Wall,
+            recipe: "r".to_owned(),
+            reference: "a".to_owned(),
+            false_alarms: 0.01,
+            tolerance: 0.01,
+        })
+    }
 }

@@ -141,8 +141,8 @@ impl State {
     }
 
     /// Returns the commits to measure now, in order. `line` has all commits from the anchor to the tip, and `is_new`
-    /// returns whether no commit that was measured contains this one. Of the new ones, each of number `every` is
-    /// measured; if it is broken, the next one.
+    /// returns whether no commit that was measured contains this one. Every `every`th new commit is
+    /// measured, or the next one if that is broken.
     pub fn due(&self, line: &[String], every: usize, is_new: impl Fn(&str) -> bool) -> Vec<String> {
         let done = |commit: &String| self.points.iter().any(|point| point.commit == *commit);
         let again = self.again.iter().filter(|commit| line.contains(commit) && !done(commit));
@@ -186,21 +186,8 @@ mod tests {
         measure::Sample,
         scenario::Values,
         series::detector::Direction,
-        watch::record::{Anchor, Broken, Closed, VERSION},
+        watch::record::{Anchor, Broken, Closed, tests::start},
     };
-
-    fn start() -> Record {
-        Record::Start(Start {
-            version: VERSION,
-            scenario: "s".to_owned(),
-            parameters: Values::new(),
-            judge: Measure::Wall,
-            recipe: "r".to_owned(),
-            reference: "a".to_owned(),
-            false_alarms: 0.01,
-            tolerance: 0.01,
-        })
-    }
 
     fn half(commit: &str, walls: &[f64]) -> Half {
         let sample =

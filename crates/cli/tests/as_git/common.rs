@@ -49,23 +49,21 @@ pub(crate) struct Twins {
 /// Git's listing of a repository's refs and reflogs.
 struct Said {
     /// The repository's files at that time: as long as they are unchanged, git need not be asked again.
-    files: Files,
+    files: Vec<(String, Option<Vec<u8>>)>,
     refs: String,
     logs: Vec<Vec<BString>>,
 }
 
 impl Said {
-    fn now(repo: &Repo, files: Files) -> Said {
+    fn now(repo: &Repo, files: Vec<(String, Option<Vec<u8>>)>) -> Said {
         let refs = repo.git(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
         let names = ["HEAD", "refs/heads/main", "refs/heads/new", "refs/heads/other", "refs/notes/x"];
         Said { files, refs, logs: names.map(|name| repo.reflog(name)).into() }
     }
 }
 
-/// The files of a repository with their bytes, or with their names alone if they are objects.
-pub(crate) type Files = Vec<(String, Option<Vec<u8>>)>;
-
-pub(crate) fn files(repo: &Repo) -> Files {
+/// Lists the files of a repository with their bytes, or with their names alone if they are objects.
+fn files(repo: &Repo) -> Vec<(String, Option<Vec<u8>>)> {
     let bytes = |name: &str| {
         let is_object = name.starts_with("objects/");
         let file = repo.git_dir().join(name);

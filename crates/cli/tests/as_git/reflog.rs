@@ -1,15 +1,8 @@
 //! Compares `refdb reflog` with git's: its output, and the reflogs that it leaves.
 
-use crate::common::{Files, Twins, files, refdb, same};
+use crate::common::{Twins, refdb, same};
 use refdb_testkit::{Git, RefFormat, Repo, files_below};
-use std::{
-    cell::RefCell,
-    collections::HashMap,
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command};
 
 /// Creates `main` with four commits, the branches `b` and `c`, and the symbolic ref `link`, with entries in the reflogs
 /// of the branches.
@@ -31,25 +24,9 @@ pub(crate) fn at(repo: &Repo, turn: usize, words: &[&str]) {
     assert!(status.success(), "{words:?}");
 }
 
-thread_local! {
-    /// The last description of each repository, by its folder. It holds as long as the repository's files are the same.
-    static DESCRIBED: RefCell<HashMap<PathBuf, (Files, String)>> = RefCell::default();
-}
-
 /// Describes all refs, all reflogs (as bytes of files, or as git reads them from tables), and, among files, the
 /// remaining locks.
 pub(crate) fn everything(repo: &Repo) -> String {
-    let (folder, now) = (repo.git_dir().to_owned(), files(repo));
-    let known =
-        DESCRIBED.with_borrow(|all| all.get(&folder).filter(|(then, _)| *then == now).map(|(_, told)| told.clone()));
-    known.unwrap_or_else(|| {
-        let told = describe(repo);
-        DESCRIBED.with_borrow_mut(|all| all.insert(folder, (now, told.clone())));
-        told
-    })
-}
-
-fn describe(repo: &Repo) -> String {
     let mut told = repo.git(["for-each-ref", "--include-root-refs", "--format=%(refname) %(objectname) %(symref)"]);
     match repo.format() {
         RefFormat::Files => tell_files(repo.git_dir(), &mut told),
@@ -68,7 +45,7 @@ fn describe(repo: &Repo) -> String {
     told
 }
 
-fn trees(repo: &Repo) -> Vec<PathBuf> {
+fn trees(repo: &Repo) -> Vec<std::path::PathBuf> {
     let list = repo.git(["worktree", "list", "--porcelain"]);
     list.lines().filter_map(|line| line.strip_prefix("worktree ")).map(Into::into).collect()
 }

@@ -39,7 +39,10 @@ impl LogCursor {
     /// damaged.
     pub fn seek(&mut self, name: &[u8]) -> Result<()> {
         // A NUL byte follows the name in its keys, so that the name alone is less than each of them.
-        self.seek_key(name)
+        // After an error the cursor is at the end.
+        self.pending = false;
+        self.pending = self.records.seek(name)?;
+        Ok(())
     }
 
     /// Moves before the newest entry of `name` that is not newer than `update_index`, or before the first entry of the
@@ -51,16 +54,8 @@ impl LogCursor {
     /// damaged.
     pub fn seek_log(&mut self, name: &[u8], update_index: u64) -> Result<()> {
         log_key(&mut self.key, name, update_index);
-        let key = std::mem::take(&mut self.key);
-        let sought = self.seek_key(&key);
-        self.key = key;
-        sought
-    }
-
-    fn seek_key(&mut self, key: &[u8]) -> Result<()> {
-        // After an error the cursor is at the end.
         self.pending = false;
-        self.pending = self.records.seek(key)?;
+        self.pending = self.records.seek(&self.key)?;
         Ok(())
     }
 

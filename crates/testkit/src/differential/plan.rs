@@ -97,7 +97,7 @@ impl Areas {
     /// All kinds of repositories without unusual surroundings, for the commands that a server needs.
     pub const ALL: Areas =
         Areas { worktree_names: true, broken: true, long_messages: true, lists_and_logs: false, surroundings: false };
-    /// The same kinds of repositories, mostly for the commands about reflogs, lists and whole stores.
+    /// All kinds of repositories, mostly for the commands about reflogs, lists and whole stores.
     pub const LISTS_AND_LOGS: Areas = Areas { lists_and_logs: true, ..Areas::ALL };
     /// Valid repositories in all surroundings, for all commands.
     pub const SURROUNDINGS: Areas = Areas { broken: false, surroundings: true, ..Areas::ALL };

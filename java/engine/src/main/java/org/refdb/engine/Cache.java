@@ -125,8 +125,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Opens the current state of a cache for reading, even while another process writes to it. Of the options, the limit,
-   * the maximum age and the old keys are not used.
+   * Opens the current state of a cache for reading, even while another process writes to it. The limit, the
+   * maximum age and the old keys in the options are not used.
    *
    * @throws EngineException if the cache does not exist or cannot be read; of kind REFUSED if the key does not fit
    */
