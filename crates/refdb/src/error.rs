@@ -17,6 +17,7 @@ pub use rejection::{Rejection, RejectionClass, RejectionReason};
 
 use bstr::{BString, ByteSlice};
 use refdb_vfs::LockError;
+use reftable::stack::StackError;
 use std::path::PathBuf;
 
 /// What operations on a store return.
@@ -37,10 +38,10 @@ pub enum Error {
     StackLocked(#[source] LockError),
     /// A stack of reftables is broken, or cannot be read or written.
     #[error(transparent)]
-    Stack(#[from] reftable::stack::StackError),
-    /// A reftable is broken.
+    Stack(StackError),
+    /// A reftable is broken, or cannot hold a record.
     #[error(transparent)]
-    Table(#[from] reftable::Error),
+    Table(reftable::Error),
     /// A ref's own file is corrupt. Other refs are not affected: a listing continues after it.
     #[error(transparent)]
     BrokenRef(Box<BrokenRef>),
@@ -79,9 +80,6 @@ pub enum Error {
     /// A limit was reached. No ref has changed; trying again, or with less, may help.
     #[error(transparent)]
     Limit(#[from] Limit),
-    /// The refs cannot be migrated to the other format.
-    #[error(transparent)]
-    Migrate(#[from] MigrateError),
     /// A batch could be neither completed nor undone. Its refs stay locked until one of the two is done.
     #[error(
         "{source}; the batch is not finished: once the cause is gone, the next writer of its refs or `refdb refs settle` \
@@ -126,18 +124,14 @@ impl Error {
     /// Returns whether another process was to write the changes together with its own and gave up, so that nothing has
     /// changed and the transaction can begin anew.
     pub(crate) fn is_group_given_up(&self) -> bool {
-        matches!(self, Error::Stack(reftable::stack::StackError::GroupGivenUp))
+        matches!(self, Error::Stack(StackError::GroupGivenUp))
     }
 
     /// The operation on a file that failed, if that is what went wrong. Returns `None` for an error of a lock
     /// ([`Error::Lock`], [`Error::StackLocked`]), even if a file operation failed.
     pub fn io(&self) -> Option<&refdb_vfs::Error> {
-        use reftable::stack::StackError;
         match self {
-            Error::Io(error) | Error::Stack(StackError::Io(error)) => Some(error),
-            Error::Table(reftable::Error::Io(error)) | Error::Stack(StackError::Table(reftable::Error::Io(error))) => {
-                Some(error)
-            }
+            Error::Io(error) => Some(error),
             _ => None,
         }
     }
@@ -146,6 +140,27 @@ impl Error {
     /// reading the file. The query can then be repeated.
     pub fn is_stale(&self) -> bool {
         self.io().is_some_and(refdb_vfs::Error::is_stale)
+    }
+}
+
+/// A failed file operation is [`Error::Io`], wherever it happened, so that callers look for it in one place.
+impl From<reftable::Error> for Error {
+    fn from(error: reftable::Error) -> Self {
+        match error {
+            reftable::Error::Io(error) => Error::Io(*error),
+            error => Error::Table(error),
+        }
+    }
+}
+
+/// A failed file operation is [`Error::Io`], and the error of a table is [`Error::Table`].
+impl From<StackError> for Error {
+    fn from(error: StackError) -> Self {
+        match error {
+            StackError::Io(error) => Error::Io(error),
+            StackError::Table(error) => error.into(),
+            error => Error::Stack(error),
+        }
     }
 }
 

@@ -26,12 +26,15 @@ mod to_reftable;
 pub use late::Conflict;
 pub use leftover::Recovered;
 
-use crate::{Error, MigrateError, RefFormat, Result, Store, files::FilesBackend};
+use crate::{Error, MigrateError, RefFormat, Store, files::FilesBackend};
 use bstr::BString;
 use place::{Site, hold};
 use refdb_vfs::interrupt;
 use std::path::PathBuf;
 use switch::Switch;
+
+/// The result of a part of a migration.
+type Result<T, E = MigrateError> = std::result::Result<T, E>;
 
 /// The options of a migration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,12 +114,12 @@ impl Ticker<'_> {
     ///
     /// If a signal to stop has arrived.
     #[inline]
-    fn pass(&mut self) -> Result<()> {
+    fn pass(&mut self) -> Result<(), Error> {
         self.done += 1;
         if self.done.is_multiple_of(DONE_BETWEEN_LOOKS) { self.look() } else { Ok(()) }
     }
 
-    fn look(&mut self) -> Result<()> {
+    fn look(&mut self) -> Result<(), Error> {
         (self.tell)(self.done);
         interrupt::check().map_err(Error::Interrupted)
     }
@@ -134,12 +137,11 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`MigrateError`] if the refs cannot be migrated, or another error if files cannot be read or written. A run
-    /// that fails or is interrupted leaves all refs intact, in the old format or in the new one, and the next run
+    /// If the refs cannot be migrated, or if files cannot be read or written ([`MigrateError::Store`]). A run that fails or is interrupted leaves all refs intact, in the old format or in the new one, and the next run
     /// finishes or undoes it. If the disk is full, the run fails before anything has changed.
     pub fn migrate(&self, options: &MigrateOptions, progress: OnProgress<'_>) -> Result<Migrated> {
         if !self.backend().is_on_disk() {
-            return Err(MigrateError::InMemory.into());
+            return Err(MigrateError::InMemory);
         }
         let mut migrated = Migrated::default();
         let mut ticker = Ticker { done: 0, tell: progress };
@@ -154,7 +156,7 @@ impl Store {
         if now == options.to {
             return match migrated.recovered {
                 Some(Recovered::Finished) if !options.dry_run => Ok(migrated),
-                _ => Err(MigrateError::SameFormat(now.name()).into()),
+                _ => Err(MigrateError::SameFormat(now.name())),
             };
         }
         if now != self.repository().ref_format() {
@@ -174,7 +176,7 @@ impl Store {
     /// # Errors
     ///
     /// If the folders cannot be read.
-    pub fn strays(&self) -> Result<Vec<BString>> {
+    pub fn strays(&self) -> crate::Result<Vec<BString>> {
         if self.backend().is_on_disk() { strays::all(self) } else { Ok(Vec::new()) }
     }
 }

@@ -183,7 +183,7 @@ fn what_is_about_files_finds_nothing_to_do() {
     store.verify(true, &mut |verified| panic!("{verified:?}")).unwrap();
     let options = MigrateOptions::new(RefFormat::Files);
     let migrated = store.migrate(&options, &mut |_| {});
-    assert!(matches!(migrated, Err(Error::Migrate(MigrateError::InMemory))));
+    assert!(matches!(migrated, Err(MigrateError::InMemory)));
     assert_eq!(store.strays().unwrap(), [""; 0]);
     assert!(!std::path::Path::new("HEAD").exists());
 }

@@ -9,7 +9,7 @@ use crate::{
     session::{Session, before_locks},
 };
 use bstr::{BStr, ByteSlice};
-use refdb::{MigrateOptions, Migrated, Recovered, RefFormat};
+use refdb::{MigrateError, MigrateOptions, Migrated, Recovered, RefFormat};
 use std::os::unix::ffi::OsStrExt;
 
 /// The command line.
@@ -37,11 +37,13 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     progress.finish();
     match migrated {
         Ok(migrated) => tell(&session, &migrated),
-        Err(error) if is_of_packed_refs(&error) => Err(error.into()),
-        Err(error) => match Failure::from(error) {
+        Err(MigrateError::Store(error)) if is_of_packed_refs(&error) => Err(error.into()),
+        Err(MigrateError::Store(error)) => match Failure::from(error) {
             Failure::Fatal(text) => Err(Failure::Error(text, FAILED)),
             other => Err(other),
         },
+        Err(_) if refdb_vfs::interrupt::received().is_some() => Err(Failure::Interrupted),
+        Err(error) => Err(Failure::Error(error.to_string().into(), FAILED)),
     }
 }
 

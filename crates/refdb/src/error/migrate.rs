@@ -1,12 +1,14 @@
 //! Why refs cannot be migrated to another format: see [`Store::migrate`](crate::Store::migrate).
 
+use super::Error;
 use bstr::BString;
 use std::{fmt, path::PathBuf};
 
 /// How many refs an error names.
 const NAMED_MAX: usize = 10;
 
-/// Why refs cannot be migrated to another format. Nothing has changed, except for `Unfinished`.
+/// Why a migration failed. Nothing has changed, except after [`Unfinished`](MigrateError::Unfinished) and
+/// [`Store`](MigrateError::Store), where the next run finishes or undoes what this one began.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
@@ -59,7 +61,7 @@ pub enum MigrateError {
         to: &'static str,
         /// What failed.
         #[source]
-        why: Box<dyn std::error::Error + Send + Sync>,
+        why: Box<MigrateError>,
     },
     /// A worktree was added or removed meanwhile.
     #[error("a worktree was added or removed meanwhile; try again")]
@@ -70,6 +72,16 @@ pub enum MigrateError {
     /// Refs that the other format cannot hold, or that cannot be read.
     #[error("{0}")]
     Unfit(Unfit),
+    /// Refs, reflogs or the configuration could not be read or written.
+    #[error(transparent)]
+    Store(Error),
+}
+
+/// Whatever an operation on a store can return, including what [`Error`] is made from.
+impl<E: Into<Error>> From<E> for MigrateError {
+    fn from(error: E) -> Self {
+        MigrateError::Store(error.into())
+    }
 }
 
 /// Refs or reflogs that cannot be carried over, each with its reason.

@@ -1,7 +1,7 @@
 //! Divides work on very many files between two threads, because moving 100,000 reflogs mostly costs a system call for
 //! each.
 
-use crate::Result;
+use super::Result;
 use std::{panic::resume_unwind, thread};
 
 /// The number of items from which a second thread is worthwhile.

@@ -2,13 +2,13 @@
 //! changes are added to the new tables, under the lock that excludes the tables' writers.
 
 use super::{
-    Migrated,
+    Migrated, Result,
     late_logs::{LateLog, late_logs},
     late_refs::{LateRef, late_refs, target_of},
     place::{Place, Root, Site},
     to_reftable::{Base, value_of},
 };
-use crate::{Backend, Error, RefView, Result, TargetView, backend::Peeled, files::FilesBackend};
+use crate::{Backend, MigrateError, RefView, TargetView, backend::Peeled, files::FilesBackend};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::Target;
 use reftable::{Merged, RefRecord, RefValue, stack::Addition};
@@ -125,7 +125,7 @@ fn write(
         for log in logs {
             log.write(writer, first, old.null_id())?;
         }
-        Ok::<_, Error>(())
+        Ok::<_, MigrateError>(())
     })?;
     Ok(())
 }

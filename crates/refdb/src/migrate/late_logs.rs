@@ -2,10 +2,11 @@
 //! are compared rather than counted, because a reflog does not only grow: it may also be expired or recreated.
 
 use super::{
+    Result,
     in_two::in_two,
     to_reftable::{Base, CopiedLog, add_entry, is_too_long, marker},
 };
-use crate::{Result, files::FilesBackend, reftable::shown};
+use crate::{files::FilesBackend, reftable::shown};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId, RefName};
 use reftable::{LogRecord, LogValue, Merged, MergedLogCursor, WriteOptions, stack::AdditionWriter};

@@ -1,8 +1,8 @@
 //! Finds what others did to the refs between their copy and the moment when the old files were moved away.
 
-use super::to_reftable::Base;
+use super::{Result, to_reftable::Base};
 use crate::{
-    Backend, Result, TargetView,
+    Backend, Error, TargetView,
     files::{FilesBackend, Walked},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -72,7 +72,7 @@ fn among_loose(old: &FilesBackend, base: &Merged, walked: &Walked) -> Result<Vec
 }
 
 /// Returns the change of a ref, if its current value differs from that in the copy.
-fn late_ref(base: &Merged, name: &BStr, now: Option<TargetView<'_>>) -> Result<Option<LateRef>> {
+fn late_ref(base: &Merged, name: &BStr, now: Option<TargetView<'_>>) -> Result<Option<LateRef>, Error> {
     let was = in_copy(base, name)?;
     Ok(match now {
         Some(now) if was.as_ref().map(TargetView::from) == Some(now) => None,
@@ -81,7 +81,7 @@ fn late_ref(base: &Merged, name: &BStr, now: Option<TargetView<'_>>) -> Result<O
     })
 }
 
-fn in_copy(base: &Merged, name: &BStr) -> Result<Option<Target>> {
+fn in_copy(base: &Merged, name: &BStr) -> Result<Option<Target>, Error> {
     Ok(base.get(name, |record| target_of(&record))?.flatten())
 }
 

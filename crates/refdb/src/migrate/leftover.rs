@@ -1,13 +1,13 @@
 //! Finishes or undoes an earlier run that was interrupted.
 
 use super::{
-    MigrateOptions, Migrated, Ticker,
+    MigrateOptions, Migrated, Result, Ticker,
     place::{Bare, Root, Site},
     retire,
     steps::{Remedy, remedy},
     switch::Switch,
 };
-use crate::{RefFormat, Result};
+use crate::RefFormat;
 use refdb_vfs::Lock;
 
 /// What happened to an earlier migration that was interrupted.

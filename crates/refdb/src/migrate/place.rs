@@ -1,9 +1,9 @@
 //! Determines which worktrees have refs, and where the refs are before, during and after a migration.
 
-use super::MigrateOptions;
+use super::{MigrateOptions, Result};
 use crate::{
-    Config, Environment, MigrateError, Misuse, Reading, RefFormat, Repository, RepositoryError, Result, Settings,
-    Store, files::FilesOptions, store,
+    Config, Environment, Error, MigrateError, Misuse, Reading, RefFormat, Repository, RepositoryError, Settings, Store,
+    files::FilesOptions, store,
 };
 use bstr::{BString, ByteSlice};
 use refdb_vfs::{EntryKind, Fs, Lock, LockError, LockTimeout};
@@ -80,10 +80,10 @@ impl<'s> Site<'s> {
     fn with(store: &'s Store, settings: [Settings; 2]) -> Result<Self> {
         let repository: &Repository = store.repository();
         if repository.format_watch().is_none() {
-            return Err(MigrateError::Environment.into());
+            return Err(MigrateError::Environment);
         }
         if repository.refs_dir() != repository.common_dir() {
-            return Err(MigrateError::Elsewhere(repository.refs_dir().to_owned()).into());
+            return Err(MigrateError::Elsewhere(repository.refs_dir().to_owned()));
         }
         let fs = store.fs().clone().signing_locks();
         let common = repository.common_dir().to_owned();
@@ -97,7 +97,7 @@ impl<'s> Site<'s> {
         match Repository::at_again(&self.fs, self.store.environment(), &self.common) {
             Ok(repository) => Ok(repository.ref_format()),
             Err(RepositoryError::NotARepository(folder)) if self.is_from_a_worktree() => {
-                Err(MigrateError::MainHead(folder.join("HEAD")).into())
+                Err(MigrateError::MainHead(folder.join("HEAD")))
             }
             Err(error) => Err(error.into()),
         }
@@ -111,11 +111,7 @@ impl<'s> Site<'s> {
 
     /// Fails if worktrees have been added or removed since the beginning.
     pub(super) fn check_worktrees(&self) -> Result<()> {
-        if places(self.store, &self.common)? == self.places {
-            Ok(())
-        } else {
-            Err(MigrateError::WorktreesChanged.into())
-        }
+        if places(self.store, &self.common)? == self.places { Ok(()) } else { Err(MigrateError::WorktreesChanged) }
     }
 
     /// Returns the options for reading and writing the files of a place, below a folder that stands for the
@@ -230,7 +226,7 @@ fn running(site: &Site<'_>) -> PathBuf {
 pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
     match Lock::acquire(&site.fs, &running(site), 0o666, LockTimeout::None) {
         Ok(lock) => Ok(lock),
-        Err(held @ LockError::Held { .. }) => Err(MigrateError::Running(held).into()),
+        Err(held @ LockError::Held { .. }) => Err(MigrateError::Running(held)),
         Err(LockError::Io(error)) => Err(error.into()),
     }
 }
@@ -245,7 +241,7 @@ pub(super) fn hold_stack(site: &Site<'_>, place: &Place) -> Result<Lock> {
         linked => linked,
     };
     held.map_err(|error| match error {
-        held @ LockError::Held { .. } => crate::Error::StackLocked(held),
+        held @ LockError::Held { .. } => Error::StackLocked(held).into(),
         LockError::Io(error) => error.into(),
     })
 }

@@ -1,8 +1,9 @@
 //! Moves the files of one format away from where readers and writers expect them. Any of these files may have been
 //! moved already.
 
+use super::Result;
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Root, Site, holds, make_folders};
-use crate::{MigrateError, RefFormat, Result, files::share};
+use crate::{MigrateError, RefFormat, files::share};
 use bstr::ByteSlice;
 use refdb_types::is_root_ref;
 use refdb_vfs::{EntryKind, Lock, Stat};
@@ -25,7 +26,7 @@ pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
         let is_own = |stat: Stat| stat.device == device && !stat.is_symlink();
         // The folder of the repository itself may be reached through a symbolic link.
         if !is_own(stat) && !name.is_empty() {
-            return Err(MigrateError::NotMovable(path).into());
+            return Err(MigrateError::NotMovable(path));
         }
         if stat.is_dir() {
             site.fs.check_writable(&path)?;
@@ -52,7 +53,7 @@ pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
                     EntryKind::Dir => waiting.push(path),
                     // A symbolic link to a file is a symbolic ref.
                     EntryKind::Symlink if !has_links || is_folder(&path) => {
-                        return Err(MigrateError::NotMovable(path).into());
+                        return Err(MigrateError::NotMovable(path));
                     }
                     _ => {}
                 }
@@ -68,7 +69,7 @@ fn check_own(site: &Site<'_>, folder: &Path) -> Result<()> {
     site.fs.check_writable(folder)?;
     let (stat, user) = (site.fs.stat(folder)?, refdb_vfs::effective_user());
     if stat.mode & STICKY != 0 && user != 0 && user != stat.uid {
-        return Err(MigrateError::Sticky(folder.to_owned()).into());
+        return Err(MigrateError::Sticky(folder.to_owned()));
     }
     Ok(())
 }
@@ -80,7 +81,7 @@ pub(super) fn check_no_stack(site: &Site<'_>, place: &Place) -> Result<()> {
         return Ok(());
     }
     match site.fs.remove_dir(&folder) {
-        Err(error) if !error.is_not_found() => Err(MigrateError::InTheWay(folder).into()),
+        Err(error) if !error.is_not_found() => Err(MigrateError::InTheWay(folder)),
         _ => Ok(()),
     }
 }

@@ -1,8 +1,9 @@
 //! Finds files where the other format has its refs. A program that opened the repository before it was migrated may
 //! have written them there, where no program reads them.
 
+use super::Result;
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Site, holds};
-use crate::{MigrateError, RefFormat, Result, Store};
+use crate::{Error, MigrateError, RefFormat, Store};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::is_root_ref;
 use refdb_vfs::EntryKind;
@@ -18,17 +19,17 @@ use std::{
 const NAMED_MAX: usize = 10;
 
 /// Returns the stray refs of a store; see [`Store::strays`].
-pub(super) fn all(store: &Store) -> Result<Vec<BString>> {
+pub(super) fn all(store: &Store) -> Result<Vec<BString>, Error> {
     match Site::to_look_at(store) {
         Ok(site) => of(&site, store.repository().ref_format()),
+        Err(MigrateError::Store(error)) => Err(error),
         // Refs in another place are not migrated.
-        Err(crate::Error::Migrate(_)) => Ok(Vec::new()),
-        Err(error) => Err(error),
+        Err(_) => Ok(Vec::new()),
     }
 }
 
 /// Returns the stray refs beside refs of this format.
-pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>> {
+pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>, Error> {
     let mut found = Vec::new();
     for place in &site.places {
         match format {
@@ -55,7 +56,7 @@ pub(super) fn clear(site: &Site<'_>, dry_run: bool) -> Result<Vec<BString>> {
     }
     let more = refs.len().saturating_sub(NAMED_MAX);
     refs.truncate(NAMED_MAX);
-    Err(MigrateError::Strays { found: refs, more }.into())
+    Err(MigrateError::Strays { found: refs, more })
 }
 
 /// Removes a stray file, unless a folder in its path has become a symbolic link.
@@ -75,7 +76,7 @@ fn is_lone_log(site: &Site<'_>, path: &BString, found: &BTreeSet<BString>) -> bo
     site.places.iter().find_map(of_log).is_some_and(|file| !has_ref(file))
 }
 
-fn files(site: &Site<'_>, place: &Place, found: &mut Vec<BString>) -> Result<()> {
+fn files(site: &Site<'_>, place: &Place, found: &mut Vec<BString>) -> Result<(), Error> {
     let heads = place.dir.join("refs/heads");
     for folder in ["refs", "logs"] {
         let mut waiting: Vec<PathBuf> = vec![place.dir.join(folder)];

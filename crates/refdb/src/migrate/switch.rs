@@ -1,7 +1,7 @@
 //! Runs the steps, each for all worktrees.
 
 use super::{
-    MigrateOptions, Migrated, Ticker, late,
+    MigrateOptions, Migrated, Result, Ticker, late,
     place::{Place, Root, Site, hold_stack, make_folders},
     retire,
     steps::{Step, steps},
@@ -9,13 +9,12 @@ use super::{
     to_reftable::{self, Base, Copied},
 };
 use crate::{
-    Error, MigrateError, RefFormat, Result,
+    Error, MigrateError, RefFormat,
     files::{FilesBackend, FreshFiles, share},
 };
 use bstr::ByteSlice;
 use refdb_types::is_root_ref;
 use refdb_vfs::{EntryKind, Lock};
-use reftable::stack::StackError;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
 /// A migration in progress.
@@ -83,11 +82,11 @@ impl<'s> Switch<'s> {
     }
 
     /// Converts an error after [`Step::Commit`] to one that says that the migration is not finished.
-    fn unfinished(&self, why: Error) -> Error {
+    fn unfinished(&self, why: MigrateError) -> MigrateError {
         debug_assert!(self.committed, "before that, all is undone");
         match why {
-            Error::Interrupted(_) => why,
-            why => MigrateError::Unfinished { to: self.options.to.name(), why: Box::new(why) }.into(),
+            MigrateError::Store(Error::Interrupted(_)) => why,
+            why => MigrateError::Unfinished { to: self.options.to.name(), why: Box::new(why) },
         }
     }
 
@@ -163,7 +162,7 @@ impl<'s> Switch<'s> {
             let before = (migrated.lines_left_out, migrated.entries_cut);
             copied.push(match copy(migrated, ticker) {
                 // If packed-refs is not sorted as its header claims, it is read in order from now on.
-                Err(Error::Stack(StackError::Table(reftable::Error::Order { .. }))) => {
+                Err(MigrateError::Store(Error::Table(reftable::Error::Order { .. }))) => {
                     (migrated.lines_left_out, migrated.entries_cut) = before;
                     copy(migrated, ticker)?
                 }
@@ -231,7 +230,7 @@ impl<'s> Switch<'s> {
             }
             let folder = place.reftable();
             match site.fs.rename(&new, &folder) {
-                Err(_) if site.fs.find_link(&folder)?.is_some() => return Err(MigrateError::InTheWay(folder).into()),
+                Err(_) if site.fs.find_link(&folder)?.is_some() => return Err(MigrateError::InTheWay(folder)),
                 renamed => renamed?,
             }
         }
@@ -356,7 +355,7 @@ fn link_or_copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
 fn put(site: &Site<'_>, built: &Path, place: &Place, name: &Path) -> Result<()> {
     let target = place.dir.join(name);
     if !retire::make_room(site, &target)? {
-        return Err(MigrateError::InTheWay(target).into());
+        return Err(MigrateError::InTheWay(target));
     }
     Ok(site.fs.rename(&built.join(name), &target)?)
 }

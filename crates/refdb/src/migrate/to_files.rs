@@ -1,8 +1,8 @@
 //! Copies one worktree's refs and reflogs from a stack into files.
 
-use super::{Ticker, levels::Levels, place::Place};
+use super::{Result, Ticker, levels::Levels, place::Place};
 use crate::{
-    Error, Result, TargetView, Unfit,
+    Error, TargetView, Unfit,
     backend::LogLine,
     files::{FreshFiles, Lines},
 };
@@ -27,7 +27,7 @@ pub(super) fn copy(
         copy.logs(merged)?;
     }
     copy.unfit.check()?;
-    copy.files.finish()
+    Ok(copy.files.finish()?)
 }
 
 /// The files of a worktree that are being written.
@@ -48,10 +48,10 @@ impl Copying<'_, '_> {
             failed = self.ticker.pass().and_then(|()| self.put(entry, &mut names, &mut levels));
             if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
-        failed
+        Ok(failed?)
     }
 
-    fn put(&mut self, entry: &RefEntry<'_>, names: &mut OrderedNames, levels: &mut Levels) -> Result<()> {
+    fn put(&mut self, entry: &RefEntry<'_>, names: &mut OrderedNames, levels: &mut Levels) -> Result<(), Error> {
         let name = entry.name();
         // Almost all refs are of this kind.
         if self.place.id.is_none()
@@ -73,7 +73,7 @@ impl Copying<'_, '_> {
     }
 
     #[inline(never)]
-    fn put_other(&mut self, entry: &RefEntry<'_>, names: &mut OrderedNames, levels: &mut Levels) -> Result<()> {
+    fn put_other(&mut self, entry: &RefEntry<'_>, names: &mut OrderedNames, levels: &mut Levels) -> Result<(), Error> {
         let name = entry.name();
         match belongs(self.place, name) {
             Belongs::Here if names.accept(name) => {
@@ -134,7 +134,7 @@ impl Copying<'_, '_> {
         }
     }
 
-    fn put_log(&mut self, name: &BStr, lines: &Lines) -> Result<()> {
+    fn put_log(&mut self, name: &BStr, lines: &Lines) -> Result<(), Error> {
         match belongs(self.place, name) {
             Belongs::Here if RefName::new_safe(name.to_vec()).is_some() => {
                 let put = self.files.put_log(name, lines);
@@ -153,7 +153,7 @@ impl Copying<'_, '_> {
     }
 
     /// Notes that a refname cannot be a file's name, which makes only that ref unfit. Any other error ends the copy.
-    fn note_unfit(&mut self, put: Result<()>, name: &BStr, of: &str) -> Result<()> {
+    fn note_unfit(&mut self, put: Result<(), Error>, name: &BStr, of: &str) -> Result<(), Error> {
         match put {
             Err(Error::Io(error))
                 if error.is_too_long() || error.is_exists() || error.is_folder() || error.is_not_found() =>

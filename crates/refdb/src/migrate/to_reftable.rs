@@ -1,8 +1,8 @@
 //! Copies one worktree's refs and reflogs from files into a stack.
 
-use super::{Migrated, Ticker, in_two::in_two, levels::Levels};
+use super::{Migrated, Result, Ticker, in_two::in_two, levels::Levels};
 use crate::{
-    Error, MigrateError, RefView, Result, TargetView, Unfit,
+    Error, MigrateError, RefView, TargetView, Unfit,
     backend::Peeled,
     files::{FilesBackend, Walked},
 };
@@ -11,7 +11,7 @@ use refdb_types::{LogEntry, ObjectId, OrderedNames, RefName};
 use refdb_vfs::{LockTimeout, Stat, now_nanos};
 use reftable::{
     LogFit, LogRecord, LogValue, Merged, RefRecord, RefValue, WriteOptions,
-    stack::{AdditionWriter, Stack, StackError},
+    stack::{AdditionWriter, Stack},
 };
 
 /// The number of refs after which the memory of the packed-refs read so far is released: a few MiB.
@@ -73,7 +73,7 @@ pub(super) fn copy(
         copy.unfit.check()?;
         migrated.lines_left_out += left_out;
         migrated.entries_cut += cut;
-        Ok::<_, Error>(())
+        Ok::<_, MigrateError>(())
     })?;
     let committed = addition.commit()?;
     debug_assert!(committed.compaction.is_none(), "one table is compact");
@@ -98,7 +98,7 @@ impl Copy<'_, '_, '_> {
         }
         let (mut names, mut levels) = (OrderedNames::default(), Levels::default());
         let mut seen: u64 = 0;
-        files.for_each_own_noting(&mut |found| {
+        let walked = files.for_each_own_noting(&mut |found| {
             ticker.pass()?;
             seen += 1;
             if seen.is_multiple_of(FORGET_EVERY) {
@@ -122,7 +122,8 @@ impl Copy<'_, '_, '_> {
             let value = value_of(files, view)?;
             let added = writer.add_ref(&RefRecord { name: view.name, update_index: FIRST_INDEX, value });
             note_too_large(unfit, added.map_err(Error::from), "")
-        })
+        })?;
+        Ok(walked)
     }
 
     /// Copies the reflogs. Returns the number of lines that were not copied, and the number of entries whose messages
@@ -135,7 +136,7 @@ impl Copy<'_, '_, '_> {
         looks.clear();
         for part in names.chunks(READ_AHEAD) {
             let (files, now) = (self.files, now_nanos());
-            let found = in_two(part, || files.nearby(), |near, name| files.look_at_log(near, name.as_bstr()))?;
+            let found = in_two(part, || files.nearby(), |near, name| Ok(files.look_at_log(near, name.as_bstr())?))?;
             for (name, look) in part.iter().zip(found) {
                 let (stat, content) = look.unzip();
                 let (log_left_out, log_cut) = self.log(name.as_bstr(), content.flatten())?;
@@ -161,12 +162,13 @@ impl Copy<'_, '_, '_> {
             note_too_large(unfit, Err(too_long.into()), "the reflog of ")?;
             return Ok((0, 0));
         }
-        let (mut left_out, mut cut, mut is_unfit) = (0, 0, false);
+        let (mut left_out, mut cut, mut is_unfit, mut is_too_long) = (0, 0, false, false);
         let mut next_index = LAST_INDEX;
         let skipped = files.for_each_entry(name, content, &mut |entry| {
             ticker.pass()?;
             if next_index < FIRST_INDEX {
-                return Err(MigrateError::LogTooLong(name.to_owned()).into());
+                is_too_long = true;
+                return Ok(());
             }
             match add_entry(writer, name, next_index, entry) {
                 _ if is_unfit => {}
@@ -181,6 +183,9 @@ impl Copy<'_, '_, '_> {
             next_index -= 1;
             Ok(())
         })?;
+        if is_too_long {
+            return Err(MigrateError::LogTooLong(name.to_owned()));
+        }
         if next_index == LAST_INDEX {
             writer.add_log(&marker(name, FIRST_INDEX, files.null_id()))?;
         }
@@ -190,9 +195,9 @@ impl Copy<'_, '_, '_> {
 
 /// Notes that a record is too large for a block, which makes only the record's ref unfit. Any other error ends the
 /// copy.
-fn note_too_large(unfit: &mut Unfit, added: Result<()>, of: &str) -> Result<()> {
+fn note_too_large(unfit: &mut Unfit, added: Result<(), Error>, of: &str) -> Result<(), Error> {
     match added {
-        Err(Error::Stack(StackError::Table(reftable::Error::TooLarge { name, block_size }))) => {
+        Err(Error::Table(reftable::Error::TooLarge { name, block_size })) => {
             let room = "a block of a table, or of its index, has no room for its name and value";
             unfit.add(format_args!("{of}{name}: {room} (reftable.blockSize, {block_size} bytes)"));
             Ok(())
@@ -216,7 +221,7 @@ fn fits(names: &mut OrderedNames, view: &RefView<'_>) -> std::result::Result<(),
 }
 
 /// Returns the value that a record of this ref has; peels the target if packed-refs does not say where it leads.
-pub(super) fn value_of<'v>(files: &FilesBackend, view: &RefView<'v>) -> Result<RefValue<'v>> {
+pub(super) fn value_of<'v>(files: &FilesBackend, view: &RefView<'v>) -> Result<RefValue<'v>, Error> {
     let known = |target: ObjectId, peeled: Option<ObjectId>| match peeled {
         Some(peeled) => RefValue::Peeled { target, peeled },
         None => RefValue::Direct(target),
@@ -235,7 +240,7 @@ pub(super) fn add_entry(
     name: &BStr,
     update_index: u64,
     entry: &LogEntry,
-) -> Result<bool> {
+) -> Result<bool, Error> {
     let line = line_of(entry);
     Ok(writer.add_log_cut(&record_of(name, update_index, entry, &line))? == LogFit::Cut)
 }

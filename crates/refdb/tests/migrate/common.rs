@@ -1,6 +1,6 @@
 //! Reads the whole state of a repository, and migrates it.
 
-use refdb::{MigrateOptions, Migrated, RefFormat, Result, Store, TargetView};
+use refdb::{MigrateError, MigrateOptions, Migrated, RefFormat, Store, TargetView};
 use refdb_testkit::Repo;
 use refdb_vfs::Fs;
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
@@ -27,7 +27,7 @@ pub(crate) fn testkit_format(format: RefFormat) -> refdb_testkit::RefFormat {
 }
 
 /// Migrates the repository in this folder, through `fs`.
-pub(crate) fn migrate(fs: &Fs, dir: &Path, to: RefFormat) -> Result<Migrated> {
+pub(crate) fn migrate(fs: &Fs, dir: &Path, to: RefFormat) -> Result<Migrated, MigrateError> {
     let options = MigrateOptions::new(to);
     Store::builder(dir).fs(fs.clone()).open()?.migrate(&options, &mut |_| {})
 }

@@ -2,7 +2,7 @@
 //! undoes it.
 
 use crate::common::{assert_clean, format_of, migrate, other, scene, state};
-use refdb::{Error, HashKind, MigrateError, RefFormat, Store};
+use refdb::{HashKind, MigrateError, RefFormat, Store};
 use refdb_testkit::{
     Repo,
     crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
@@ -28,7 +28,7 @@ fn recover(dir: &Path, to: RefFormat, crash: &Crash) {
     // held.
     let mut ended = migrate(&Fs::real(), dir, to);
     for _ in 0..5 {
-        if !matches!(ended, Err(Error::Migrate(MigrateError::Running(_)))) {
+        if !matches!(ended, Err(MigrateError::Running(_))) {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -36,7 +36,7 @@ fn recover(dir: &Path, to: RefFormat, crash: &Crash) {
     }
     match ended {
         Ok(migrated) => assert!(migrated.conflicts.is_empty() && migrated.taken_over.is_empty(), "{migrated:?}"),
-        Err(Error::Migrate(MigrateError::SameFormat(_))) if is_over => {}
+        Err(MigrateError::SameFormat(_)) if is_over => {}
         Err(error) => panic!("{crash}: {error}"),
     }
     assert_eq!(format_of(dir), to);

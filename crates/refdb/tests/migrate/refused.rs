@@ -1,7 +1,7 @@
 //! Refs and reflogs that cannot be carried over are refused before anything has changed.
 
 use crate::common::{assert_clean, format_of, migrate, scene, state};
-use refdb::{Error, HashKind, MigrateError, MigrateOptions, RefFormat, Store};
+use refdb::{HashKind, MigrateError, MigrateOptions, RefFormat, Store};
 use refdb_testkit::{Git, Repo};
 use refdb_vfs::Fs;
 use std::os::unix::fs::symlink;
@@ -95,7 +95,7 @@ fn one_migration_runs_at_a_time_and_the_same_format_is_an_error() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);
     std::fs::write(repo.git_dir().join("ref_migration.lock"), "").unwrap();
     let error = migrate(&Fs::real(), repo.git_dir(), RefFormat::Reftable).unwrap_err();
-    assert!(matches!(error, Error::Migrate(MigrateError::Running(_))), "{error}");
+    assert!(matches!(error, MigrateError::Running(_)), "{error}");
     std::fs::remove_file(repo.git_dir().join("ref_migration.lock")).unwrap();
     assert_eq!(refusal(&repo, RefFormat::Files), "repository already uses 'files' format");
 }
