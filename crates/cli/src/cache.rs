@@ -110,8 +110,8 @@ fn read_key(file: &Path) -> Result<Key> {
     Ok(Key::new(key))
 }
 
-/// Reports entries that were lost when the cache was opened. No other report counts these entries as damaged, because
-/// they no longer exist.
+/// Reports what was wrong with the files when the cache was opened, such as lost entries. No other report counts lost
+/// entries as damaged, because they no longer exist.
 fn say_lost(cache: &Cache) {
     for notice in cache.notices() {
         say("warning: ", notice.to_string().as_bytes());

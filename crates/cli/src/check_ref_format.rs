@@ -30,8 +30,8 @@ pub static COMMAND: Command = Command {
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let words: Vec<&[u8]> = invocation.words.iter().map(|word| word.as_bytes()).collect();
-    // This command is older than git's option parser. Options can be neither abbreviated nor reordered, and its usage
-    // has no list of options.
+    // This command is older than git's option parser. Options can be neither abbreviated nor placed after the name, and
+    // its usage has no list of options.
     match &words[..] {
         [help] if matches!(*help, b"-h" | b"--help-all") => {
             print(short_usage().as_bytes())?;

@@ -49,8 +49,8 @@ impl Columns {
         setting.value().map_or(Some(()), |value| self.read(value))
     }
 
-    /// Applies a list of words. If a word names a layout or density and no word says when columns are used, they are
-    /// always used.
+    /// Applies a list of words. If a word names a layout and no word says when columns are used, they are always used.
+    /// A density alone does not switch them on.
     fn read(&mut self, text: &[u8]) -> Option<()> {
         let (mut says_when, mut says_how) = (false, false);
         for word in text.split(|byte| b" ,".contains(byte)).filter(|word| !word.is_empty()) {

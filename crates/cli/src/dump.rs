@@ -31,11 +31,11 @@ pub static COMMAND: Command = Command {
 pub(crate) struct Dumper<'a> {
     pub(crate) fs: &'a Fs,
     pub(crate) output: &'a mut Output,
-    /// Whether all loose refs and their folders could be read.
+    /// Whether packed-refs, all loose refs and their folders could be read.
     is_whole: bool,
 }
 
-/// The exit code if some loose refs or folders could not be read.
+/// The exit code if packed-refs or some loose refs or folders could not be read.
 const NOT_WHOLE: u8 = 1;
 
 /// Runs the command.

@@ -89,8 +89,8 @@ impl Globals {
                     globals.no_replacements = true;
                     globals.of_git.push(word.clone());
                 }
-                // These options concern things that ref commands do not do: paging, pathspecs, fetching missing
-                // objects, finding git's other programs.
+                // These options concern things that ref commands do not do: paging, pathspecs, attributes, advice,
+                // optional locks, fetching missing objects, finding git's other programs.
                 b"-p"
                 | b"--paginate"
                 | b"-P"

@@ -33,8 +33,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// Opens a cache. The request has its root, name, version, limit in bytes, maximum age in milliseconds or -1, key,
-/// older keys, and whether it is opened read-only.
+/// Opens a cache. The request has the cache's root, name, version, limit in bytes, maximum age in milliseconds or -1,
+/// key and older keys, and whether the cache is opened read-only.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_open<'l>(
     env: EnvUnowned<'l>,

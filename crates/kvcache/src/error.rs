@@ -75,8 +75,8 @@ pub enum Error {
     /// The cache was closed.
     #[error("the cache is closed")]
     Closed,
-    /// A change waited for the disk, which took nothing. A removal is in memory only, and the key of a put has no
-    /// value.
+    /// A change waited for the disk, which took nothing. A removal is in memory only, a put has left its key without a
+    /// value, and a clear has removed nothing.
     #[error("the cache cannot write to its disk: {}", last_error.as_deref().unwrap_or("it is too slow"))]
     WriteFailed {
         /// The last error of the disk as text; `None` if the disk is merely too slow.

@@ -110,7 +110,7 @@ fn short(session: &Session, id: &ObjectId) -> Result<BString> {
 }
 
 /// Returns the short name of the branch, or the abbreviated id, that git wrote into a file for an operation in
-/// progress. Returns `None` if the file names neither or cannot be read.
+/// progress. Returns any other text unchanged, and `None` if the file is empty, says `detached HEAD` or cannot be read.
 fn branch_in(session: &Session, file: &Path) -> Result<Option<BString>> {
     let Ok(text) = fs::read(file) else { return Ok(None) };
     let text = text.trim_end_with(|char| char == '\n').as_bstr();

@@ -49,7 +49,7 @@ impl Look<'_> {
         if self.kind == Kind::Remote { "" } else { "remotes/" }
     }
 
-    /// Returns the width of the widest name. `detached` stands for HEAD.
+    /// Returns the width of the widest name. `detached` is the text that is shown for a detached HEAD.
     pub(super) fn width(&self, entries: &[Entry], detached: Option<&BStr>) -> usize {
         let width = |entry: &Entry| {
             let name = entry.name();

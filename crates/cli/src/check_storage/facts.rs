@@ -20,7 +20,7 @@ pub(super) struct Facts {
 /// A conclusion from the facts alone.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Conclusion {
-    /// Two of the hosts are one machine, so that nothing can be learned.
+    /// Nothing can be learned: two of the hosts are one machine, or a host does not tell its boot id or its mount.
     NotTested(String),
     Unsafe(String),
 }

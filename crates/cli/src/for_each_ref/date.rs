@@ -114,7 +114,8 @@ impl Time {
         // As in C, a negative number of seconds wraps around to a large one, and the offset keeps the low bits that fit
         // an int.
         let (seconds, offset) = (seconds as u64, i64::try_from(offset).ok()? as i32);
-        // For a number that is too large, C's functions return the largest one.
+        // C's functions return the largest number for one that is too large, so git takes the largest number for an
+        // overflow.
         (seconds != u64::MAX).then_some(Time { seconds, offset })
     }
 

@@ -127,7 +127,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Returns the message without a tag's signature, in which trailers are looked for.
+    /// Returns the message without a tag's signature. Trailers are looked for in this part.
     pub fn unsigned(&self) -> &'a [u8] {
         let message = self.message();
         &message.whole[..message.whole.len() - message.signature.len()]

@@ -9,7 +9,7 @@ use gix_glob::{wildmatch, wildmatch::Mode};
 pub struct Patterns {
     patterns: Vec<Pattern>,
     mode: Mode,
-    /// Whether globs match what follows one of [`SHORTENED`], including slashes.
+    /// Whether globs match the name without a prefix of [`SHORTENED`], and their wildcards match slashes too.
     is_short: bool,
 }
 

@@ -8,7 +8,7 @@ use refdb::{
 };
 
 /// Returns the severity in `wanted` without the number that may follow. Only `largePathname` may have such a number,
-/// the maximum length of a path in bytes: `warn:4096`. As in git, the number is parsed before the severity.
+/// the maximum length of a path's component in bytes: `warn:4096`. As in git, the number is parsed before the severity.
 fn without_length<'a>(id: &BStr, wanted: &'a BStr, value: &Value<'_>) -> Result<&'a BStr> {
     let (true, Some((word, length))) = (id == "largepathname", wanted.split_once_str(":")) else { return Ok(wanted) };
     if (Value { raw: Some(length.as_bstr()), ..*value }).long().is_err() {

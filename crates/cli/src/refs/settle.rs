@@ -64,7 +64,7 @@ pub(super) fn outcome_text(outcome: &Outcome) -> String {
         Outcome::Dropped => "undone: none of its refs had changed".to_owned(),
         Outcome::Half(refs) => {
             let refs: Vec<String> = refs.iter().map(ToString::to_string).collect();
-            format!("finished but for {}, with neither the old nor the new value, or no room", refs.join(", "))
+            format!("finished but for {}, which cannot be given their new values", refs.join(", "))
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Lists refs without options. Each ref costs little more than its bytes, because there may be millions.
+//! Lists refs for a show-ref without options that change how a ref is shown. Each ref costs little more than its bytes,
+//! because there may be millions.
 
 use super::{bad_ref, matches_any};
 use crate::{
@@ -11,15 +12,15 @@ use refdb::{RefFormat, Store, objects::Lookups};
 use refdb_types::{HashKind, LineStart, Memo, ObjectId};
 use std::ops::ControlFlow;
 
-/// Shows each ref as its full id and its name, if its object exists.
+/// Shows each ref as its full id and its name. A ref whose object is missing is an error.
 pub(super) struct PlainLister<'a> {
     patterns: &'a [BString],
     hash: HashKind,
     lookups: Lookups<'a>,
     /// Objects that exist, each with the start of its line.
     starts: Memo<ObjectId, LineStart, OBJECTS_MAX>,
-    /// The objects of `starts` by their digits. All ids of a repository have one hash function, so one of the two caches
-    /// stays empty.
+    /// Objects that exist, by their digits in lines of packed-refs. All ids of a repository have one hash function, so
+    /// either this cache or `sha256` stays empty.
     sha1: Memo<[u8; 40], (), OBJECTS_MAX>,
     sha256: Memo<[u8; 64], (), OBJECTS_MAX>,
     takes_lines: bool,

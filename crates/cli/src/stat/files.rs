@@ -59,7 +59,7 @@ pub(super) fn look(repository: &Repository, backend: &FilesBackend) -> Result<Fi
 impl Files {
     fn walk(&mut self, fs: &Fs, folder: &Path, name: &[u8], packed: &Packed) -> Result<()> {
         self.folders += 1;
-        // A folder that must not be read is counted among the broken refs.
+        // A folder that cannot be read is counted among the broken refs.
         for (entry, kind) in fs.read_dir(folder).unwrap_or_default() {
             let name = [name, b"/", &entry].concat();
             match kind {

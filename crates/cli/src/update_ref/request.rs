@@ -128,8 +128,8 @@ const VERBS: [(&[u8], Verb, usize); 13] = [
     (b"commit", Verb::Commit, 0),
 ];
 
-/// Returns the verb at the start of `bytes`, after the number of bytes before its arguments and before the number of
-/// arguments. A verb with arguments is followed by a space.
+/// Returns the number of bytes before the arguments, the verb at the start of `bytes`, and the number of its arguments.
+/// A verb with arguments is followed by a space.
 fn find_verb(bytes: &[u8]) -> Option<(usize, Verb, usize)> {
     VERBS.iter().find_map(|&(word, verb, arguments)| {
         let rest = bytes.strip_prefix(word)?;
@@ -151,10 +151,10 @@ pub fn read_verb<'a>(record: &Record<'a>) -> Result<(Verb, Arguments<'a>)> {
     let complete = (record.terminated && cut.is_none()) || record.nul;
     let first = if record.nul { line.split(|byte| *byte == 0).next().unwrap_or_default() } else { line };
     match (find_verb(line), first.first()) {
+        // With `-z`, a verb without arguments is the whole record, so that this arm handles it too.
         (Some((skip, verb, arguments)), _) if arguments > 0 || complete => {
             Ok((verb, Arguments { line, at: skip, complete, cut: cut.is_some(), nul: record.nul }))
         }
-        // With -z, a verb without arguments is the whole record, so that this arm handles it too.
         (_, None) if complete => fatal!["empty command in input"],
         (_, first_byte) => {
             let lead = if first_byte.is_some_and(u8::is_ascii_whitespace) {

@@ -38,8 +38,8 @@ pub enum Put {
     /// The value is in the cache.
     Stored,
     /// There was no room in the write buffer or within the limit for
-    /// [`Options::put_timeout`](crate::Options::put_timeout). The key has no value now, because an older one must not
-    /// be served in its place.
+    /// [`Options::put_timeout`](crate::Options::put_timeout), or at the moment if [`PutOptions::at_once`] is set. The
+    /// key has no value now, because an older one must not be served in its place.
     Refused,
     /// The key, or another that shares its counter, was changed after the [`Ticket`] was taken, so this put changed
     /// nothing.

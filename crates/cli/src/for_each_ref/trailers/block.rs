@@ -24,7 +24,7 @@ struct Known {
 }
 
 impl Known {
-    /// Returns whether a key in a message abbreviates the alias or the key.
+    /// Returns whether a key in a message abbreviates this trailer's alias or the key that is shown in its place.
     fn is(&self, key: &[u8]) -> bool {
         let begins = |name: &BString| name.get(..key.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(key));
         begins(&self.alias) || self.key.as_ref().is_some_and(begins)
@@ -171,7 +171,8 @@ impl Seen {
     }
 }
 
-/// Returns the end of the text, without blank lines, comments, and a list of conflicts after it.
+/// Returns the end of the text, which scissors end too, without blank lines, comments, and a list of conflicts after
+/// it.
 fn end_of_text(message: &[u8], rules: &TrailerRules) -> usize {
     let mut end = 0;
     let mut at = 0;

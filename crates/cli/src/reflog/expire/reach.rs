@@ -19,7 +19,7 @@ type At = u32;
 struct Commit {
     parents: Box<[At]>,
     seconds: i64,
-    /// The length of the longest path to a commit without parents, computed when it is needed; 0 before.
+    /// The number of commits on the longest path to a commit without parents, computed when it is needed; 0 before.
     height: u32,
 }
 
@@ -155,7 +155,7 @@ impl<'a> Reach<'a> {
         Ok(None)
     }
 
-    /// Looks for a commit among all ancestors with a greater height than that commit.
+    /// Looks for `to` among the ancestors of `from` that have at least the height of `to`.
     fn is_above(&mut self, from: At, to: At) -> Result<bool> {
         self.count_heights(from)?;
         self.count_heights(to)?;
