@@ -133,7 +133,9 @@ fn parse(invocation: &Invocation<'_>) -> Result<(Settings, Part, PathBuf)> {
 
 fn number(option: &str, value: &BStr) -> Result<u64> {
     let parsed = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|number| (1..=100_000).contains(number));
-    parsed.ok_or_else(|| COMMAND.wrong_use(Some(message!["option `", option, "' expects a number, not '", value, "'"])))
+    parsed.ok_or_else(|| {
+        COMMAND.wrong_use(Some(message!["option `", option, "' expects a number from 1 to 100000, not '", value, "'"]))
+    })
 }
 
 fn format(value: &BStr) -> Result<Format> {

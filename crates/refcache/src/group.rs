@@ -27,8 +27,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A leader waits for the members of the previous group, which may commit again. The pause is the time that the
-/// previous group took, divided by this number.
+/// A leader waits for the members of the previous group, which may commit again. The pause is at most one part in this
+/// many of the time that the previous group took.
 const PART_OF_GROUP: u32 = 16;
 
 /// The longest time for which a leader waits for the members of the previous group.

@@ -156,7 +156,7 @@ impl View {
         Ok(found)
     }
 
-    /// Follows symbolic refs from `name`, up to git's limit of five.
+    /// Follows symbolic refs from `name`, up to JGit's limit of five. Git follows only four.
     ///
     /// # Errors
     ///

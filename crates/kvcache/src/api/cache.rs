@@ -43,8 +43,8 @@ impl Cache {
         self.store.view.counters.read()
     }
 
-    /// Statistics last published by the process that writes to the cache in `dir`, a few seconds old at most; `None` if none were
-    /// ever published.
+    /// Returns the statistics that the last process to open the cache in `dir` for writing has last published, which
+    /// are at most a few seconds old while it runs. Returns `None` if none were ever published.
     ///
     /// # Errors
     ///

@@ -17,8 +17,9 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Starts without bytes. At most [`Limits::commands_bytes`] are accepted. The reader's own limit does not suffice,
-    /// because it keeps less than it reads, for example if capabilities follow each command.
+    /// Starts without bytes. At most [`Limits::commands_bytes`] are accepted. The limit of a
+    /// [`RequestReader`](crate::wire::RequestReader) does not suffice, because the reader keeps less than it reads, for
+    /// example if capabilities follow each command.
     pub(crate) fn new(limits: Limits) -> Self {
         Heard { bytes: Vec::new(), bytes_max: limits.commands_bytes }
     }

@@ -91,8 +91,8 @@ impl Quarantine {
         release.folder(&self.folder, self.objects.path())
     }
 
-    /// Restores loose objects that have disappeared since they were [released](Self::release), after the refs were
-    /// updated.
+    /// Restores, after the refs were updated, loose objects that have disappeared since they were
+    /// [released](Self::release).
     ///
     /// They disappear if `git gc` packs them while no ref leads to them and a concurrent `git repack -ad` drops that
     /// pack. Packs of a push do not need this, because they have a keep file until the refs are updated.
