@@ -7,6 +7,7 @@ mod agrees_with_http_backend;
 mod attacks;
 mod is_as_fresh_as_the_files;
 mod operation;
+mod other_clients;
 mod pushes;
 mod reads_equal_gits;
 mod real_clients;

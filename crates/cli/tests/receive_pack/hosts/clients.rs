@@ -46,6 +46,7 @@ fn ssh(hosted: &Hosted) -> Server {
     hosted.sshd(&format!("SetEnv \"PATH={path}\" \"REFDB_GIT={}\"", Git::find().program().display()))
 }
 
+/// Runs a program, with the server's address between the words before and after it.
 fn run(client: &Client, server: &Server, program: &Path, before: &[&str], words: &[String]) -> String {
     let mut command = client.repo.command(program);
     command.envs(server.ssh.iter().map(|ssh| ("GIT_SSH_COMMAND", ssh)));
@@ -75,26 +76,30 @@ fn git_of_two_ages() {
     }
 }
 
+/// Returns the words for a client of `tests/clients` that pushes from a repository.
+fn in_repo(client: &Client, words: &[String]) -> Vec<String> {
+    [&[client.repo.git_dir().to_str().unwrap().to_owned()], words].concat()
+}
+
 fn python(script: &str) -> impl FnMut(&Client, &Server, &[String]) -> String {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/receive_pack/hosts").join(script);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(script);
     move |client, server, words| {
         // The libraries are Debian's, so the test needs Debian's Python.
         let python = PathBuf::from("/usr/bin/python3");
-        let before = [script.to_str().unwrap(), client.repo.git_dir().to_str().unwrap()];
-        run(client, server, &python, &before, words)
+        run(client, server, &python, &[script.to_str().unwrap(), "push"], &in_repo(client, words))
     }
 }
 
 #[test]
 fn libgit2() {
-    let mut push = python("push_with_pygit2.py");
+    let mut push = python("libgit2.py");
     push_all("libgit2", ssh, &mut push);
     push_all("libgit2", Hosted::http, &mut push);
 }
 
 #[test]
 fn dulwich() {
-    let mut python = python("push_with_dulwich.py");
+    let mut python = python("dulwich_client.py");
     let mut push = |client: &Client, server: &Server, words: &[String]| {
         let by_id = words.iter().map(|word| {
             let (source, name) = word.split_once(':').unwrap();
@@ -126,13 +131,13 @@ fn jgit() {
 #[test]
 #[ignore = "needs Go, and downloads modules: `make test-long` runs it"]
 fn go_git() {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("push-with-go-git");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/receive_pack/hosts/go-git");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-git-pushes");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/go-git");
     let mut build = Command::new("go");
     build.args(["build", "-o"]).arg(&program).arg(".").current_dir(source);
     assert!(build.status().unwrap().success());
     let mut push = |client: &Client, server: &Server, words: &[String]| {
-        run(client, server, &program, &[client.repo.git_dir().to_str().unwrap()], words)
+        run(client, server, &program, &["push"], &in_repo(client, words))
     };
     push_all("go-git", Server::local, &mut push);
     push_all("go-git", ssh, &mut push);

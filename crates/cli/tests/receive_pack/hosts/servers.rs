@@ -46,7 +46,13 @@ impl Hosted {
 
     /// Requires that `count` pushes were received, all of them by refdb.
     pub(super) fn assert_received(&self, count: usize, what: &str) {
-        let receivers = std::fs::read_to_string(self.repo.scratch().join("receivers")).unwrap_or_default();
+        let read = || std::fs::read_to_string(self.repo.scratch().join("receivers")).unwrap_or_default();
+        // The hook may still run when a client has its report and leaves.
+        let late = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while read().lines().count() < count && std::time::Instant::now() < late {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let receivers = read();
         let refdb = std::fs::canonicalize(REFDB).unwrap();
         assert_eq!(receivers.lines().map(Path::new).collect::<Vec<_>>(), vec![refdb.as_path(); count], "{what}");
     }

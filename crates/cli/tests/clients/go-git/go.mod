@@ -1,4 +1,4 @@
-module refdb.org/push-with-go-git
+module refdb.org/go-git-client
 
 go 1.19
 
