@@ -118,8 +118,8 @@ impl Environment {
             let names = std::env::vars_os().map(|(name, _)| name);
             changes.extend(names.filter(|name| !is_kept(name)).map(|name| (name, None)));
         }
-        // A `PATH` that does not change must not be among them: for a program that is looked for in another one, the
-        // standard library copies the page tables of this process.
+        // A `PATH` that stays the same must not be among the changes: to look for a program in another `PATH`, the
+        // standard library starts it with fork(2), which copies the page tables of this process.
         let is_new = |name: &OsStr, value: &OsStr| std::env::var_os(name).as_deref() != Some(value);
         let last = |at: usize, name: &OsStr| self.variables[at + 1..].iter().all(|(later, _)| later != name);
         let set = self.variables.iter().enumerate().filter(|(at, (name, _))| last(*at, name)).map(|(_, set)| set);

@@ -1,5 +1,5 @@
-//! The objects of a repository. Each new id is read, verified and parsed once. Listings show objects without
-//! verifying them, as git's listings do.
+//! The objects of a repository. Each new id is read, verified and parsed once; the kind of an object of more than 32
+//! MiB that is not a tag comes from its header. Listings show objects without verifying them, as git's listings do.
 
 // Read in this order: [`Objects`], `content` (when an object is valid), `database` (where objects are read), `known`
 // (objects that were read) and `seen` (objects that were looked up).
@@ -41,7 +41,7 @@ use std::{
 /// The number of digits of the shortest abbreviation of an id.
 pub const DIGITS_MIN: usize = 4;
 
-/// The largest content in bytes that is read to verify an object other than a tag.
+/// The largest content, in bytes, that is read to classify an object other than a tag.
 const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 
 /// The objects of a repository. The object database is opened when the first object is looked up.

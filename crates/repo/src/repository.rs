@@ -31,8 +31,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A repository that was found, is safe to use, and has a supported format. The only files that have been
-/// read are `config`, `config.worktree` and those that identify a repository, such as `HEAD`.
+/// A repository that was found, is safe to use, and has a supported format. The only files that have been read are
+/// `config`, `config.worktree`, those that identify a repository, such as `HEAD`, and the configuration above the
+/// repository if it decides whether the repository is safe.
 #[derive(Clone, Debug)]
 pub struct Repository {
     git_dir: PathBuf,
@@ -244,7 +245,7 @@ impl Repository {
         }
     }
 
-    /// Returns whether the repository is bare, so that it has no worktree.
+    /// Returns whether the repository is bare: it has no working tree, and `core.bare` is not false.
     pub fn is_bare(&self) -> bool {
         self.is_bare
     }

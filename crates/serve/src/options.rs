@@ -126,7 +126,8 @@ impl Options {
     }
 }
 
-/// Splits `PREFIX=DIR`. A word that contains `=` but is the path of an existing folder has no prefix.
+/// Splits `PREFIX=DIR`. A word that has a slash before its first `=`, or is the path of an existing folder, has no
+/// prefix.
 pub(crate) fn root(word: OsString) -> (String, PathBuf) {
     let split = word.to_str().and_then(|text| text.split_once('='));
     match split {

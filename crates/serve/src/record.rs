@@ -194,7 +194,7 @@ impl Record {
         self.line.status = status;
     }
 
-    /// Records how long the request waited because of `serve.maxFetches` or `serve.maxPushes`.
+    /// Records how long the request waited because of the limits on fetches or pushes.
     pub(crate) fn queued(&mut self, duration: Duration) {
         self.line.queued_ms = milliseconds(duration);
     }

@@ -185,7 +185,7 @@ impl Served {
     }
 }
 
-/// Maximum number of times that the configuration is read, because its files change meanwhile.
+/// Maximum number of times that the configuration is read, until its files do not change meanwhile.
 const ATTEMPTS_MAX: usize = 10;
 
 impl Facts {

@@ -155,7 +155,7 @@ impl Settings {
             if value.key == "serve.metrics" {
                 let bad = |_| SettingsError::Address(value.raw.unwrap_or_default().to_string());
                 let address = value.text()?.to_string().parse().map_err(bad)?;
-                // The last of the file, as of every other setting.
+                // The last value in the file counts, as for every other setting with a single value.
                 self.metrics = on_command_line.or(Some(address));
             } else if !self.set(&value)? {
                 return Err(SettingsError::Unknown { key: value.key.to_string(), file: file.to_owned() });

@@ -30,7 +30,8 @@ impl Stack {
 }
 
 impl Addition {
-    /// Begins an addition under the lock of another process, on top of the table that it is about to add.
+    /// Begins an addition under the lock of another process, on top of the table that the other process is about to
+    /// add.
     fn of_turn(stack: &Stack, turn: Turn) -> Result<Self, StackError> {
         let locked = Instant::now();
         let listed = stack.refresh()?;
@@ -72,8 +73,8 @@ impl Addition {
         }
     }
 
-    /// Puts a member's table, which contains the records of this addition's, in the place of that one. `None` if the
-    /// answer is of no use.
+    /// Replaces the table of this addition by a member's, which contains the same records and the member's own. An
+    /// empty answer changes nothing; `None` if the answer is of no use.
     fn take_answer(&mut self, answer: &[u8]) -> Option<()> {
         let bytes = group::table_of(answer)?;
         if !bytes.is_empty() {

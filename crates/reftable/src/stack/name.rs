@@ -23,7 +23,7 @@ impl TableName {
 
     /// Returns a new name for a table with these update indexes, in the form that git uses. Its random suffix
     /// distinguishes tables of the same range, which compactions can produce one after another. The last byte of the
-    /// suffix is the sum of the bytes before it, by which writers recognize tables of refdb.
+    /// suffix is a checksum of the name before it, by which writers recognize tables of refdb.
     pub fn fresh(min_update_index: u64, max_update_index: u64) -> Self {
         let mut name = Vec::with_capacity(48);
         for (before, number, digits) in

@@ -8,9 +8,9 @@ pub const DEFAULT_FACTOR: u16 = 2;
 ///
 /// This is git's rule, so that git and refdb agree when a stack that they write in turn is compact. Each table should
 /// be at least `factor` times as large as its next younger neighbour, which keeps the number of tables logarithmic. The
-/// range ends with the youngest table that breaks the rule, since the tables after it form a geometric sequence
-/// already. It begins with the oldest table that is smaller than `factor` times the sum of the tables between it and
-/// that end.
+/// range ends with the younger neighbour of the youngest table that breaks the rule, since from that neighbour on the
+/// tables form a geometric sequence already. The range begins with the oldest table that is smaller than `factor` times
+/// the sum of the tables after it in the range.
 pub fn plan(sizes: &[u64], factor: u16) -> Option<Range<usize>> {
     let factor = u64::from(if factor == 0 { DEFAULT_FACTOR } else { factor });
     let breaks = |older: u64, younger: u64| older < younger.saturating_mul(factor);

@@ -131,7 +131,7 @@ impl<R: Records> Cursor<R> {
     }
 
     /// Passes the current record, and if `on` is set those that follow, to `visit`, without tombstones, until `visit`
-    /// breaks or there are no more. The last record that was passed is the current one then.
+    /// breaks or there are no more. After a break the cursor is still on the record that was passed last.
     #[inline(always)]
     pub(crate) fn for_each_visible(&mut self, on: bool, visit: &mut impl Visit<R>) -> Result<ControlFlow<()>> {
         while self.at == At::Record

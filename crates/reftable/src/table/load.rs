@@ -68,7 +68,7 @@ impl Block {
 pub(crate) enum Loaded<B> {
     /// A block of that kind.
     Block(B),
-    /// A block of this other kind, which was not read.
+    /// A block of this other kind, which is not returned.
     Other(BlockKind),
 }
 

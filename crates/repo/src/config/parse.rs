@@ -264,7 +264,8 @@ fn is_space(byte: u8) -> bool {
 
 /// Brings a key that a user typed into its canonical form.
 ///
-/// The section and the name may consist of letters, digits and `-`; the subsection may contain anything but a newline.
+/// The section and the name may consist of letters, digits and `-`, and the name has to begin with a letter; the
+/// subsection may contain anything but a newline.
 ///
 /// # Errors
 ///

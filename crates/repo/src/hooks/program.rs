@@ -22,8 +22,8 @@ pub enum HookProgram {
 pub const SHELL: &str = "/bin/sh";
 
 impl HookProgram {
-    /// Returns the program as git calls it from `directory`, in which it runs: a file below that folder by its relative
-    /// path.
+    /// Returns the program as git calls it from `directory`, in which it runs: a file in a subfolder of `directory` by
+    /// its relative path.
     #[must_use]
     pub fn called_from(self, directory: &Path) -> Self {
         match self {
@@ -45,7 +45,7 @@ impl HookProgram {
     }
 
     /// Returns the path of the program and the arguments that precede those of the event. A command of more than one
-    /// word is run by the shell.
+    /// word, or with special characters, is run by the shell.
     pub fn words(&self) -> (OsString, Vec<OsString>) {
         match self {
             HookProgram::File(path) => (path.clone().into_os_string(), Vec::new()),

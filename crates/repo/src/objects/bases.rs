@@ -40,7 +40,7 @@ impl DecodeEntry for Bases {
             self.content.clear();
             self.entries.clear();
         }
-        debug_assert!(self.content.len() + data.len() <= CONTENT_MAX_BYTES, "the oldest made room for it");
+        debug_assert!(self.content.len() + data.len() <= CONTENT_MAX_BYTES, "emptying the cache made room for it");
         let start = self.content.len();
         self.content.extend_from_slice(data);
         self.entries.insert((pack, offset), Entry { start, end: self.content.len(), kind, compressed_bytes });

@@ -46,8 +46,8 @@ impl Content {
         }
     }
 
-    /// Parses the three lines that git requires of a tag: the id and the kind of its target, and its name, which may be
-    /// empty or anything else. The tagger and the message are not checked.
+    /// Parses the three lines that git requires of a tag: the id and the kind of the target, and the tag's name, which
+    /// may be empty or anything else. The tagger and the message are not checked.
     pub(super) fn parse_tag(data: &[u8], hash: HashKind) -> Option<Self> {
         const LEAST_BESIDES_ID: usize = 24;
         let digits = hash.len_hex();

@@ -159,7 +159,7 @@ impl Server {
         self.answer(job, inflow, record).await
     }
 
-    /// Returns the repository that a path names, and its current configuration.
+    /// Returns the repository that a path names, and its current facts.
     fn find(&self, path: &str) -> Result<(Arc<Served>, Arc<Facts>), Failure> {
         let not_found = |why: NotFound| match why {
             NotFound::Unknown(why) => Failure::Internal(io::Error::other(why)),

@@ -46,7 +46,7 @@ pub struct Request {
     pub timeout_seconds: u32,
     /// The user for the access log, if the shim knows one.
     pub user: String,
-    /// The client's address for the access log, if the shim knows one.
+    /// The client's address for the access log and for the limits per client, if the shim knows one.
     pub address: String,
     /// The absolute path of the repository's folder, with all links resolved.
     pub folder: PathBuf,

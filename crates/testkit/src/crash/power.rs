@@ -104,8 +104,8 @@ fn numbered(number: usize, changes: usize, ordered: bool, files: usize) -> Choic
     Choice { keep, rests }
 }
 
-/// Returns a sample of the combinations, if there are too many: everything, nothing, every prefix, each change alone
-/// lost or alone kept, and random ones.
+/// Returns a sample of the combinations, if there are too many: everything, nothing and every prefix, and unless
+/// changes are ordered, each change alone lost or alone kept, and random ones.
 fn sampled(changes: usize, ordered: bool, files: usize, rng: &mut Rng) -> Vec<Choice> {
     let mut keeps: Vec<Vec<bool>> = (0..=changes).map(|end| (0..changes).map(|at| at < end).collect()).collect();
     if !ordered {

@@ -203,8 +203,8 @@ fn logs_and_settings(rng: &mut Rng, words: &Vocabulary<'_>, parts: &mut Vec<Part
     }
 }
 
-/// Removes lines from packed-refs in which one name is both a ref and a folder of other refs. Git lists such refs but
-/// does not find them by name, so there is no result to compare with.
+/// Removes from packed-refs the lines that would make one name both a ref and a folder of other refs. Git lists such
+/// refs but does not find them by name, so there is no result to compare with.
 fn keep_possible(parts: &mut [Part]) {
     let name = |part: &Part| match part {
         Part::Ref(name, _) | Part::Symbolic(name, _) | Part::File(name, _) | Part::Link(name, _) => Some(name.clone()),
