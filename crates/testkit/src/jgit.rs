@@ -7,7 +7,8 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-/// A Java process in which JGit holds one repository open. [`JGit::open`] switches `reftable.autoRefresh` on in it.
+/// A Java process in which JGit holds one repository open. [`JGit::open`] sets `reftable.autoRefresh` in the
+/// repository's configuration.
 ///
 /// JGit supports only SHA-1. An `Err` contains the message of the exception in JGit; a result is the name that JGit
 /// gives it, such as `NEW`, `LOCK_FAILURE` or `REJECTED_OTHER_REASON`.

@@ -76,7 +76,7 @@ pub struct NfsClient {
     answers_left: AtomicUsize,
 }
 
-/// The step before which it comes, and what happens then.
+/// An interruption of a client: the step before which it comes, and what happens then.
 type Interruption = (usize, Box<dyn FnOnce() + Send>);
 
 impl fmt::Debug for NfsClient {

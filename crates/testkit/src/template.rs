@@ -55,7 +55,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Returns whether a link leads to a folder, or a file names it that is no object.
+    /// Returns whether a symbolic link leads to `folder` or below it, or a file other than an object contains its path.
     fn names(&self, folder: &Path) -> bool {
         let name = folder.as_os_str().as_bytes();
         let is_object = |path: &Path| path.components().any(|part| part.as_os_str() == "objects");

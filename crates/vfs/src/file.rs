@@ -13,7 +13,7 @@ use std::{
 pub struct File {
     inner: std::fs::File,
     path: PathBuf,
-    /// Counts the file as long as it is open.
+    /// The I/O hook, and the counter that counts this file as long as it is open.
     hooks: IoHooks,
     is_locked: AtomicBool,
 }

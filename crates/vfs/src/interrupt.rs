@@ -39,7 +39,7 @@ pub fn catch_signals() -> io::Result<()> {
 }
 
 /// Makes an abort, with which a lack of memory ends the process, remove its locks. This is meant for programs that
-/// handle signals which are no faults themselves.
+/// handle the other signals, such as SIGTERM, themselves.
 ///
 /// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails instead. Programs that the process
 /// starts have the default action of SIGXFSZ.

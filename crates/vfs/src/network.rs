@@ -2,10 +2,10 @@
 //!
 //! An NFS client believes a name that it has looked up, and also that a name is absent, until it sees that the folder
 //! has changed, for which it asks the server once or twice a minute. Opening a file asks the server about that file
-//! alone. A name that another machine has replaced therefore leads to the old file as long as somebody, on any
-//! machine, holds that file open, and to "stale file handle" (`ESTALE`) otherwise. The number of names (`st_nlink`)
-//! does not tell either: if a program on the other machine had the file open, that machine gave it a hidden name
-//! (`.nfs...`).
+//! alone. A name that another machine has replaced therefore leads to the old file as long as somebody, on any machine,
+//! holds that file open, and to "stale file handle" (`ESTALE`) otherwise. The number of the old file's names
+//! (`st_nlink`) does not show that it was replaced either: if a program on the other machine had the file open, that
+//! machine gave it a hidden name (`.nfs...`).
 //!
 //! Opening a folder, however, asks the server for its attributes, and if the folder has changed, the client looks its
 //! names up again. A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens the folder of each file first.
@@ -41,8 +41,8 @@ impl Fs {
     }
 
     /// Returns, without opening it, what a name leads to on a network file system: its attributes, and the handle by
-    /// which the server identifies it, which no other file ever has. `None` if there is nothing. Only if the client
-    /// does not provide the handle (NFS 4.0), the attributes come from the server.
+    /// which the server identifies it, which no other file ever has. `None` if there is nothing. The attributes come
+    /// from the server only if the client does not provide the handle (NFS 4.0).
     ///
     /// # Errors
     ///

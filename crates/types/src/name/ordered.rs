@@ -66,7 +66,8 @@ impl OrderedNames {
     }
 }
 
-/// Counts how many of the bytes after the first are letters, digits, `-`, `_`, or slashes that do not follow a slash.
+/// Counts the bytes after the first up to one that is neither a letter, a digit, `-`, `_` nor a slash that does not
+/// follow a slash.
 #[inline(never)]
 fn simple_bytes(bytes: &[u8; CHUNK + 1]) -> usize {
     let (Some(before), Some(this)) = (bytes.first_chunk(), bytes.last_chunk()) else { return 0 };
