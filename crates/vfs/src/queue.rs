@@ -326,7 +326,7 @@ fn is_of_this_user(socket: &OwnedFd) -> bool {
 }
 
 /// What decides, apart from a program's settings, which owner and which permissions the files have that this process
-/// creates. Writers that share a queue must have the same text.
+/// creates. Only writers with the same text may write files for one another.
 pub fn writer_terms() -> &'static str {
     static TERMS: OnceLock<String> = OnceLock::new();
     TERMS.get_or_init(|| {

@@ -11,8 +11,8 @@ use refdb_vfs::{Acquired, LockTimeout};
 use std::time::Instant;
 
 impl Stack {
-    /// Begins an addition that is committed without delay, as [`lock`](Self::lock) does. If another process holds the
-    /// lock, this addition can become part of what that process writes, which saves files and syncs.
+    /// Begins an addition as [`lock`](Self::lock) does, for a caller that commits it without delay. If another process
+    /// holds the lock, this addition can become part of what that process writes, which saves files and syncs.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ import java.util.List;
 /**
  * The result of a batch of edits.
  *
- * @param done whether the edits were made, except for the rejected ones; false if none was made
+ * @param done whether the edits were made, except for the rejected ones; false if the batch was refused as a whole
  * @param rejections the edits that could not be made
  */
 public record BatchResult(boolean done, List<Rejection> rejections) {

@@ -15,8 +15,8 @@ import java.util.Map;
  * A persistent cache that maps byte strings to byte strings. It consists of a log of segments on disk and an index in
  * native memory, and never exceeds its limit in bytes. It keeps nothing on the Java heap.
  *
- * <p>Any number of threads may use a cache. A read never waits for a writer, and a {@link Durability#BUFFERED} write
- * never waits for a disk. Each read is verified: a torn or foreign value is a miss.
+ * <p>Any number of threads may use a cache. A read never waits for a writer. A {@link Durability#BUFFERED} write never
+ * waits for a disk, and at most 200 ms for room. Each read is verified: a torn or foreign value is a miss.
  */
 public final class Cache implements AutoCloseable {
   /** The smallest permitted limit, in bytes. */
@@ -100,7 +100,8 @@ public final class Cache implements AutoCloseable {
      *
      * @param value the value, or null if the walk does not read values
      * @param createdMillis when the value was created, in milliseconds since 1970
-     * @param uses the number of reads since the entry was last copied, from 0 to 3
+     * @param uses the number of reads, 3 at most; a new value inherits the number of the one that it replaces, and an
+     * eviction that keeps the entry sets it to 0
      * @param diskBytes the size of the entry on disk
      * @return whether to continue
      */

@@ -5,8 +5,8 @@ import net.openhft.chronicle.hash.serialization.BytesReader;
 import net.openhft.chronicle.hash.serialization.BytesWriter;
 
 /**
- * Marshals a key as its bytes, preceded by their number in four little-endian bytes. ChronicleMap creates it without a
- * constructor, because the header of a file names this class.
+ * Marshals a key as its bytes, preceded by their number in four little-endian bytes. ChronicleMap creates the
+ * marshaller, whose class the header of a file names, without calling a constructor.
  */
 public final class KeyWrapperMarshaller implements BytesReader<KeyWrapper>, BytesWriter<KeyWrapper> {
   @Override

@@ -6,7 +6,8 @@ import net.openhft.chronicle.hash.serialization.BytesWriter;
 
 /**
  * Marshals a value as the time of its creation in eight bytes, the number of its bytes in four, both big-endian, and
- * its bytes. ChronicleMap creates it without a constructor, because the header of a file names this class.
+ * its bytes. ChronicleMap creates the marshaller, whose class the header of a file names, without calling a
+ * constructor.
  */
 public final class TimedValueMarshaller implements BytesReader<TimedValue>, BytesWriter<TimedValue> {
   @Override
