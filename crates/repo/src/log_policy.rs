@@ -11,7 +11,7 @@ pub enum LogPolicy {
     /// `HEAD`, branches, remote-tracking branches and notes get a reflog: `true`, and the default in a repository
     /// that is not bare.
     Usual,
-    /// `HEAD` and every ref below `refs/` get a reflog: `always`.
+    /// Every ref gets a reflog, also one at the root such as `ORIG_HEAD`: `always`.
     Always,
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 ///
 /// # Panics
 ///
-/// If the check finds no fault in a table that cannot be read.
+/// If the check finds no fault in a table that cannot be read, or a cursor goes on after an error.
 pub fn reftable(bytes: &[u8]) -> (usize, bool) {
     let faults = reftable::check(Source::Memory(bytes.into()), "fuzzed").expect("memory can be read");
     let Ok(table) = Table::open(Source::Memory(bytes.into()), "fuzzed") else {
@@ -27,8 +27,8 @@ pub fn reftable(bytes: &[u8]) -> (usize, bool) {
 }
 
 /// Treats `bytes` as the blocks of a reftable, and calls [`reftable()`] with a file that has a valid header and footer
-/// around them, so that a fuzzer does not have to guess checksums. The first 12 bytes select the version, the block
-/// size and the positions of the sections.
+/// around them, so that a fuzzer does not have to guess checksums. The first 12 bytes select the version, whether
+/// blocks are aligned, their size, the length of abbreviated ids and the positions of the sections.
 pub fn reftable_blocks(bytes: &[u8]) -> (usize, bool) {
     let Some((choices, blocks)) = bytes.split_at_checked(12) else { return (0, false) };
     let hash = if choices[0] & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };

@@ -40,7 +40,7 @@ const FILES: [&str; 31] = [
 /// Prefixes of files whose names end in characters that git chooses.
 const STARTS: [&str; 4] = ["fsmonitor--daemon", "next-index-", "ref_migration.", "sharedindex."];
 
-/// The folders beside `refs/` in which git and refdb keep files that are not refs.
+/// The folders beside `refs/` in which git, its extensions and refdb keep files that are not refs.
 const FOLDERS: [&str; 18] = [
     "NOTES_MERGE_WORKTREE",
     "branches",

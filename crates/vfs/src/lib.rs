@@ -1,4 +1,4 @@
-//! Files, locks, rename, sync and mappings: refdb's only contact with the operating system.
+//! Files, locks, rename, sync and mappings: the operations with which refdb reads and changes what is on a disk.
 //!
 //! [`Fs`] performs the operations. Every one that changes a disk is first shown, as an [`Op`], to an optional
 //! [`IoHook`], which may record, tear or refuse it. With a hook, tests can kill a process at each step or fill a disk

@@ -17,7 +17,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 #[derive(Debug)]
 #[must_use]
 pub enum Removal {
-    /// The lock file is removed, and so is the file beside it that holds the ref's new content.
+    /// The lock file is removed, and so is the file beside it with the new content.
     Removed,
     /// It belongs to a batch, which must be recovered before the lock is removed.
     Batch(Box<StaleLock>),

@@ -20,7 +20,7 @@ const HOLDERS_MIN: Duration = Duration::from_secs(60);
 /// A waiter that finds the lock free so many times, each after [`Wait::SLICE`], leaves the queue and polls itself.
 const FREE_SLICES_MAX: u32 = 2;
 
-/// Repeats `attempt` until nobody holds the lock at `path`, but at most for the time of `lock_timeout`. A lock whose
+/// Repeats `attempt` until nobody holds the lock at `path`, or [`lock_timeout`](LockTimeout) has passed. A lock whose
 /// owner is dead is removed.
 pub(super) fn wait_for<T>(
     fs: &Fs,
