@@ -156,8 +156,8 @@ pub fn wait_readable(input: impl AsFd) -> io::Result<()> {
 /// Writes `input` to the standard input of a child, if that is a pipe, and waits for the end of the child. A child need
 /// not read its input.
 ///
-/// A child that still runs after a signal was caught gets SIGTERM, at once or within a tenth of a second. It is not
-/// waited for then, because it may ignore that.
+/// A child that still runs after a signal was caught gets SIGTERM, at once or within a tenth of a second. The child is
+/// not waited for then, because it may ignore the signal.
 ///
 /// # Errors
 ///

@@ -11,7 +11,7 @@
 //! lock file itself.
 //!
 //! A message is a byte that says what it is, and its content. Both sides check that the other process belongs to the
-//! same user, who could change the repository without any message in the same ways.
+//! same user, who could make the same changes to the repository without any message.
 
 mod channel;
 #[cfg(test)]

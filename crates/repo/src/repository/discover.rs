@@ -44,8 +44,8 @@ pub(super) fn discover(fs: &Fs, environment: &Environment) -> Result<Repository,
     finder.open(found)
 }
 
-/// Opens the repository `folder`, or the one that the `.git` file of this path names, as a server that has changed into
-/// it sees it.
+/// Opens the repository `folder`, or the one that the `.git` file of this path names, as a server sees it after
+/// changing into its folder.
 pub(super) fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Repository, RepositoryError> {
     let finder = Finder { fs, environment, is_trusted: false, outer: RefCell::default(), warnings: RefCell::default() };
     let found = finder.named(folder)?;
