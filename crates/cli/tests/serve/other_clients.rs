@@ -97,7 +97,7 @@ fn push(client: &OtherClient, server: &Server, hosted: &Repo, folder: &Path) {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
-    let mut push = |id: &str, name: &str| {
+    let push = |id: &str, name: &str| {
         let source = match id {
             "" => String::new(),
             id if client.pushes_ids => id.to_owned(),
