@@ -35,7 +35,7 @@ const PAIRS: usize = 20;
 /// Number of pairs that are made however long they take.
 const PAIRS_MIN: usize = 5;
 
-/// The time after which no more than [`PAIRS_MIN`] pairs are made.
+/// The time after which no pairs are made beyond the first [`PAIRS_MIN`].
 const TRIAL_MAX: Duration = Duration::from_secs(120);
 
 /// Writes a scenario for the project that the options name, tries it, and writes to `out` what it can find.

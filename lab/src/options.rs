@@ -75,7 +75,8 @@ pub struct InitOptions {
     #[arg(value_name = "REPO", default_value = ".")]
     pub repository: PathBuf,
 
-    /// A command for `sh` to time; its programs are in $BUILD/bin [default: the main program with --version or --help]
+    /// A command for `sh` to time; its programs are in $BUILD/bin [default: the main program with --version, --help or
+    /// no argument]
     #[arg(long, value_name = "COMMAND")]
     pub command: Option<String>,
 
@@ -122,7 +123,7 @@ pub struct ImportOptions {
 /// The options of `report`.
 #[derive(Debug, Args)]
 pub struct ReportOptions {
-    /// Files that `run --history` wrote
+    /// Files that `run --history`, `watch` or `import` wrote
     #[arg(value_name = "HISTORY", required = true)]
     pub histories: Vec<PathBuf>,
 

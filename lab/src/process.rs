@@ -84,7 +84,7 @@ pub struct Limits {
 ///
 /// # Errors
 ///
-/// Fails if the command fails, with its first message or else how it ended.
+/// Fails if the command fails, with its first message or else how it ended, or if it reaches its limit of wall time.
 pub fn run(command: Command, limits: Limits) -> Result<Usage> {
     run_into(command, Stdio::null(), limits)
 }

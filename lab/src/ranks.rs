@@ -36,8 +36,8 @@ pub fn needed(count: usize, rate: f64) -> Option<usize> {
 }
 
 /// Returns the sum of the scores of the differences that exceed `level`, ranked by their distance from it. The sum
-/// never rises with the level. Of two equal distances, the one above the level has the lower rank. A difference equal
-/// to the level is not above it.
+/// never rises with the level. If two distances are equal, the one above the level has the lower rank. A difference
+/// equal to the level is not above it.
 pub fn sum_above(differences: &[f64], level: f64) -> usize {
     let mut excess: Vec<f64> = differences.iter().map(|difference| difference - level).collect();
     excess.sort_by(|a, b| a.abs().total_cmp(&b.abs()).then(Reverse(*a > 0.0).cmp(&Reverse(*b > 0.0))));

@@ -104,7 +104,7 @@ impl Place {
     }
 
     fn remove(&self) {
-        // What cannot be removed now is removed by the next watch, or fails to be created.
+        // What cannot be removed now is left to the next watch.
         fs::remove_dir_all(&self.folder).ok();
     }
 }

@@ -19,7 +19,7 @@ pub struct Work {
     pub syncs: u64,
     /// Files opened with `O_CREAT`, whether or not they existed.
     pub created: u64,
-    /// Those of these files whose names end with `.lock`.
+    /// Files opened with `O_CREAT` whose names end with `.lock`.
     pub locked: u64,
     /// Files renamed.
     pub renamed: u64,

@@ -23,8 +23,8 @@ pub trait Commits {
     /// Returns the first parent of a commit.
     fn parent(&mut self, commit: &str) -> Result<String>;
 
-    /// Builds a commit and sets it up, so that it can be run in turn with the commits `beside`, of which there are at
-    /// most three. Only these need to stay ready. The inner error is the reason why the commit cannot be judged.
+    /// Builds a commit and sets it up, so that it can be run in turn with the commits `beside`: at most four, of which it
+    /// may be one. Only these need to stay ready. The inner error is the reason why the commit cannot be judged.
     fn prepare(&mut self, commit: &str, beside: &[&str]) -> Result<Result<(), String>>;
 
     /// Runs a commit that was prepared.

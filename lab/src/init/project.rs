@@ -24,7 +24,8 @@ const FILES: [(&str, Kind); 5] = [
     ("Makefile", Kind::Make),
 ];
 
-/// Builds with the symbols that show in which functions time is spent. No lock file is written to the worktree.
+/// Builds with the symbols that show in which functions time is spent, and into the worktree, whatever target folder
+/// the caller's environment names.
 const CARGO: &str = "export CARGO_PROFILE_RELEASE_DEBUG=line-tables-only CARGO_TARGET_DIR=\"$PWD/target\"\n\
                      cargo build --quiet --release --bins\n";
 const CMAKE: &str = "cmake -S . -B lab-build -DCMAKE_BUILD_TYPE=RelWithDebInfo\n\
@@ -62,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// Returns the folder below which the build leaves programs, and how deep below it they are, as `find` has it.
+    /// Returns the arguments of `find` that lead to the programs of the build: a folder, and what to skip in it.
     fn programs(self) -> &'static str {
         match self {
             Kind::Cargo => "target/release -maxdepth 1",
@@ -71,8 +72,8 @@ impl Kind {
         }
     }
 
-    /// Returns the program of those that the build left that is called like the project, or else the first in order of
-    /// names.
+    /// Returns the program that is called like the project, or else the first in order of names, where `programs` are
+    /// those that the build left.
     ///
     /// # Errors
     ///

@@ -128,8 +128,8 @@ pub struct Change {
     pub said: String,
 }
 
-/// A line that `import` or `watch` wrote. Kinds that this lab does not know are of newer ones, and carry nothing that
-/// the page could show.
+/// A line that `import` or `watch` wrote. Lines of all other kinds, those of newer labs among them, carry nothing that
+/// the page shows.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Tagged {

@@ -126,8 +126,8 @@ struct Scale {
 }
 
 impl Scale {
-    /// Returns a scale for all points with their bars, and some margin. Bars that exceed the margin are cut off, so
-    /// that they do not press the points together.
+    /// Returns a scale for all points, with a margin for their bars. Bars that exceed the margin are cut off, so that
+    /// they do not press the points together.
     fn of(few: &[&Series]) -> Scale {
         let levels =
             || few.iter().flat_map(|series| &series.points).map(|point| point.level).filter(|level| level.is_finite());

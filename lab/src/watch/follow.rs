@@ -46,7 +46,7 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the file is invalid, or was begun with another scenario, reference or rate.
+    /// Fails if the file is invalid, or was begun with another scenario, measure, reference, rate or tolerance.
     pub fn open(
         options: &'a WatchOptions,
         setting: Setting<'a>,

@@ -1,4 +1,4 @@
-//! Calls the user's command for an alert, once, whenever a watch is killed.
+//! Calls the user's command for an alert, and only once, no matter when a watch is killed.
 
 use std::{
     fs::{self, File},

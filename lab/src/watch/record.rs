@@ -163,7 +163,7 @@ pub struct Closed {
     pub number: u32,
     /// Whether the proof confirmed the change. Only then it is reported.
     pub confirmed: bool,
-    /// What the proof measured: the ratio and its bounds.
+    /// The ratio that the proof measured; 1 if it measured none.
     pub ratio: f64,
     /// The lower bound of the ratio, if there is one.
     pub low: Option<f64>,

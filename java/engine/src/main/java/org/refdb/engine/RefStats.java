@@ -6,14 +6,15 @@ package org.refdb.engine;
  * @param view the number of the view, which grows from view to view; a repository that is reopened gets a new one
  * @param hits look-ups that were answered from memory after their proof was checked
  * @param misses look-ups that read from disk
- * @param loads how often refs were loaded, for the first time or because someone else had changed them
- * @param loadNanos nanoseconds spent on loads
- * @param reopens how often the repository was reopened because it was replaced, reconfigured or converted
+ * @param loads how often packed-refs or the list of tables was found changed, or the index from objects to refs built
+ * @param loadNanos nanoseconds spent on building the index from objects to refs; the other loads are not timed
+ * @param reopens how often the repository was reopened because it was replaced, reconfigured, converted or flushed
  * @param bytes bytes of memory held, besides the share of the block cache
  * @param commits committed batches
  * @param groups groups in which the batches were written
  * @param largestGroup the largest number of batches in a group
- * @param rejections rejected batches, and rejected edits of other batches
+ * @param rejections batches that were rejected, or refused by a hook or the global ref database, and rejected edits of
+ *     other batches
  * @param stale refs for which a verification found that the view differs from the disk
  * @param verifications the number of verifications
  * @param broken refs that were found to be corrupt and not seen intact since, a thousand at most

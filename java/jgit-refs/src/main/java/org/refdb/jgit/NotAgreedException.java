@@ -4,6 +4,7 @@ import java.io.IOException;
 
 /**
  * Thrown if a batch was not carried out because the global ref database did not agree. The batch's refs are unchanged.
+ * If the answer of the database was lost, which the message says, they may still be changed later.
  */
 public final class NotAgreedException extends IOException {
   private static final long serialVersionUID = 1L;
@@ -17,7 +18,7 @@ public final class NotAgreedException extends IOException {
     DIFFERS,
     /** The batch has more refs than the global ref database accepts at once. */
     TOO_MANY,
-    /** The global ref database could not be reached, or refuses every request. */
+    /** The global ref database could not be reached, did not answer in time, or refuses every request. */
     NO_ANSWER
   }
 

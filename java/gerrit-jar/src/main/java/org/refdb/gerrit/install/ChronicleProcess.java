@@ -72,7 +72,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   }
 
   /**
-   * Runs the reader with ChronicleMap's jars in a folder.
+   * Returns a reader that runs with the ChronicleMap jars in a folder.
    *
    * @throws InstallException if the folder contains none
    */

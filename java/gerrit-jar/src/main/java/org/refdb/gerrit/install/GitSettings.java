@@ -38,7 +38,8 @@ public final class GitSettings {
 
   /**
    * Executes {@code arguments[0]} and ends the process. The status is 0 after {@code unset}, and after {@code set} and
-   * {@code check} if both settings keep git from packing; otherwise it is 1, and the wrong settings are printed.
+   * {@code check} if both settings keep git from packing; otherwise it is 1, and the wrong settings are printed. If the
+   * user has no home folder, nothing is done, and the status is 1.
    */
   public static void main(String[] arguments) throws IOException {
     Path home = Path.of(System.getProperty("user.home"));

@@ -47,12 +47,12 @@ record Figure(
           engine("misses", "Look-ups that had to read", RefStats::misses),
           engine(
               "loads",
-              "Times that refs were found changed by others, or read for the first time",
+              "Times that refs were found changed by others, or that the index from objects to refs was built",
               RefStats::loads),
-          engine("load_nanos", "Nanoseconds spent on that", RefStats::loadNanos),
+          engine("load_nanos", "Nanoseconds spent on building the index from objects to refs", RefStats::loadNanos),
           engine(
               "reopens",
-              "Repositories opened again because they were replaced or converted",
+              "Repositories opened again because they were replaced, reconfigured, converted or flushed",
               RefStats::reopens),
           new Figure(
               "bytes",
@@ -61,14 +61,14 @@ record Figure(
               Kind.GAUGE,
               ifAsked(RefStats::bytes)),
           engine("commits", "Batches of ref updates committed", RefStats::commits),
-          engine("commit_groups", "Groups that they were committed in", RefStats::groups),
+          engine("commit_groups", "Groups in which batches of ref updates were committed", RefStats::groups),
           maximum(
               "largest_commit_group",
-              "The most that were committed together",
+              "The most batches of ref updates that were committed together",
               ifAsked(RefStats::largestGroup)),
           engine("rejections", "Ref updates refused", RefStats::rejections),
           engine("verifications", "Comparisons of memory with the disk", RefStats::verifications),
-          engine("stale", "Refs that such a comparison found to be stale", RefStats::stale),
+          engine("stale", "Refs that a comparison of memory with the disk found to be stale", RefStats::stale),
           new Figure(
               "broken",
               "Refs whose files are no good, which lists leave out",
@@ -88,15 +88,15 @@ record Figure(
               stat -> ifAsked(RefStats::gitPacks).applyAsLong(stat) == 0 ? 0 : 1),
           maximum(
               "stale_at_most_millis",
-              "The longest that any of them can have been so",
+              "The longest that a stale ref can have been stale, in milliseconds",
               stat -> stat.staleness().staleAtMostMillis()),
           maximum(
               "unverified_millis",
-              "Time since a comparison that found nothing",
+              "Milliseconds since a comparison of memory with the disk that found nothing",
               stat -> stat.staleness().unverifiedMillis()),
           counter(
               "verify_nanos",
-              "Nanoseconds spent on such comparisons",
+              "Nanoseconds spent on comparisons of memory with the disk",
               stat -> stat.staleness().nanos()),
           counter("refreshed", "Checks caused by other nodes' news", ProjectStat::refreshed),
           overall(
@@ -108,7 +108,7 @@ record Figure(
               "shadow/compared", "Questions asked of both JGit and refdb", ProjectStat::compared),
           counter(
               "shadow/different",
-              "Those that refdb answered otherwise than JGit",
+              "Questions in shadow mode that refdb answered otherwise than JGit",
               ProjectStat::different));
 
   private static Figure overall(String name, String description, Kind kind, ToLongFunction<ProjectStat> value) {

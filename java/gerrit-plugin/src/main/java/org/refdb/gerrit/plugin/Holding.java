@@ -21,7 +21,7 @@ record Holding(String name, String description, boolean grows, ToLongFunction<Re
       List.of(
           new Holding("views", "Projects that JGit has open", false, RefHoldings::views),
           new Holding(
-              "open_views", "Those of them whose files are open", false, RefHoldings::openViews),
+              "open_views", "Projects that JGit has open and whose files are open", false, RefHoldings::openViews),
           new Holding(
               "views_closed",
               "Times that a project's files were closed because others needed their room",
@@ -30,7 +30,7 @@ record Holding(String name, String description, boolean grows, ToLongFunction<Re
           new Holding("open_files", "Files that are open", false, RefHoldings::openFiles),
           new Holding(
               "open_files_max",
-              "How many may be, besides those of questions under way",
+              "Files that may be open, besides those of questions under way",
               false,
               RefHoldings::openFilesMax),
           new Holding(
@@ -38,7 +38,7 @@ record Holding(String name, String description, boolean grows, ToLongFunction<Re
               "All memory held off the Java heap, in bytes",
               false,
               RefHoldings::bytes),
-          new Holding("memory_bytes_max", "How much that may be", false, RefHoldings::bytesMax),
+          new Holding("memory_bytes_max", "Maximum memory off the Java heap, in bytes", false, RefHoldings::bytesMax),
           new Holding(
               "folds",
               "Times that loose refs of small batches were folded into packed-refs",
@@ -46,7 +46,7 @@ record Holding(String name, String description, boolean grows, ToLongFunction<Re
               RefHoldings::folds),
           new Holding(
               "failed_folds",
-              "Times that folding them failed; it is tried again",
+              "Times that folding loose refs into packed-refs failed; it is tried again",
               true,
               RefHoldings::failedFolds));
 

@@ -5,7 +5,7 @@ package org.refdb.gerrit.refs;
  *
  * @param updates batches that were accepted
  * @param refused batches that were refused because the database has other values
- * @param failed batches that changed nothing because the database was unreachable or full
+ * @param failed batches that failed because the database was unreachable or full, and those reported as unknown
  * @param unknown batches that were reported as unknown
  * @param unresolved batches whose outcome is still unknown
  */

@@ -42,6 +42,6 @@ public interface GlobalDecision {
     return GlobalCounts.NONE;
   }
 
-  /** Sets the receiver of the duration of each request, in nanoseconds; null removes it. */
+  /** Sets the receiver of the time that each batch takes in the database, in nanoseconds; null removes it. */
   default void tellTimes(LongConsumer nanos) {}
 }

@@ -16,8 +16,8 @@ import org.refdb.gerrit.cache.store.NativeOpener;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * Converts the caches of a site from H2 to refdb and back while the server is stopped. Of Gerrit, only its H2 is
- * needed, because keys and values are copied as bytes.
+ * Converts the caches of a site from H2 to refdb and back while the server is stopped. Only Gerrit's H2 is needed,
+ * and nothing else of Gerrit, because keys and values are copied as bytes.
  */
 public final class OfflineCaches {
   private static final String FOLDER = NativeOpener.FOLDER;

@@ -135,7 +135,7 @@ final class OfflineExport {
       remarks.add(tooLong + " entries whose keys are longer than H2's column");
     }
     if (Files.exists(new H2File(directory, cache).importing())) {
-      remarks.add("what a server has not imported from H2 yet; import-caches before this does");
+      remarks.add("what a server has not imported from H2 yet; run import-caches first to have it too");
     }
     return remarks;
   }

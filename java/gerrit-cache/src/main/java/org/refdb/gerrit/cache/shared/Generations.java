@@ -27,7 +27,7 @@ final class Generations {
   private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
   private static final int DIGITS_MAX = 18;
 
-  /** Further in the future than any clock is wrong, a generation is a damaged one. */
+  /** A generation that is further in the future than any clock is wrong counts as damaged. */
   private static final long AHEAD_MILLIS_MAX = TimeUnit.DAYS.toMillis(3_650);
 
   /** What the server has, if that is no generation. */

@@ -21,7 +21,7 @@ final class Leases {
   /** No request waits longer, however long the loads take. */
   private static final long WAIT_NANOS_MAX = TimeUnit.SECONDS.toNanos(5);
 
-  /** A lease lasts for so many average loads, because every other load takes longer than one. */
+  /** A lease lasts for so many average loads, because about half of all loads take longer than the average. */
   private static final int LEASE_MEANS = 2;
 
   /** How many of the last loads the average is of, and how many there must be. */

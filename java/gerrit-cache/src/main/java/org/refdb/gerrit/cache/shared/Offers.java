@@ -13,8 +13,8 @@ import redis.clients.jedis.exceptions.JedisConnectionException;
 import redis.clients.jedis.exceptions.JedisDataException;
 
 /**
- * Stores and deletes entries on the server from a thread of its own. The queue drops the oldest ones, so offering never
- * waits.
+ * Stores and deletes entries on the server from a thread of its own. A full queue drops its oldest changes, so offering
+ * never waits.
  */
 final class Offers implements AutoCloseable {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();

@@ -21,7 +21,7 @@ import redis.clients.jedis.exceptions.JedisException;
  * for a bounded time, and only {@link #read} throws because of it.
  */
 public final class SharedTier {
-  /** A page's keys are asked for at once, and take longer than one: for each so many there is another deadline. */
+  /** Many keys that are asked for at once take longer than one, so each further group of so many adds a deadline. */
   private static final int KEYS_PER_DEADLINE = 16;
 
   /** A wait below this is no use, as an answer takes longer. */

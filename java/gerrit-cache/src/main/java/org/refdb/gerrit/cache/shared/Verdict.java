@@ -6,7 +6,7 @@ public enum Verdict {
   SHARE,
   /** Its value also depends on configuration of repositories, so it is shared only if the administrator says so. */
   IF_NAMED,
-  /** As before; and because Java deserialises it, values must be authenticated. */
+  /** Like {@link #IF_NAMED}, and because Java deserialises its values, these must be authenticated. */
   IF_NAMED_AND_SEALED,
   /** Its value may become wrong or is nobody else's business, so it is never shared. */
   NEVER,

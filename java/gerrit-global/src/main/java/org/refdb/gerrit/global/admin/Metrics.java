@@ -42,7 +42,7 @@ public final class Metrics implements LifecycleListener {
         "Updates refused because etcd has another value",
         () -> counts.refused.sum() + inNativeMode().refused());
     counter(
-        "failed", "Updates that changed nothing because etcd was unreachable or full, or a lock was lost",
+        "failed", "Updates that failed or are unknown because etcd was unreachable or full, or a lock was lost",
         () -> counts.failed.sum() + inNativeMode().failed());
     counter(
         "unknown",

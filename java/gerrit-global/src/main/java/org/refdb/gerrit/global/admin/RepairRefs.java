@@ -30,7 +30,7 @@ public final class RepairRefs {
    * @param refs names of the refs, or empty for all that differ
    * @param right the side whose values are right; empty to settle undecided updates only
    * @param dryRun whether to report what would be done without doing it
-   * @param limit how many refs to repair at most
+   * @param limit how many refs to repair at most if none is named
    */
   record Request(String project, List<String> refs, Optional<Repair.To> right, boolean dryRun, long limit) {}
 
@@ -82,7 +82,7 @@ public final class RepairRefs {
     @Argument(index = 0, required = true, metaVar = "PROJECT", usage = "the project's name")
     private String project;
 
-    @Argument(index = 1, metaVar = "REF", usage = "the refs; all that differ without")
+    @Argument(index = 1, metaVar = "REF", usage = "the refs; all that differ if none is named")
     private List<String> names = new ArrayList<>();
 
     @Option(name = "--to", metaVar = "etcd|disk", usage = "whose values are right")
@@ -94,7 +94,7 @@ public final class RepairRefs {
     @Option(name = "--dry-run", usage = "say what would be done, and do nothing")
     private boolean dryRun;
 
-    @Option(name = "--limit", metaVar = "N", usage = "repair at most this number of refs")
+    @Option(name = "--limit", metaVar = "N", usage = "repair at most this number of refs if none is named")
     private long limit = Compare.DIFFERENCES_DEFAULT;
 
     @Override

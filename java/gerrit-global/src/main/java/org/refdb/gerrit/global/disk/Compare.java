@@ -17,8 +17,8 @@ import org.refdb.gerrit.global.transaction.Values;
 
 /**
  * Compares the refs on this node's disk with those in etcd, in both directions and without blocking anyone. A ref that
- * differs is read again until both values are of one moment and the ref is not locked, or until the deadline of a
- * request to etcd has passed.
+ * differs is read again until both values are of one moment and the ref is not locked, but for no longer than {@code
+ * refdb.global.timeout}.
  */
 public final class Compare {
   /** How many differences are reported unless the caller sets another limit. */

@@ -41,7 +41,7 @@ public final class Import {
   /** Receives the progress of an import. */
   public interface Progress {
     /**
-     * Called after each batch of refs.
+     * Called now and then while refs are put, and at the end.
      *
      * @param put number of refs that were put
      * @param there number of refs that etcd had before

@@ -17,7 +17,7 @@ import org.refdb.gerrit.global.etcd.Keys;
 public final class LastWriter {
   private LastWriter() {}
 
-  /** Describes the node to people; empty if etcd does not know it. Imports and repairs have no mark. */
+  /** Describes the node to people; empty if etcd does not know it. Imports and cleared stages close no mark. */
   static Optional<String> of(GlobalRefs refs, KeyValue entry) {
     long revision = entry.getModRevision();
     ByteSequence marks = refs.keys().allMarks();

@@ -27,7 +27,8 @@ import org.refdb.gerrit.global.transaction.Mark.Outcome;
  */
 public final class Slot {
   /**
-   * Changes with the comparisons they depend on. Of several branches, the first one whose comparisons hold is applied.
+   * Changes with the comparisons they depend on. If a transaction has several branches, the first one whose comparisons
+   * hold is applied.
    */
   record Branch(List<Cmp> compares, List<Op> then) {}
 
