@@ -73,7 +73,7 @@ impl Stage<'_> {
         Ok(stage)
     }
 
-    /// Runs the command once, and returns the measurements.
+    /// Runs the command once, and before that in the emulator if that counts instructions. Returns the measurements.
     pub fn sample(&self) -> Result<Sample> {
         let emulated = self.emulated_first()?;
         let words = self.counting();

@@ -23,8 +23,8 @@ pub trait Commits {
     /// Returns the first parent of a commit.
     fn parent(&mut self, commit: &str) -> Result<String>;
 
-    /// Builds a commit and sets it up, so that it can be run in turn with the commits `beside`: at most four, of which it
-    /// may be one. Only these need to stay ready. The inner error is the reason why the commit cannot be judged.
+    /// Builds a commit and sets it up, so that it can be run in turn with the commits `beside`: at most four, with or
+    /// without itself. Only these need to stay ready. The inner error is the reason why the commit cannot be judged.
     fn prepare(&mut self, commit: &str, beside: &[&str]) -> Result<Result<(), String>>;
 
     /// Runs a commit that was prepared.
@@ -57,7 +57,7 @@ pub struct Found {
     /// Sentences about how the work and the instructions of the first bad commit and its parent differ.
     pub work: Vec<String>,
     /// Whether [`Found::step`] is certainly less than half of the whole difference, so that other commits account for
-    /// the rest.
+    /// the rest, or the search ended at a commit between good and bad.
     pub gradual: bool,
     /// Whether [`Found::step`] is certainly more than half of the whole difference. If neither this nor
     /// [`Found::gradual`] is set, that is not known.

@@ -12,7 +12,8 @@ pub struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// Returns the places of all commits of the series, in the order in which they were measured.
+    /// Returns the places of all commits of the series: first those of the longest series, then the others, both in the
+    /// order in which they were measured.
     pub fn of(few: &[&'a Series]) -> Places<'a> {
         let mut all: Vec<&Point> = few.iter().flat_map(|series| &series.points).collect();
         all.sort_by_key(|point| point.time);

@@ -65,7 +65,7 @@ public final class RefdbDatabase extends RefDatabase {
    */
   private static final int LOOK_BACK_MAX = 32;
 
-  /** How often at most a list that nobody has seen yet is read, if other machines replace files on the file server. */
+  /** Maximum number of attempts to read a list while other machines replace its files on the file server. */
   private static final int LIST_ATTEMPTS_MAX = 8;
 
   private final Repository repository;

@@ -56,7 +56,7 @@ final class CacheAccess extends Event {
   long key;
 
   @Label("Value bytes")
-  @Description("0 where nothing was found")
+  @Description("0 where the store has no value")
   int bytes;
 
   @Label("Found")

@@ -28,7 +28,7 @@ public record NodeName(String name, String start) {
 
   public static NodeName of(String name) {
     if (!name.matches("[A-Za-z0-9_.-]{1,64}")) {
-      throw new IllegalArgumentException("\"" + name + "\" is no name for a node: up to 64 letters, digits, '_', '.', '-'");
+      throw new IllegalArgumentException("\"" + name + "\" is no name for a node: up to 64 of A-Z a-z 0-9 _ . and -");
     }
     return new NodeName(name, Generation.random().id());
   }
