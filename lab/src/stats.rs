@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use crate::ranks;
 
-/// The steepness with which the payoff of a bet rises with a difference: one over the size at which a difference is
-/// paid nearly in full.
+/// The steepnesses with which the payoffs of bets rise with a difference: each is one over the size at which a
+/// difference is paid nearly in full.
 const STEEPNESS: [f64; 4] = [8.0, 64.0, 512.0, 4096.0];
 
-/// The maximum fraction of the wealth that is staked. The larger one reaches certainty sooner, and the smaller one
+/// The maximum fractions of the wealth that bettors stake. The larger one reaches certainty sooner, and the smaller one
 /// survives outliers.
 const STAKES: [f64; 2] = [0.6, 0.97];
 

@@ -21,9 +21,9 @@ pub struct Step {
 /// The logarithms of the ratios of two pairs, measured in turn. The pairs of one round have the same index.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rounds {
-    /// The second commit of the first pair, divided by the first commit.
+    /// The cost of the first pair's second commit, divided by that of its first commit.
     pub first: Vec<f64>,
-    /// The second commit of the second pair, divided by the first commit.
+    /// The cost of the second pair's second commit, divided by that of its first commit.
     pub second: Vec<f64>,
 }
 

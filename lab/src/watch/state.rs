@@ -117,7 +117,7 @@ impl State {
     /// Begins new bets if another machine measured before this one, because their runs are not comparable.
     fn on(&mut self, machine: &str) {
         if self.machine.as_deref().is_some_and(|last| last != machine) {
-            // If the last machine did not finish this, the rest of its own list counts too.
+            // What the last machine itself had yet to measure again counts too.
             let mut again = std::mem::take(&mut self.again);
             for point in &self.points {
                 again.retain(|commit| *commit != point.commit);

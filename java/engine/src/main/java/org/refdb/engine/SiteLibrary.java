@@ -4,7 +4,7 @@ import java.nio.file.Path;
 
 /** The folder in which the server, offline programs and the installer of a Gerrit site unpack the native library. */
 public final class SiteLibrary {
-  /** The section of gerrit.config. */
+  /** The section of gerrit.config that has refdb's settings. */
   public static final String SECTION = "refdb";
 
   /** The setting that names the folder, relative to the site unless it is absolute. */

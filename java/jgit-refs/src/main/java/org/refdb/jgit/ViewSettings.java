@@ -20,7 +20,7 @@ import org.refdb.engine.EngineViewSettings.Trust;
 final class ViewSettings {
   /**
    * The setting {@code refdb.trustMillis}: for how many milliseconds an answer is repeated without checking the disk.
-   * The default, 0, is for not at all.
+   * With the default, 0, no answer is repeated without a check.
    */
   private static final String BELIEVE_SECTION = "refdb";
 
@@ -103,7 +103,7 @@ final class ViewSettings {
       String value = outer == null ? null : outer.getString(key[0], key[1], key[2]);
       if (value != null) {
         String name = key[0] + (key[1] == null ? "" : "." + key[1]) + "." + key[2];
-        // JGit returns the same for a setting without `=`, which means true. Taken for that, the setting lets git pack.
+        // JGit returns the same for a setting without `=`, which means true. Taken for true, the setting lets git pack.
         settings.add(value.isEmpty() ? name : name + "=" + value);
       }
     }

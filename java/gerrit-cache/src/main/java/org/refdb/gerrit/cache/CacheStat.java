@@ -29,7 +29,8 @@ import org.refdb.gerrit.cache.store.StoreOpener;
  *     is stored
  * @param corrupt records and footers that failed their checksum; such a record is treated as a miss
  * @param diskErrors writes and syncs that failed
- * @param shared what happened in the tier that servers share, by the names of the metrics; null if it is not shared
+ * @param shared what happened in the tier that servers share, by the names of the metrics; null if the cache is not
+ *     shared
  */
 public record CacheStat(
     String name,

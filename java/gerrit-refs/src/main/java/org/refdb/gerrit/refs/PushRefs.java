@@ -19,12 +19,12 @@ import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.transport.ReceivePack;
 
 /**
- * Advertises all refs to a push except those of changes.
+ * Advertises all refs to a push except those of changes and of cached merges, if {@code receive.enableInMemoryRefCache}
+ * is false.
  *
- * <p>Gerrit lists all refs, builds a map of them, and then drops those of changes, which are most of them. It keeps the
- * map to look up refs by name and by object during the push, unless {@code receive.enableInMemoryRefCache} is false,
- * which is meant for ref databases with fast look-ups. With that setting no one needs refs that are not listed here;
- * with the default this class does nothing.
+ * <p>Gerrit lists all refs, builds a map of them, and then drops these two kinds, which are most refs. It keeps the map
+ * to look up refs by name and by object during the push unless the setting is false, which is meant for ref databases
+ * with fast look-ups. With false no one needs refs that are not listed here; with the default this class does nothing.
  */
 @Singleton
 final class PushRefs implements ReceivePackInitializer {

@@ -11,7 +11,10 @@ import java.util.concurrent.TimeUnit;
 final class Breaker implements Lane.Failures {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** Four late answers in a row open it, and so does one late answer of two in the long run. */
+  /**
+   * The sum of late answers above which the breaker opens: four in a row exceed it, and so does one of two in the
+   * long run.
+   */
   private static final double LATE_MAX = 3;
   private static final double FORGOTTEN = 0.85;
   private static final int GOOD_PROBES = 3;

@@ -49,7 +49,7 @@ public final class EntryScan {
   }
 
   /**
-   * Asks for the next names. Returns null at the end. There may be none before the end, and a name may come twice.
+   * Asks for the next names. Returns null at the end. A list before the end may be empty, and a name may come twice.
    *
    * @throws IOException if the server does not answer, or refuses
    */

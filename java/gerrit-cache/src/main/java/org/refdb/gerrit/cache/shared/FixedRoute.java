@@ -5,7 +5,7 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import redis.clients.jedis.HostAndPort;
 
-/** Leads all keys to one of some addresses of the same data: to the first, and to the next each time one fails. */
+/** Leads all keys to one of several addresses of the same data: to the first, and to the next each time one fails. */
 final class FixedRoute implements Route {
   private final List<HostAndPort> hosts;
   private final AtomicInteger current = new AtomicInteger();

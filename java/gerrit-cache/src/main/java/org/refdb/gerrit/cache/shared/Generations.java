@@ -141,7 +141,10 @@ final class Generations {
     return false;
   }
 
-  /** Parses a generation. Returns 0 if there is none, and {@link #DAMAGED} for what is none, so that it is replaced. */
+  /**
+   * Parses a generation. Returns 0 if the server has none, and {@link #DAMAGED} if what it has is not a generation,
+   * so that it is replaced.
+   */
   private static long number(Object answer) {
     if (!(answer instanceof byte[] text)) {
       return 0;

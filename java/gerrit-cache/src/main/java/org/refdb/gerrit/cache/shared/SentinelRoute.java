@@ -40,9 +40,9 @@ final class SentinelRoute implements Route {
   }
 
   /**
-   * Asks one sentinel, the one that answered last. The next call asks the next if it does not answer, so that silent
-   * sentinels do not add up. A server that was replaced behind a cut in the network goes on answering, so they are
-   * asked without a failure as well.
+   * Asks one sentinel, the one that answered last. If it does not answer, only the next call asks the next one, so that
+   * the waits for silent sentinels do not add up. A server that was replaced behind a cut in the network goes on
+   * answering, so sentinels are asked without a failure as well.
    */
   @Override
   public void refresh() {

@@ -11,18 +11,19 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * The verdict on each persistent cache of Gerrit. Each was found by reading what its key names and what its loader
- * reads; docs/operating/caches.md has the reasons. It holds for the versions and types that were read.
+ * The verdict on each persistent cache of Gerrit. Each was found by reading what the key of the cache names and what
+ * its loader reads; docs/operating/caches.md has the reasons. A verdict holds for the versions and types that were
+ * read.
  */
 final class Verdicts {
   private static final Map<String, Row> TABLE = new HashMap<>();
 
   /**
-   * What was read.
+   * A verdict, and the cache that was read for it.
    *
    * @param versions the versions of the cache for which the verdict holds
-   * @param key the end of the name of its type of keys
-   * @param value the end of the name of its type of values
+   * @param key the end of the name of the type of the cache's keys
+   * @param value the end of the name of the type of the cache's values
    */
   private record Row(Verdict verdict, Set<Integer> versions, String key, String value) {
     boolean holdsFor(PersistentCacheDef<?, ?> def) {

@@ -55,8 +55,8 @@ public final class DiskRefs implements AutoCloseable {
   }
 
   /**
-   * Returns all refs in the order {@link #BY_BYTES}. They are not copied if the ref database lists them in that order;
-   * refdb's creates each ref when it is read.
+   * Returns all refs in the order {@link #BY_BYTES}. If the ref database lists them in that order, the list is not
+   * copied, because refdb's list creates each ref only when it is read.
    */
   Iterator<Ref> all() throws IOException {
     List<Ref> refs = repository.getRefDatabase().getRefs();

@@ -37,7 +37,7 @@ public final class Intents {
 
   /** Outcome of settling an intent. */
   public enum Outcome {
-    /** Its batch is still running in this process. */
+    /** The batch of the intent is still running in this process. */
     UNDER_WAY,
     /** The refs on disk were set to etcd's values. */
     FINISHED,

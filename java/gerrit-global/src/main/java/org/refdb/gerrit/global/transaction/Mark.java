@@ -11,7 +11,7 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 public record Mark(String start, long number, Outcome outcome) {
   /** Outcome of a transaction. */
   enum Outcome {
-    /** It was applied. */
+    /** The transaction was applied. */
     DONE,
     /** A comparison failed. */
     REFUSED,

@@ -37,8 +37,8 @@ public final class Slots {
   private final Deque<Slot> free = new ArrayDeque<>();
 
   /**
-   * Slots whose last outcome is unknown, with a callback that receives its revision if it turns out to have been
-   * applied.
+   * Slots whose last transaction has an unknown outcome, with a callback that receives the transaction's revision if it
+   * turns out to have been applied.
    */
   private final Map<Slot, LongConsumer> unresolved = new LinkedHashMap<>();
 
