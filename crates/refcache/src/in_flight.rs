@@ -166,7 +166,8 @@ pub(crate) struct Span<'u> {
 }
 
 impl Span<'_> {
-    /// Returns whether no batch was in flight at any time since the query began.
+    /// Returns whether it is certain that no batch was in flight at any time since the query began. Other writes make
+    /// this uncertain as well.
     ///
     /// The batches are counted before the steps. If a batch has ended by the time of the first read, it has taken its
     /// last step before, which the second read shows. In the other order, a batch that ends between the two reads

@@ -10,7 +10,8 @@
 //! `found`, `answer`, `opened`, and `reader` with its two implementations `tables` and `files`; `in_flight`, which
 //! hides batches that are half written; `bloom`, `name_cache`, `direct_mapped` and `memory` (the caches); `plan`,
 //! `row`, `listing`, [`View`]; `open_views` (which views are closed when there are too many); `batch` and `group`
-//! (writing); `loose_count` and `background_pack`; `broken`, `finding`, `ignored_trust`, `verify`, `stats` and [`Views`].
+//! (writing); `loose_count` and `background_pack`; `broken`, `finding`, `ignored_trust`, `verify`, `stats` and
+//! [`Views`].
 
 mod answer;
 mod background_pack;

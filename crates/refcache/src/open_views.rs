@@ -7,7 +7,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Views use one in this many of the process's file descriptors; the others are for packs, connections and logs.
+/// Unless the settings say otherwise, views use one in this many of the process's file descriptors; the others are for
+/// packs, connections and logs.
 const PART: u64 = 4;
 
 /// The upper limit on open files if the settings have none, however many the process may have, since each open view
@@ -94,8 +95,8 @@ impl Slot {
 /// The open views of a process.
 ///
 /// Besides files of queries that are being answered, views hold at most `files_max` open; beyond that the least
-/// recently used views are closed. Queries never wait for one another: a view that is closed while queries use it
-/// releases its files when its last query is answered.
+/// recently used views are closed. Closing a view does not wait for the queries that use it: the view releases its
+/// files when the last of them is answered.
 pub(crate) struct OpenViews {
     /// The slots of open views, and possibly of views that are gone.
     slots: Mutex<Vec<Weak<Slot>>>,

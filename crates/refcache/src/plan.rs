@@ -180,7 +180,7 @@ mod tests {
         );
     }
 
-    /// The prefixes are those that C git sends for `git fetch origin main` (fault A.7.9).
+    /// The prefixes are those that C git sends for `git fetch origin main`.
     #[test]
     fn the_six_prefixes_of_a_fetch_all_count() {
         let six =

@@ -78,7 +78,7 @@ impl TrustSettings {
     }
 }
 
-/// An invalid value of one of these settings.
+/// An invalid value of a trust setting.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("invalid value for '{key}': '{value}'; use {allowed}")]
 pub struct TrustError {

@@ -28,7 +28,7 @@ pub struct Report {
 }
 
 /// Maximum number of comparisons of a ref that others keep changing. After that, the view counts as wrong about the
-/// ref, unless a batch of this process was changing the ref during each comparison.
+/// ref, unless writes of this process interfered with every comparison.
 const LOOKS_MAX: usize = 5;
 
 /// Maximum number of bytes of packed-refs that the store for the disk's side holds in memory during the walk.
@@ -141,7 +141,7 @@ fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Differe
         if ours == before || ours == after {
             return Ok(None);
         }
-        // The disk shows a part of a batch that was in progress, and the view shows nothing of the batch.
+        // The disk may show a part of a batch that was in progress, and the view nothing of it.
         if steps.is_none() || view.batch_steps(name.as_ref()) != steps {
             continue;
         }

@@ -49,9 +49,10 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// # Blocking
 ///
-/// Queries read files and may wait for the disk, but never for a writer or for another query.
-/// [`commit`](Self::commit) and [`optimize`](Self::optimize) wait for locks that others hold, as long as the
-/// repository's configuration says (`core.filesRefLockTimeout`, `core.packedRefsTimeout`, `reftable.lockTimeout`).
+/// Queries read files and may wait for the disk, but never for the locks of writers. If several threads need a file
+/// that has changed, one reads it and the others wait for that thread. [`commit`](Self::commit) and
+/// [`optimize`](Self::optimize) wait for locks that others hold, as long as the repository's configuration says
+/// (`core.filesRefLockTimeout`, `core.packedRefsTimeout`, `reftable.lockTimeout`).
 ///
 /// # Errors
 ///
@@ -111,7 +112,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails if the file system cannot be examined, too.
+    /// Fails also if the file system cannot be examined.
     pub fn shared_storage(&self) -> Result<Option<String>> {
         let storage = Storage::of(self.opened()?.store.repository().common_dir()).map_err(refdb::Error::from)?;
         Ok((!storage.is_local).then(|| storage.to_string()))
@@ -136,8 +137,8 @@ impl View {
 
     /// Looks up several refs without following symbolic refs, and returns them in the order of `names`.
     ///
-    /// Files that all refs share (packed-refs, the list of tables) are checked once. A transaction of this process, and
-    /// one of another process that is written to packed-refs or to reftables, is seen whole or not at all.
+    /// Files that all refs share (packed-refs, the list of tables) are checked once. A transaction that is written to
+    /// packed-refs or to reftables, and a small batch of this process, is seen whole or not at all.
     ///
     /// # Errors
     ///
@@ -156,7 +157,7 @@ impl View {
         Ok(found)
     }
 
-    /// Follows symbolic refs from `name`, up to JGit's limit of five. Git follows only four.
+    /// Follows symbolic refs from `name`, at most five, which is JGit's limit. Git follows four.
     ///
     /// # Errors
     ///
@@ -270,8 +271,8 @@ impl View {
     }
 
     /// Returns what [`pointing_at_each`](Self::pointing_at_each) does, except that an object with very many refs has no
-    /// entry, so that it costs neither time nor memory: one with more than `most` in packed-refs or in one reftable. Each
-    /// other object has an entry, which is empty if no ref points at it.
+    /// entry, so that it costs neither time nor memory: one with more than `most` in packed-refs or in one reftable.
+    /// Each other object has an entry, which is empty if no ref points at it.
     pub fn few_pointing_at_each(&self, ids: &[ObjectId], most: usize) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.ask(|opened| opened.reader.pointing_at(ids, most, opened.store.context().objects))
     }
@@ -563,7 +564,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::group::Groups;
 
-    /// The batches that wait to be made in a view whose repository stays the same.
+    /// The queue of batches for group commits of the repository that the view has open.
     pub(crate) fn groups_of(view: &View) -> Arc<Groups> {
         Arc::clone(&opened_of(view).groups)
     }

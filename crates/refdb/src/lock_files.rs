@@ -71,8 +71,9 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the lock files that an ended boot has left, and recovers its batches first. `told` is called for each
-    /// lock file and batch of that boot, in no order. All other locks stay, and so does a lock that somebody holds.
+    /// Removes the lock files that an ended boot has left. A batch of that boot is recovered before its locks are
+    /// removed. `told` is called for each lock file and batch of that boot, in no order. All other locks stay, and so
+    /// does a lock that somebody holds.
     ///
     /// Other processes, also on other machines, may meanwhile write refs or remove such lock files.
     ///

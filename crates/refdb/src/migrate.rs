@@ -91,7 +91,8 @@ pub struct Migrated {
     /// The number of lines of reflogs that were left out, because they were malformed or had neither an old nor a new
     /// value.
     pub lines_left_out: u64,
-    /// The number of reflog entries whose messages were shortened to fit into a block of a table.
+    /// The number of reflog entries that were shortened to fit into a block of a table: the message, or the name or
+    /// email of the committer.
     pub entries_cut: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Checks all refs of a repository, including those of every worktree, and reports their faults.
 //!
-//! The checks are those of git-fsck(1), with git's names and words; `deep` adds checks of our own. Nothing is changed,
-//! and nothing stops at the first fault.
+//! Most checks are those of git-fsck(1), with git's names and words. Most of refdb's own checks are made only with
+//! `deep`. Nothing is changed, and nothing stops at the first fault.
 
 mod check;
 mod content;

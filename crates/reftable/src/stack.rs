@@ -1,7 +1,7 @@
 //! A stack: the folder of tables that is a ref database, and the list that names the tables in use.
 //!
-//! Read in this order: `name`, `list`, [`Snapshot`], `load`, [`Stack`], [`Addition`], `group`, `joint`, [`plan()`], [`Compaction`],
-//! `clean`.
+//! Read in this order: `name`, `list`, [`Snapshot`], `load`, [`Stack`], [`Addition`], `group`, `joint`, [`plan()`],
+//! [`Compaction`], `clean`.
 
 mod addition;
 mod addition_writer;

@@ -76,8 +76,8 @@ impl Ballot {
     }
 }
 
-/// Held by the leader. Dropping it ends the ballot, so that no member asks after the lock is gone, however the leader
-/// ends.
+/// Held by the leader. Dropping it ends the ballot, however the leader ends, so that no vote counts once the lock is
+/// gone.
 pub(super) struct BallotGuard<'r>(pub(super) &'r Ballot);
 
 impl Drop for BallotGuard<'_> {

@@ -115,7 +115,7 @@ impl Backend for Group<'_> {
 struct Member<'g> {
     group: &'g Group<'g>,
     names: Vec<BString>,
-    /// Claims that cannot be made, by position.
+    /// The claims, by position, whose names the format has no room for.
     refused: Vec<(usize, RejectionReason)>,
     steps: Vec<OwnStep>,
 }

@@ -22,7 +22,8 @@ pub trait Maintenance: Backend {
     ///
     /// # Errors
     ///
-    /// An error of the judge, or one that concerns the whole store, ends the call.
+    /// An error that concerns the whole store, or a signal to the process to end, ends the call. If the judge fails,
+    /// the log at hand stays as it is, and [`LogJudge::failed`] gets the error.
     ///
     /// # Atomicity
     ///
@@ -53,7 +54,7 @@ pub trait Maintenance: Backend {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OptimizeOptions {
-    /// Pack all refs, not only tags and those already packed (files only).
+    /// Pack all loose refs, not only tags or those that [`include`](Self::include) selects (files only).
     pub all: bool,
     /// Remove the loose refs that were packed (files only).
     pub prune: bool,
@@ -66,8 +67,7 @@ pub struct OptimizeOptions {
 }
 
 impl Default for OptimizeOptions {
-    /// The defaults of git-pack-refs(1): tags and refs that are packed already are packed, and their loose files
-    /// removed.
+    /// The defaults of git-pack-refs(1): loose tags are packed, and their loose files removed.
     fn default() -> Self {
         OptimizeOptions { all: false, prune: true, auto: false, include: Vec::new(), exclude: Vec::new() }
     }

@@ -28,7 +28,8 @@ pub trait Claims {
     }
 
     /// Returns whether the transaction commits as soon as it is staged, and can begin anew if that fails, so that
-    /// another process may write its changes together with its own. Reftables do so.
+    /// another process may write the transaction's changes together with changes of its own. Only reftables make use of
+    /// this.
     fn joins(&self) -> bool {
         false
     }

@@ -62,7 +62,7 @@ const NOTED_MAX: usize = 1 << 16;
 /// How many packed-refs files the server may lose while they are read, without returning a packed ref in between.
 const LOSSES_MAX: usize = 16;
 
-/// What `next` returned last.
+/// The ref that the walk returned or skipped last.
 enum Last {
     Nothing,
     Packed(usize),

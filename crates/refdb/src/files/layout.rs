@@ -30,7 +30,7 @@ impl Layout {
     }
 
     /// Splits a name into the folder that its path starts from, the worktree's id if the name begins with
-    /// `worktrees/ID`, and the name relative to that folder.
+    /// `worktrees/ID`, and the rest of the name.
     pub(super) fn base<'a>(&self, name: &'a BStr) -> (&Path, Option<&'a BStr>, &'a BStr) {
         match Scope::of(name) {
             Scope::Shared => (&self.common_dir, None, name),

@@ -81,9 +81,9 @@ struct Prober<'s> {
     searched: Searched,
 }
 
-/// The folders that were searched for a ref, and the first ref in each. An answer for a folder also tells what is in the
-/// folders below it, as far as the search has come. Without this, the folders of many names, each below the one before,
-/// would be searched once for each of the names.
+/// The folders that were searched for a ref, and the first ref in each. An answer for a folder also tells what is in
+/// the folders below it, as far as the search has come. Without this, the folders of many names, each below the one
+/// before, would be searched once for each of the names.
 ///
 /// A folder's name ends with `/`. No folder is searched that lies in one that was searched, as far as that search has
 /// come, so that the last folder before a name is the only one that can tell about it.

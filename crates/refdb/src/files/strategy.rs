@@ -48,7 +48,7 @@ pub(super) fn packable(claim: &Claim<'_>) -> bool {
     claim.kind == ClaimKind::SetDirect && claim.name.starts_with(b"refs/") && Scope::of(claim.name) == Scope::Shared
 }
 
-/// The fewest locks without content that are made as links to one empty file.
+/// The fewest locks without content that are made as links to one file.
 const LINK_FROM: usize = 8;
 
 /// Returns whether this number of locks without content are made as links.

@@ -233,7 +233,8 @@ impl FilesLocked {
     }
 
     /// Replaces packed-refs, and makes sure that no rival has committed a ref whose name conflicts with a new one. If
-    /// one has, or if that cannot be found out, puts the old packed-refs back, removes the new reflogs `logs` and fails.
+    /// one has, or if that cannot be found out, puts the old packed-refs back, removes the new reflogs `logs` and
+    /// fails.
     fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
         let Some(new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");

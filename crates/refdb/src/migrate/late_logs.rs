@@ -207,8 +207,7 @@ impl Log<'_> {
         (gone, file)
     }
 
-    /// Returns whether two entries are the same, although the message of one that is too long for a table was
-    /// shortened there.
+    /// Returns whether two entries are the same, although one that is too long for a table was shortened there.
     fn is_same(&self, kept: &LogEntry, entry: &LogEntry) -> bool {
         let key =
             |entry: &LogEntry| (entry.old, entry.new, entry.committer.time_seconds, entry.committer.offset_decimal);

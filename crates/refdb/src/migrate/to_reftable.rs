@@ -126,8 +126,8 @@ impl Copy<'_, '_, '_> {
         Ok(walked)
     }
 
-    /// Copies the reflogs. Returns the number of lines that were not copied, and the number of entries whose messages
-    /// were shortened.
+    /// Copies the reflogs. Returns the number of lines that were not copied, and the number of entries that were
+    /// shortened.
     fn logs(&mut self, names: &[BString], looks: &mut Vec<Option<Stat>>) -> Result<(u64, u64)> {
         /// The number of reflogs that are examined ahead. The contents of small ones are held in memory.
         const READ_AHEAD: usize = 256;
@@ -234,7 +234,7 @@ pub(super) fn value_of<'v>(files: &FilesBackend, view: &RefView<'v>) -> Result<R
     })
 }
 
-/// Adds an entry of a reflog. Returns whether its message was shortened to fit.
+/// Adds an entry of a reflog. Returns whether it was shortened to fit.
 pub(super) fn add_entry(
     writer: &mut AdditionWriter<'_>,
     name: &BStr,

@@ -408,7 +408,8 @@ fn lock_all(stacks: &Stacks, places: &BTreeSet<Place>, joins: bool) -> Result<At
         let lock_timeout =
             if additions.is_empty() { stacks.options.lock_timeout() } else { LockTimeout::For(NEXT_LOCK) };
         let stack = stacks.stack(place)?;
-        // A turn under the lock of another process must be short, so that it cannot wait for a second lock.
+        // A writer that joins another process holds up that process, which has the lock, so a writer that needs a
+        // second lock does not join.
         let addition = if joins && places.len() == 1 { stack.join(lock_timeout) } else { stack.lock(lock_timeout) };
         match addition {
             Ok(addition) => {

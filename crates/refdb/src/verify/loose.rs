@@ -78,7 +78,7 @@ fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, name: &BStr, kind: Entr
     }
 }
 
-/// Checks a symbolic link, whose target is a refname as a path relative to the repository's folder.
+/// Checks a symbolic link. The path to which it leads, relative to the repository's folder, is the refname.
 fn link(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> Result<()> {
     verifier.fault(place, Check::SymlinkRef, "use deprecated symbolic link for symref");
     let content = match verifier.store.fs().read_link(path) {

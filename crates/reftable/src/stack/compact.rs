@@ -262,7 +262,8 @@ impl Compaction {
     }
 }
 
-/// Lets a signal end a long compaction. It checks for signals once in 4,096 records.
+/// Lets a signal end a long compaction, or the copying of older records in an addition. It checks for signals once in
+/// 4,096 records.
 #[derive(Default)]
 pub(super) struct Checkpoint(u32);
 

@@ -34,7 +34,7 @@ pub(crate) struct JournalFile {
     id: BatchId,
     /// `None` only while this value is being dropped.
     file: Option<File>,
-    /// How many bytes from [`ENTRY_AT`] on may not be zeros.
+    /// How many bytes from [`ENTRY_AT`] on may differ from zero.
     used: usize,
 }
 

@@ -209,7 +209,8 @@ impl Packed {
                 bytes
             }
             bytes => {
-                // Each of many readers has a part, so that a part must not be all of the file here either.
+                // A file in memory is cut as well, because each of many readers may hold a part, which must not be a
+                // copy of the whole file.
                 let end = self.first_from((from + PART_LEN).min(bytes.len()))?;
                 bytes.read(from..end)?.into_owned()
             }

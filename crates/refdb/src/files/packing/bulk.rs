@@ -87,7 +87,8 @@ fn is_link(store: &Store, name: &BStr, end: usize) -> Result<bool> {
     Ok(store.options.fs.find_link(&folder)?.is_some_and(|stat| stat.is_symlink()))
 }
 
-/// The positions of the names (which are sorted and locked) that have a loose file.
+/// The positions of the names (which are sorted) that have a loose file. If the names are not locked, a file that
+/// another writer is replacing may be missed.
 pub(crate) fn with_loose_file(store: &Store, names: &[&BStr]) -> Result<Vec<usize>> {
     let mut found = Vec::new();
     for_each_folder(store, names, &mut |first, run, folder| {

@@ -116,7 +116,7 @@ fn has_room(portion: usize, pieces: usize, refs: usize, took: Duration) -> bool 
     pieces == 0 || refs < portion && took < PORTION
 }
 
-/// Removes loose files, each under its lock, a link to `seed`.
+/// Removes loose files, each under its lock, which is a link to `seed` if the file system has hard links.
 struct Pruning<'s> {
     store: &'s Store,
     seed: &'s Path,
