@@ -45,7 +45,8 @@ pub struct MigrateOptions {
     /// Whether reflogs are kept. If not, they are deleted.
     pub reflogs: bool,
     /// Whether this is a dry run, which writes the refs in the new format to a folder of their own and changes nothing
-    /// else, except that it finishes or undoes an earlier migration that was interrupted.
+    /// else, except that it finishes or undoes an earlier migration that was interrupted, and removes an empty folder
+    /// in the place of the new tables.
     pub dry_run: bool,
 }
 
@@ -171,8 +172,8 @@ impl Store {
         Ok(migrated)
     }
 
-    /// Returns the files that lie where the other format has its refs, by their paths relative to the repository. A
-    /// program that opened the repository before it was migrated may have written them.
+    /// Returns the files, or the folders of stacks, that lie where the other format has its refs, by their paths
+    /// relative to the repository. A program that opened the repository before it was migrated may have written them.
     ///
     /// # Errors
     ///

@@ -36,7 +36,7 @@ pub enum MigrateError {
     InTheWay(PathBuf),
     /// Files that nobody reads lie where the new format has its refs.
     #[error(
-        "files of the other format are in the way, which nobody reads; look at what they have, then move them away:{}",
+        "files of the other format, which nobody reads, are in the way; look at what they have, then move them away:{}",
         listed(found, *more)
     )]
     Strays {

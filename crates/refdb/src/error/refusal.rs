@@ -35,8 +35,8 @@ pub enum Misuse {
     Quarantine,
     /// A global ref database decides about these refs, and only servers that ask it may change them.
     #[error(
-        "refusing to update refs of '{}': they change through servers alone that ask the global ref database, since its \
-         configuration has refdb.global = {value} (docs/operating/cluster.md says how to end that)",
+        "refusing to update refs of '{}': only servers that ask the global ref database may change them, since the \
+         repository's configuration has refdb.global = {value} (docs/operating/cluster.md says how to end that)",
         folder.display()
     )]
     Global {
@@ -90,7 +90,7 @@ pub enum Undecided {
     Unknown(PathBuf),
     /// The transaction has too many refs for an intent. Nobody was asked, and no ref has changed.
     #[error(
-        "{refs} refs are too many for one transaction of the global ref database, whose record may have {len_max_bytes} bytes; update fewer at once"
+        "{refs} refs are too many for one transaction of the global ref database, whose record may have at most {len_max_bytes} bytes; update fewer at once"
     )]
     TooLarge {
         /// The number of refs in the transaction.

@@ -45,7 +45,8 @@ pub(crate) fn packable(store: &Store, name: BString, id: ObjectId) -> Result<Opt
     Ok(Some(Loose { name, id, peeled }))
 }
 
-/// Visits the loose refs that can be packed: shared refs that are neither symbolic nor broken.
+/// Visits the loose refs that can be packed if their objects exist: well-named shared refs that are neither symbolic
+/// nor broken.
 pub(crate) fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Result<()>) -> Result<()> {
     let mut buffer = Vec::new();
     let options = &store.options;
