@@ -252,8 +252,8 @@ fn listed(slots: &[Weak<Slot>], slot: &Arc<Slot>) -> usize {
     slots.iter().filter(|listed| listed.as_ptr() == Arc::as_ptr(slot)).count()
 }
 
-/// Sorts slots by their last use, least recently used first. Other threads use the views meanwhile, so each time is
-/// read only once: a sort may panic if a key changes.
+/// Sorts slots by their last use, least recently used first. Other threads use the views meanwhile, so the time of each
+/// view is read only once: a sort may panic if a key changes.
 fn order_by_use(slots: &mut [Arc<Slot>]) {
     slots.sort_by_cached_key(|slot| slot.used());
 }

@@ -1,5 +1,5 @@
-//! Notes which stacks the prepared transactions of this thread have locked. A thread that waits for itself waits for
-//! ever.
+//! Notes which stacks the prepared transactions of this thread have locked, because a thread that waits for itself
+//! waits for ever.
 
 use crate::{Misuse, Result};
 use refdb_vfs::{Fs, Stat};

@@ -1,7 +1,7 @@
 //! Drops entries of reflogs: the ref is locked, then its reflog, which is written again beside the old one and renamed.
 //!
-//! git takes the same locks, because a writer appends an entry under the ref's lock. A reflog that stays as it is is
-//! not written, and not locked either unless its ref is to be set.
+//! git takes the same locks, because a writer appends an entry under the ref's lock. An unchanged reflog is not
+//! written, and is not locked either unless its ref is to be set.
 
 use crate::files::{
     lock::set,

@@ -85,7 +85,8 @@ impl ReftableCursor {
         }
     }
 
-    /// Returns whether the rest of the walk is in a single part, and the cursor is inside it.
+    /// Returns whether the rest of the walk is in a single part, and the cursor is inside it. Always `false` in a
+    /// linked worktree, which has several parts.
     #[inline]
     fn has_one_part_left(&self) -> bool {
         self.own.is_none() && self.entered && self.roots_done == self.roots.len()

@@ -88,7 +88,7 @@ pub(crate) fn remove(store: &Store, id: BatchId, sync: bool) -> Result<()> {
     make_durable(store, sync)
 }
 
-/// Keeps the entry of a batch that has ended under another name, because an administrator has to look at one of its
+/// Renames the entry of a batch that has ended, to keep it, because an administrator has to look at one of the batch's
 /// refs.
 pub(crate) fn leave(store: &Store, id: BatchId, sync: bool) -> Result<()> {
     // A random name, because several entries of one journal file may be kept.

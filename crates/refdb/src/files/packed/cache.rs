@@ -70,8 +70,8 @@ pub(crate) struct PackedProof {
 }
 
 impl PackedProof {
-    /// Returns whether the file at `path` is this very file and proves to be unchanged, which a file that was changed
-    /// shortly before it was opened does not. The ctime is ignored, because a rename changes it.
+    /// Returns whether the file at `path` is this very file and certainly unchanged. A file that was changed shortly
+    /// before it was opened is never certain. The ctime is ignored, because a rename changes it.
     pub(crate) fn is_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
         Ok(match (&self.found, fs.find_link(path)?) {
             (None, None) => true,
