@@ -12,7 +12,8 @@ use crate::{
 pub struct EntryInfo {
     /// When it was created, in milliseconds since 1970.
     pub created_ms: u64,
-    /// How often it was read since it was written or last copied, 0 to 3.
+    /// How often it was read, 0 to 3: a new value of the key keeps the count of the old one, and reclaiming space
+    /// that keeps the entry resets it.
     pub uses: u8,
     /// Bytes that it takes on disk.
     pub disk_bytes: u64,
