@@ -1,4 +1,4 @@
-//! Another format of refs in a configuration: all else says what it said.
+//! The change of the ref format that a configuration file states: every other setting keeps its value.
 #![no_main]
 
 use bstr::BStr;
@@ -17,7 +17,8 @@ fn last<'c>(config: &'c Config, key: &str) -> Option<&'c BStr> {
     config.iter().filter(|value| value.key == key).last().and_then(|value| value.raw)
 }
 
-/// Without a version another hash may stand there that does not count, and must not count afterwards.
+/// Whether SHA-256 is in effect. The setting has no effect without a format version, and must have none afterwards
+/// either.
 fn other_hash(config: &Config) -> bool {
     last(config, OWN[0]).is_some() && last(config, OWN[2]).is_some_and(|hash| hash == "sha256")
 }

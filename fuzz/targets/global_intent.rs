@@ -1,5 +1,5 @@
-//! The intent of a transaction that a global ref database decides. Its checksum is made right, so that the rest is
-//! reached.
+//! The intent of a transaction that a global ref database decides. The intent's checksum is corrected, so that the code
+//! behind the check is reached.
 #![no_main]
 
 use bstr::ByteSlice;

@@ -1,5 +1,5 @@
-//! The intent record of a small batch, and the slot that it lies in. Its checksum is made right, so that the rest of it
-//! is reached.
+//! The journal entry of a small batch, and the journal file that holds the entry. The entry's checksum is corrected, so
+//! that the code behind the check is reached.
 #![no_main]
 
 use bstr::ByteSlice;

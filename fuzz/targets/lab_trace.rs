@@ -1,4 +1,4 @@
-//! The lines of strace and callgrind, and how two runs differ: the input before and after a NUL.
+//! The output of strace and callgrind for two runs, and how they differ. A NUL separates the two runs in the input.
 #![no_main]
 
 use refdb_lab::{

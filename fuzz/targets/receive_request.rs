@@ -28,7 +28,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let agent = "fuzz".into();
     let offer = Offer { hash, atomic, push_options, ofs_delta: true, agent, session_id: None };
     let (whole, taken) = read(&offer, input, usize::MAX);
-    // Pieces make no difference.
+    // The size of the pieces makes no difference.
     let pieces = read(&offer, input, usize::from(*piece).max(1));
     assert_eq!((&whole, taken), (&pieces.0, pieces.1));
     let Ok(request) = whole else { return };

@@ -25,7 +25,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let [flags, piece, input @ ..] = bytes else { return };
     let hash = if flags & 1 == 0 { HashKind::Sha1 } else { HashKind::Sha256 };
     let piece = usize::from(*piece).max(1);
-    // Pieces make no difference.
+    // The size of the pieces makes no difference.
     let whole = list(hash, input, usize::MAX);
     assert_eq!(whole, list(hash, input, piece));
     if let Progress::Complete(LsRefs { prefixes, .. }) = whole {
@@ -38,7 +38,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         assert!(ids.iter().all(|id| id.kind() == hash) && ids.len() <= input.len() / 40);
     }
     if let Some(again) = shim_request(input) {
-        // Behind its length. Numbers may have been written in another way.
+        // What follows the length parses to the same request, even if the input spelled its numbers in another way.
         assert_eq!(shim_request(&again[4..]), Some(again));
     }
     if let Some(path) = str::from_utf8(input).ok().and_then(decode) {

@@ -22,7 +22,7 @@ use crate::{
 pub struct Bench<'a> {
     /// The program under test; absent when only git is measured.
     pub own: Option<&'a Program>,
-    /// What it is compared with, and the judge of all results.
+    /// The git that the program under test is compared with, and that judges all results.
     pub git: &'a Program,
     /// How big.
     pub size: Size,
@@ -45,7 +45,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// The folder that goes with it.
+    /// The folder of the run, which is removed when this is dropped.
     pub fn dir(&self) -> &Path {
         self.place.dir()
     }

@@ -37,10 +37,10 @@ pub struct Line {
 /// A command that takes more CPU seconds is ended by the kernel: its figures are lower bounds then.
 pub const LIMIT: u64 = 30;
 
-/// The same, and an hour for one that waits.
+/// The limits of a measured command: [`LIMIT`] seconds of CPU time, and an hour of wall time.
 pub const LIMITS: Limits = Limits { cpu: LIMIT, wall: HOUR };
 
-/// One whose figures nobody wants may compute longer.
+/// The limits of a command whose time is not measured: an hour of CPU time, and an hour of wall time.
 const UNMEASURED: Limits = Limits { cpu: HOUR, wall: HOUR };
 
 const HOUR: u64 = 3600;

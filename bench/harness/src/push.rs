@@ -39,10 +39,11 @@ impl Push {
         }
     }
 
-    /// Writes it. `seed` is an empty repository. The pack of a small commit is in it, that of a large one beside it.
+    /// Writes what the client sends. `seed` is an empty repository, which holds the pack of a small commit; the pack of
+    /// a large commit is beside it.
     pub fn write(self, out: &mut dyn Write, seed: &Path, commits: &Commits) -> Result<()> {
         let null = "0".repeat(40);
-        // Of the commits, refs hold the first, the third and so on, and the last.
+        // Refs hold the first commit, the third and so on, and the last.
         let middle = commits.len() / 4 * 2;
         match self {
             Push::Create(count) => {

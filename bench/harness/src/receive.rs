@@ -64,7 +64,7 @@ fn of(described: &Described, size: Size, format: Format, ids: [&'static str; 11]
         Job { disk: Disk::Ext4, ..on_disk },
         // `vfork`, `execve`, a pipe read to its end and `wait4`; with glibc's `posix_spawn` 1.30.
         job(hooked, "hook", format!("{calls} new refs, an update hook in sh"))?.reach(hook).floor(1.21 * calls as f64),
-        // Each says its own name: the tests of receive-pack compare the rest.
+        // Not compared here, because each program advertises its own name. The tests of receive-pack compare the rest.
         Job { judged: 0, ..advertise },
         job(forward, "forward", format!("a commit to one of {branches}"))?.reach(fifth),
         job(tip, "tip", format!("a branch at a ref's commit, to {branches}"))?.reach(fifth),

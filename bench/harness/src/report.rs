@@ -84,7 +84,7 @@ fn at_least(figures: &Figures) -> &'static str {
     if figures.cut { "> " } else { "" }
 }
 
-/// Marks a part of such figures.
+/// Marks a ratio to git's figures if git was ended at the limit.
 fn at_most(row: &Row) -> &'static str {
     if row.git.cut { "< " } else { "" }
 }

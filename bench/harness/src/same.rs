@@ -42,8 +42,8 @@ pub fn same_output(expected: &Program, found: &Program, dir: &Path, line: &Line,
     compare_files(&wanted, &printed).with_context(|| format!("{} prints something else", found.name))
 }
 
-/// The output as a file. In memory it would count as the peak memory of every command started later. A new process is
-/// its parent's copy until it executes something else.
+/// Writes the output to a file. In memory it would count towards the peak memory of every command started later,
+/// because a new process is a copy of its parent until it executes another program.
 fn print(program: &Program, dir: &Path, line: &Line, file: &Path) -> Result<PathBuf> {
     program.print(File::create(file)?, dir, line)?;
     Ok(file.to_owned())

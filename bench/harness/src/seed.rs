@@ -55,7 +55,7 @@ pub struct Seeds {
     size: Size,
 }
 
-/// The distinct commits of a repository. Their order is that of their creation, not that of their ids.
+/// The ids of the distinct commits of a repository, in the order in which they were created.
 pub type Commits = Vec<String>;
 
 /// Part of a cached folder's name. To be raised when the content written here changes, so that no old cache is used.

@@ -69,7 +69,7 @@ pub struct Outcome {
     pub rate: f64,
     /// Updates that were asked for.
     pub asked: usize,
-    /// Updates told as committed whose ref is not there.
+    /// Updates that were reported as committed, but whose ref is not there.
     pub lost: usize,
     /// Most tables seen in the stack while they wrote.
     pub tables: usize,
@@ -221,7 +221,7 @@ fn wait_for_all(children: Vec<Child>, start: Instant) -> Vec<Ended> {
 /// How often the stack is looked at.
 const GLANCE: Duration = Duration::from_millis(2);
 
-/// Does `work`, and tells the most tables the repository's stack had meanwhile.
+/// Does `work`, and returns the largest number of tables that the repository's stack had meanwhile.
 fn with_most_tables<T>(dir: &Path, work: impl FnOnce() -> Result<T>) -> Result<(T, usize)> {
     let (done, most) = (AtomicBool::new(false), AtomicUsize::new(0));
     let list = dir.join("reftable/tables.list");

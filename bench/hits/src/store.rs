@@ -8,7 +8,7 @@ use std::{os::unix::fs::MetadataExt, path::Path};
 
 /// Bytes of a value: with key, header and padding a record has 1,056 bytes.
 const VALUE_BYTES: usize = 1016;
-/// What a record has.
+/// Bytes of a record.
 pub const ENTRY_BYTES: u64 = 1056;
 /// The worker's turn comes after one request for each of these spans of the limit. With 16 MiB these are 100 requests,
 /// which take some 2 ms. A smaller cache has less room for the puts between two turns, and each would wait for more.
@@ -42,7 +42,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Copies made for each put, and that no put was refused.
+    /// Returns the average number of copies of records made for each put. Fails if a put was refused.
     pub fn copies_a_put(&self) -> anyhow::Result<f64> {
         let stats = self.cache.stats();
         ensure!(stats.refused == 0, "{} puts were refused", stats.refused);

@@ -195,7 +195,7 @@ impl Engine for Grit {
             },
         };
         let id: grit_lib::objects::ObjectId = id.parse().map_err(said)?;
-        // The check for names that are in each other's way is a call of its own there.
+        // In this library, a call of its own checks for names that conflict with each other.
         let items: Vec<_> = names.iter().map(|name| RefBatchItem { name: name.clone(), new_oid: Some(id) }).collect();
         verify_ref_transaction_batch_reftable(dir, &items).ok().context("a name is in another's way")?;
         let update = |name: &String| ReftableTransactionUpdate {

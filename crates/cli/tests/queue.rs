@@ -54,7 +54,7 @@ impl Program {
     }
 }
 
-/// How often a writer was told that it is done, and that it is not; the refs of the first.
+/// The refs of the transactions that were reported to a writer as done, and the number of those reported as failed.
 #[derive(Default, Debug)]
 struct Told {
     done: Vec<[String; 2]>,

@@ -53,8 +53,8 @@ fn copied(dir: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// Returns whether a cache would be opened from its saved index. A replay would notice that a record is damaged, because the footer is
-/// damaged too; the saved index leads to that record like to any other.
+/// Returns whether a cache would be opened from its saved index. A replay would notice that a record is damaged, because
+/// the footer is damaged too; the saved index leads to that record like to any other.
 fn is_believed(dir: &Path) -> bool {
     let copy = copied(dir);
     let segment = &segments(copy.path())[0];
@@ -126,8 +126,8 @@ fn a_saved_index_of_other_segments_is_not_believed() {
     }
 }
 
-/// An older program does not know the saved index. If it left it in the folder, or a backup brings it back, what was removed since must
-/// stay removed.
+/// A program that does not know the saved index may change the cache and leave the saved index in the folder, or a backup
+/// may bring an old one back. Entries that were removed in the meantime must stay removed.
 #[test]
 fn a_saved_index_from_before_a_change_is_not_believed() {
     for is_killed in [false, true] {

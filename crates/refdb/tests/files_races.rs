@@ -509,7 +509,7 @@ impl IoHook for KeepLogs {
     }
 }
 
-/// The ref is deleted by then, so that a failure would be false.
+/// The ref is already deleted when the removal of its reflog fails, so a reported failure would be wrong.
 #[test]
 fn a_reflog_that_may_not_be_removed_fails_no_deletion() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

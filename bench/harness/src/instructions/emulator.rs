@@ -27,10 +27,10 @@ pub fn works(cache: &Path) -> bool {
 
 /// Runs all able jobs in one emulated machine.
 ///
-/// qemu's `-icount shift=0` advances the guest's clock by one nanosecond with each instruction. That holds for the
-/// (single) processor, in user space and in the kernel. So a command's processor time in the guest is the count; it
-/// varies by one part in a thousand. A string instruction counts once a repetition, unlike on hardware. The
-/// processor has none that move single bytes (ERMS, FSRM), which leaves eight bytes an instruction.
+/// qemu's `-icount shift=0` advances the guest's clock by one nanosecond with each instruction. That holds in user
+/// space and in the kernel, so a command's processor time in the guest is the count; it varies by one part in a
+/// thousand. Unlike on hardware, a string instruction counts once for each repetition. The guest's processor lacks the
+/// fast copies of single bytes (ERMS, FSRM), so that programs copy eight bytes with each repetition.
 pub fn count(bench: &Bench<'_>, able: &[(&'static str, Who)]) -> Result<Counts> {
     let staging = Staging::new(&bench.cache.join(format!("guest.{}", std::process::id())))?;
     let plan = staging.fill(bench, able)?;

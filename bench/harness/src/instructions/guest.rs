@@ -60,7 +60,7 @@ pub struct Report {
 pub struct Counted {
     /// Instructions of its process tree.
     pub instructions: u64,
-    /// How far the clock ran beyond that, while all of them waited.
+    /// Nanoseconds by which the clock ran on beyond the instructions, while all processes waited.
     pub waited: u64,
     /// Whether it was ended at the limit.
     pub cut: bool,
@@ -117,9 +117,10 @@ fn once(task: &Task) -> Result<Vec<Counted>> {
     task.lines.iter().map(|line| count(&task.program, work, line)).collect()
 }
 
-/// Instructions of one command and of the programs that it waits for. The machine's clock ticks once an instruction,
-/// and measures their processor time. The clock from start to end would not do: it leaps to the next
-/// timer while all of them wait. A command that keeps its parent's folder is started without copying the parent.
+/// Counts the instructions of one command and of the programs that it waits for, which is their processor time in
+/// nanoseconds, because the machine's clock advances by one with each instruction. The time from start to end would not
+/// do, because the clock leaps to the next timer while all processes wait. The command inherits this process's folder,
+/// so that it can be started without copying this process.
 fn count(program: &Path, dir: &Path, line: &Line) -> Result<Counted> {
     std::env::set_current_dir(dir)?;
     let mut command = Command::new(program);

@@ -81,7 +81,7 @@ impl Done {
 
 const COLUMNS: &str = "kop/s | p50 us | p99 us | p99.9 us | processor us an operation";
 
-/// Runs `step` on some threads for a while; it says whether it hit.
+/// Runs `step` again and again on some threads for a while. `step` returns whether it hit.
 fn timed(threads: u64, time: Duration, step: impl Fn(&mut Draws, &mut Vec<u8>) -> Result<bool> + Sync) -> Result<Done> {
     let (start, processor) = (Instant::now(), processor_time());
     let parts = thread::scope(|scope| {
@@ -246,7 +246,7 @@ fn disk_mb(dir: &Path) -> Result<u64> {
     Ok(bytes / 1_000_000)
 }
 
-/// Of all threads of this process, user and kernel.
+/// Returns the processor time of all threads of this process, in user space and in the kernel.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -252,7 +252,8 @@ fn a_log_that_cannot_be_written_leaves_heads_log_alone() {
     assert_eq!(twins.refdb.reflog("HEAD"), before);
 }
 
-/// Refused, unlike by git, which creates the file and in the case of packed-refs can no longer read its refs.
+/// Regression: a name that is a file of the repository is refused. Git creates the file, and after a write to
+/// `packed-refs` it can no longer read its refs.
 #[test]
 fn update_ref_made_packed_refs_a_ref() {
     for format in RefFormat::ALL {

@@ -32,7 +32,7 @@ fn write(path: &Path, text: &str, by_rename: bool) {
 }
 
 const HIDING: &str = "[transfer]\n\thideRefs = refs/heads/old\n";
-/// As long as [`HIDING`], so that only the time of a file can tell.
+/// Settings of the same length as [`HIDING`], so that only the file's time tells that it has changed.
 const SHOWING: &str = "[transfer]\n\thideRefs = refs/heads/ole\n";
 
 /// Writes settings that hide and show a ref in turn, and asks after each.

@@ -112,7 +112,7 @@ fn seen(path: &Path) -> Vec<String> {
     text.lines().map(mask).collect()
 }
 
-/// Returns what came in each side band. Where it is cut depends on the time.
+/// Returns what came in each side band, joined, because where the packets are cut depends on time.
 fn bands(mut packets: &[u8]) -> BTreeMap<u8, String> {
     let mut bands = BTreeMap::<u8, String>::new();
     while let Some((length, rest)) = packets.split_at_checked(4) {

@@ -97,7 +97,8 @@ fn git_clones_and_negotiates_through_it() {
         let server = Options::root(repo.scratch()).start();
         let url = format!("file://{}", repo.git_dir().display());
         let gits = [Path::new("/usr/bin/git"), Git::find().program()];
-        // As a client, an old git makes the programs of a newer one use it for packs, and it knows no reftables.
+        // The old git is left out with reftables, which it cannot read: when it clones, git's newer `upload-pack` runs the
+        // old git to make the pack.
         let gits = if format == RefFormat::Files { &gits[..] } else { &gits[1..] };
         for (at, git) in gits.iter().enumerate() {
             for version in ["0", "1", "2"] {
@@ -137,7 +138,7 @@ fn git_does_what_the_server_cannot_do_as_git_would() {
             feed(plain_upload_pack(Git::find().program(), &server.home).env(name, value).arg(repo.git_dir()), FLUSH);
         assert_eq!(masked(&said.output), masked(&gits.output), "{name}");
     }
-    // A file cannot be waited for.
+    // Standard output may be a file, which cannot be waited for as a pipe can.
     let file = server.scratch().join("list");
     let mut shim = server.shim();
     shim.arg(repo.git_dir()).stdin(Stdio::null()).stdout(File::create(&file).unwrap()).stderr(Stdio::null());
@@ -218,7 +219,7 @@ fn what_was_advertised_is_given_though_the_ref_has_moved() {
         held.send(&packets(&[&format!("want {lone}\n"), "0000", "done\n"]));
         let said = held.end();
         assert!(said.code == 0 && said.output.windows(4).any(|bytes| bytes == b"PACK"), "{said:?}");
-        // It is not given to a client that was not told of it.
+        // The object is not given to a client whose list came after its ref was deleted.
         let mut held = Held::start(server.shim().arg(repo.git_dir()));
         held.read_list();
         held.send(&packets(&[&format!("want {lone}\n"), "0000", "done\n"]));

@@ -7,7 +7,7 @@ use std::{fs, time::Duration};
 pub(crate) fn of(pid: u32) -> Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the server has ended")?;
     let fields = stat.rsplit_once(')').context("an unknown /proc/PID/stat")?.1;
-    // utime, stime, cutime and cstime are the fields 14 to 17, of which the first two come before the parenthesis.
+    // utime, stime, cutime and cstime are fields 14 to 17 of the line, whose fields 1 and 2 end at the parenthesis.
     let ticks: u64 = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
     Ok(Duration::from_millis(10 * ticks))
 }

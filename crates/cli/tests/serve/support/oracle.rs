@@ -1,4 +1,4 @@
-//! What git answers.
+//! The answers of git to the requests of the tests.
 
 use super::{Answer, Request, server::environment};
 use bstr::{BString, ByteSlice};
@@ -66,7 +66,7 @@ fn parse(output: &[u8], is_head: bool) -> Answer {
     answer
 }
 
-/// The first byte of packets with parts of a pack. Where it is cut depends on how fast git makes it.
+/// The first byte of packets with parts of a pack. Where the pack is cut depends on how fast git makes it.
 const PACK_BAND: u8 = 1;
 
 /// Returns an answer with `agent` and `session-id` masked, which are git's or refdb's own. The length of a packet with

@@ -286,7 +286,8 @@ fn no_mutation_of_a_file_makes_the_reader_panic() {
     }
 }
 
-/// A part of a file in memory was all the rest of the file, so that each of many slow clients cost its size.
+/// Regression: a part of a file in memory was the whole rest of the file, so that each of many slow clients cost the
+/// size of the file.
 #[test]
 fn a_part_of_a_file_in_memory_is_a_part() {
     // Not sorted, so that it is sorted in memory.
