@@ -1,4 +1,4 @@
-//! Dates in passing, beside git.
+//! Approximate dates, such as `2.weeks.ago`, are read as by git.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
@@ -10,7 +10,7 @@ const NOWS: [u64; 4] = [1_251_660_000, 1_251_616_800, 1_709_210_096, 1_743_300_0
 
 const ZONES: [&str; 2] = ["UTC", "EST5"];
 
-/// Each as the documentation or git's own tests have it, and what lies beside.
+/// Dates from git's documentation and git's own tests, and variations of them.
 const TEXTS: &[&str] = &[
     "now",
     "today",

@@ -76,7 +76,7 @@ impl Place {
             .collect())
     }
 
-    /// Compares the whole configuration, with where each line of it stands. Says what only one of both has.
+    /// Compares the whole configuration, including the place of each line, and returns the lines that only one side has.
     fn difference(&self, dir: &str, variables: &[(&str, String)]) -> String {
         let git = self.try_git(dir, variables, &["config", "list", "--show-origin", "-z"]);
         // How the repository's own file is spelled is not compared here.

@@ -1,4 +1,4 @@
-//! A process that aborts, as it does where memory ends, leaves no lock.
+//! A process that aborts, as it does when memory runs out, leaves no lock.
 //!
 //! Each test starts this program again: as the process that aborts.
 
@@ -130,7 +130,7 @@ fn where_memory_ends_no_lock_stays() {
     if let Some(dir) = aborting() {
         interrupt::catch_signals().unwrap();
         let _held: Vec<Lock> = (0..100).map(|at| acquire(&dir, &at.to_string())).collect();
-        // What no machine has; asked for by the way that ends the process if there is none.
+        // Reports the failure to allocate more memory than any machine has, which ends the process.
         let layout = std::alloc::Layout::array::<u8>(isize::MAX as usize).unwrap();
         std::alloc::handle_alloc_error(layout);
     }

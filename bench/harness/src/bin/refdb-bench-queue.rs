@@ -69,7 +69,8 @@ struct Done {
     failed: usize,
 }
 
-/// Measures this many writers of refdb and git, and prints a line, and one for git if it is beside refdb.
+/// Measures `own` writers of refdb and `gits` of git at the same time, and prints a line for all of them. If both
+/// write, a second line is for git alone.
 fn race(options: &Options, format: &str, synced: bool, own: usize, gits: usize, out: &mut impl Write) -> Result<()> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let id = make_repository(options, format, folder.path())?;

@@ -15,7 +15,7 @@ import org.refdb.gerrit.global.EtcdServer;
 
 /** Three members of etcd, and what they have, asked without any of refdb's code. */
 final class Cluster implements AutoCloseable {
-  /** Soon full. */
+  /** A quota of 16 MiB, which is soon full. */
   private static final String SMALL = "--quota-backend-bytes=" + (16 << 20);
 
   private static final String LARGE = "--quota-backend-bytes=" + (256 << 20);

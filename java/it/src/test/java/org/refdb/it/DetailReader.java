@@ -147,7 +147,7 @@ final class DetailReader {
     }
   }
 
-  /** What must be granted. */
+  /** Requests a path, which must succeed, and returns the JSON. */
   JsonElement json(String path) throws IOException {
     HttpResponse<String> response = ask(path);
     String body = response.body();

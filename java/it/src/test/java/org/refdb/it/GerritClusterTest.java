@@ -35,7 +35,7 @@ final class GerritClusterTest {
   private static final String PROJECT = "shared";
   private static final int PUSHES = 6;
 
-  /** As administrators of clusters have it. */
+  /** The settings of Gerrits that share a folder of repositories. */
   private static final String TRUST =
       """
       [core]
@@ -133,7 +133,7 @@ final class GerritClusterTest {
         two.rest.ask("PUT", "/plugins/refdb.jar", "{\"url\":\"" + plugin(one.server.site()).toUri() + "\"}");
     assertNotEquals(2, refused.status() / 100, refused.body());
     assertTrue(refused.body().contains("the refdb plugin is of version"), refused.body());
-    // Refs do not depend on it.
+    // Refs do not depend on the plugin.
     workInTurns("without plugin");
   }
 

@@ -111,7 +111,7 @@ final class GerritGlobalRefsTest {
     return server.site().resolve("git/" + PROJECT + ".git");
   }
 
-  /** As git does it, which asks nobody. */
+  /** Creates a branch without asking etcd, as git does. */
   private void branchBesideGerrit(String name) throws IOException {
     try (Repository repository = new FileRepository(folder().toFile())) {
       RefUpdate update = repository.updateRef(name);

@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
 
-/** Native mode in a real Gerrit with a real etcd. That is stopped, moves refs for another node, and sees Gerrit killed. */
+/** Native mode in a real Gerrit with a real etcd: etcd is stopped, refs move in it as if by another node, and Gerrit is killed. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 final class GerritNativeModeTest {

@@ -35,7 +35,7 @@ import org.junit.jupiter.api.TestMethodOrder;
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 final class GerritRefsTest {
   private static final String PROJECT = "demo";
-  /** One that knows reftables. */
+  /** The path of a git that knows reftables. */
   private static final String GIT = System.getProperty("refdb.test.git");
 
   private Path scratch;

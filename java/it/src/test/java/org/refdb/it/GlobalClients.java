@@ -101,7 +101,7 @@ final class GlobalClients {
     }
   }
 
-  /** What etcd has of a ref. */
+  /** Returns a ref's value in etcd. */
   String read(int client, String ref) throws IOException, InterruptedException {
     String generation = etcd.value("refdb/p/" + PROJECT).split(" ")[0];
     long call = history.now();
@@ -111,7 +111,7 @@ final class GlobalClients {
     return live;
   }
 
-  /** A new commit on top of the value. */
+  /** Pushes a new commit on top of {@code from}. */
   Pushed push(GlobalNode node, int client, String ref, String from) throws IOException {
     return move(node, client, ref, from, pusher.commit(from));
   }
@@ -126,7 +126,7 @@ final class GlobalClients {
     return pushed;
   }
 
-  /** Two refs at once. */
+  /** Updates two refs by one push. */
   private void both(GlobalNode node, int client, String one, String other) throws IOException, InterruptedException {
     if (one.equals(other)) {
       return;

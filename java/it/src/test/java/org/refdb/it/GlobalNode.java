@@ -125,7 +125,7 @@ final class GlobalNode implements AutoCloseable {
     }
   }
 
-  /** Its clock is off by so much from now on. */
+  /** Sets its clock off by {@code seconds} from now on. */
   void jump(long seconds) throws IOException {
     byte[] bytes = ByteBuffer.allocate(Long.BYTES).order(ByteOrder.nativeOrder()).putLong(seconds).array();
     // In its place: the process has it mapped.
@@ -143,7 +143,7 @@ final class GlobalNode implements AutoCloseable {
     }
   }
 
-  /** Its disk beside etcd; null if it cannot say. */
+  /** Compares its disk with etcd; null if the node cannot tell. */
   JsonObject compared(String project) {
     try {
       Rest.Answer answer = rest.ask("POST", "/projects/" + project + "/refdb-global~compare", "{}");

@@ -11,7 +11,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /** What clients asked and were told, a line each, as the checker in tests/histories reads it. */
 final class History implements AutoCloseable {
-  /** For an update whose client does not say what the ref has before: that there is one is enough. */
+  /** The old value of an update whose client requires only that the ref exists, whatever its value. */
   static final String ANY = "*";
 
   /** How a ref on the disk is called, beside the same in etcd. */
@@ -21,7 +21,7 @@ final class History implements AutoCloseable {
   enum Outcome {
     DONE,
     UNKNOWN,
-    /** For sure nothing has changed. That is not recorded, which claims that nobody sees it. */
+    /** Nothing has changed, for sure. Such an update is not recorded, so the checker fails if anybody sees it. */
     NOTHING
   }
 
@@ -56,7 +56,7 @@ final class History implements AutoCloseable {
     return counts.get(outcome).get();
   }
 
-  /** From a value to another; an empty one is none. */
+  /** Records an update from a value to another; an empty value means that there is no ref. */
   void update(int client, String ref, long call, Outcome outcome, String from, String to) {
     counts.get(outcome).incrementAndGet();
     if (outcome != Outcome.NOTHING) {
@@ -68,12 +68,12 @@ final class History implements AutoCloseable {
     }
   }
 
-  /** What etcd has. */
+  /** Records a value that etcd has. */
   void read(int client, String ref, long call, String value) {
     record(client, "read", ref, call, Outcome.DONE, ",\"to\":\"" + value + "\"");
   }
 
-  /** What a node says, which counts where all have one disk. */
+  /** Records a value that a node reports, if all nodes share one disk. */
   void readOnDisk(int client, String ref, long call, String value) {
     if (hasOneDisk) {
       record(client, "read", ON_DISK + ref, call, Outcome.DONE, ",\"to\":\"" + value + "\"");

@@ -49,7 +49,7 @@ final class InstalledAsRootTest {
       Commands.run(scratch, "git", "config", "-f", config().toString(), "--add", "container.javaOptions", option);
     }
     Commands.run(scratch, "chown", "-R", USER + ":" + USER, server.site().toString());
-    // As an administrator has it who does not let the server write its own configuration.
+    // Some administrators do not let the server write its own configuration.
     Commands.run(scratch, "chown", "root", config().toString());
     Files.setPosixFilePermissions(config(), PosixFilePermissions.fromString("rw-r-----"));
   }
@@ -167,7 +167,7 @@ final class InstalledAsRootTest {
     return server.site().resolve("etc/gerrit.config");
   }
 
-  /** What does not belong to the site's user, but for what gerrit.sh makes as root. */
+  /** Returns the files that do not belong to the site's user, except those that gerrit.sh makes as root. */
   private List<String> ofOthers() throws IOException {
     try (Stream<Path> files = Files.walk(server.site())) {
       return files

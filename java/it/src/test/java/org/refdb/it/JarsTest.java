@@ -69,7 +69,7 @@ final class JarsTest {
     }
   }
 
-  /** Who looks for a vulnerable part looks at the bill of what was downloaded, and at no jar within it. */
+  /** A search for a vulnerable part reads the bill of the downloaded jar, and opens no jar within it. */
   @Test
   void theBillOfTheWholeNamesThePartsOfThePluginsInIt() throws IOException {
     Map<String, byte[]> whole = jars().getFirst();

@@ -18,7 +18,7 @@ final class Mirror {
 
   private Mirror() {}
 
-  /** Fetches what differs. Whether nothing did. */
+  /** Fetches the refs that differ, and returns whether there were none. */
   static boolean once(GlobalNode to, GlobalNode from) throws IOException {
     return once(to, from, true);
   }
@@ -80,7 +80,7 @@ final class Mirror {
     return git(to, project, words.toArray(String[]::new));
   }
 
-  /** What may fail: a ref may be locked, or have moved. */
+  /** Runs git, which may fail because a ref is locked or has moved. */
   private static Commands.Output git(GlobalNode node, String project, String... words) throws IOException {
     List<String> command = new ArrayList<>(List.of(GIT, "--git-dir=" + node.repository(project)));
     command.addAll(List.of(words));
@@ -99,7 +99,7 @@ final class Mirror {
     return refs;
   }
 
-  /** What must not fail. */
+  /** Requires that {@code git fsck} finds all objects that the refs need. */
   static void check(GlobalNode node, String project) throws IOException {
     Commands.Output said = git(node, project, "fsck", "--connectivity-only", "--no-dangling");
     if (said.status() != 0) {

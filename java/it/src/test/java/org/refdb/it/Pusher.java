@@ -24,7 +24,7 @@ final class Pusher implements AutoCloseable {
   private static final int TIMEOUT_SECONDS = 60;
   private static final Pattern NUMBER = Pattern.compile("/\\+/(\\d+)");
 
-  /** From a value to another; an empty one is none. */
+  /** A change of a ref from a value to another; an empty value means that there is no ref. */
   record Move(String ref, String from, String to) {}
 
   private final FileRepository clone;
@@ -48,7 +48,7 @@ final class Pusher implements AutoCloseable {
   /** What came of each move, and what the server said. */
   record Pushed(List<Outcome> outcomes, String said) {}
 
-  /** All of them or none, if there are several. */
+  /** Pushes the moves, atomically if there are several. */
   Pushed push(String url, List<Move> moves) throws IOException {
     List<RemoteRefUpdate> updates = new ArrayList<>();
     for (Move move : moves) {
@@ -91,7 +91,7 @@ final class Pusher implements AutoCloseable {
     };
   }
 
-  /** Nobody listens there. */
+  /** Whether the connection was refused, because nobody listens there. */
   private static boolean isRefused(Throwable e) {
     for (Throwable one = e; one != null; one = one.getCause()) {
       if (one instanceof ConnectException) {
@@ -101,7 +101,7 @@ final class Pusher implements AutoCloseable {
     return false;
   }
 
-  /** As native mode words it. */
+  /** Whether the message is one with which native mode says that nothing has changed. */
   static boolean isSureOfNothing(String message) {
     return message != null && (message.contains("Nothing was changed") || message.contains("has moved it"));
   }

@@ -22,7 +22,7 @@ final class WebUsers {
   private static final int PAGES_DEEP = 8;
 
   private final String url;
-  /** Of each rank, the popularity of all ranks up to it. */
+  /** For each rank, the sum of the popularities of all ranks up to it. */
   private final double[] sums;
 
   private WebUsers(String url, int changes) {

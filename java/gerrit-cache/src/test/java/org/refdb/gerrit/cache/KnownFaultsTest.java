@@ -71,7 +71,7 @@ class KnownFaultsTest {
     return bytesIn(site.resolve("cache").resolve(NativeOpener.FOLDER).resolve(name).toFile());
   }
 
-  /** Files come and go meanwhile. */
+  /** Sums the sizes of the files, some of which may come and go meanwhile. */
   private static long bytesIn(File folder) {
     File[] files = folder.listFiles();
     long bytes = 0;
@@ -288,7 +288,7 @@ class KnownFaultsTest {
     assertTrue(disk(cache("plain")).size() > 0);
   }
 
-  /** Only the package of the shared cache does, which is off unless an address is set. */
+  /** Only the package of the shared cache opens connections, and it is off unless an address is set. */
   @Test
   void fault14NothingOpensAConnection() throws Exception {
     Class<?> where = Planted.is("caches-14") ? KnownFaultsTest.class : RefdbCacheModule.class;
@@ -387,7 +387,7 @@ class KnownFaultsTest {
     assertTrue(reads < scan, "40 reads take " + reads + " ns, one scan of all entries " + scan + " ns");
   }
 
-  /** This thread's, which no other program's work makes longer. */
+  /** Returns the processor time of this thread, which other programs' work does not make longer. */
   private static long processorNanos(Runnable work) {
     ThreadMXBean threads = ManagementFactory.getThreadMXBean();
     long start = threads.getCurrentThreadCpuTime();

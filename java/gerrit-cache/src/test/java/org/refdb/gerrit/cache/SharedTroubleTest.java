@@ -33,7 +33,7 @@ class SharedTroubleTest extends WithRedis {
     return new SharedNode(site, config, TestDef.named("fleet"), key -> "value of " + key).awaitInUse();
   }
 
-  /** Makes gets of new keys for a while. Returns how long they took above nothing, and asserts that they are right. */
+  /** Gets this number of new keys, asserts that the values are right, and returns the milliseconds that this took. */
   private long millisOfGets(SharedNode node, int gets) throws Exception {
     long start = System.nanoTime();
     for (int i = 0; i < gets; i++) {
@@ -177,7 +177,7 @@ class SharedTroubleTest extends WithRedis {
     }
   }
 
-  /** The answers after one that the server refuses counted for ever, until no answer had room in memory. */
+  /** Regression: answers after one that was refused counted for ever, until no answer had room in memory. */
   @Test
   void whatComesAfterARefusedAnswerTakesNoMemory() throws Exception {
     try (SharedNode node = node(redis.address())) {

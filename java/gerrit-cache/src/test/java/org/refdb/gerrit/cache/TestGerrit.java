@@ -128,7 +128,7 @@ public final class TestGerrit implements AutoCloseable {
     return injector.getInstance(PersistentCacheFactory.class);
   }
 
-  /** Waits until no read beside the start is under way. */
+  /** Waits until the reads that run in the background of the start are done. */
   void awaitWarmUp() throws Exception {
     ((RefdbCacheFactory) factory()).awaitWarmUp();
   }

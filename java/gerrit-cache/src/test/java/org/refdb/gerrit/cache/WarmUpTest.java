@@ -8,7 +8,7 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A server's first request meets no class that is loaded for it. */
+/** A server's first request need not wait for classes to be loaded. */
 class WarmUpTest {
   @TempDir Path site;
 
@@ -46,7 +46,7 @@ class WarmUpTest {
     }
   }
 
-  /** As a class that changed. */
+  /** A serializer that refuses every value, as after a change of the class. */
   private static final class Refusing implements com.google.gerrit.server.cache.serialize.CacheSerializer<String> {
     @Override
     public byte[] serialize(String text) {

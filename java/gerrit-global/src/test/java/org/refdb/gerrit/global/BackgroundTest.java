@@ -10,7 +10,7 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
-/** What a node does besides: it clears removed projects, and keeps its lease alive meanwhile. */
+/** A node clears removed projects in the background, and keeps its lease alive meanwhile. */
 final class BackgroundTest {
   private static final String REF = "refs/heads/main";
 

@@ -89,7 +89,7 @@ final class ClusterTest {
     }
   }
 
-  /** Which member leads, once all of them are there. */
+  /** Waits until all members are up, and returns the index of the leader. */
   private static int leader(GlobalRefs node) throws InterruptedException {
     while (true) {
       List<Status.Member> members = Status.ask(node, new LaggingRefs.Report(0, null, 0, false), 0).members();

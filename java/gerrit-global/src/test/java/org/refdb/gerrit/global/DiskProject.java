@@ -40,7 +40,7 @@ final class DiskProject implements AutoCloseable {
     return new DiskProject(folder, repository);
   }
 
-  /** With these lines of a packed-refs file, sorted. Their objects are nowhere. */
+  /** Creates a project with these lines of a packed-refs file, sorted. The objects that the lines name do not exist. */
   static DiskProject withPackedRefs(Stream<String> lines) throws IOException {
     DiskProject project = create();
     List<String> header = List.of("# pack-refs with: peeled fully-peeled sorted ");
@@ -54,7 +54,7 @@ final class DiskProject implements AutoCloseable {
     DiskRefs open() throws IOException;
   }
 
-  /** It alone, opened in this way. */
+  /** Returns disks with this project alone, which {@code project} opens. */
   static Disks disks(Opener project) {
     return new Disks() {
       @Override
@@ -76,7 +76,7 @@ final class DiskProject implements AutoCloseable {
     return refs("");
   }
 
-  /** As the other plugin's settings have it. */
+  /** Returns the project's refs under these settings of the module global-refdb. */
   DiskRefs refs(String settings) {
     Config config = new Config();
     try {
@@ -88,7 +88,7 @@ final class DiskProject implements AutoCloseable {
     return new DiskRefs(NAME, repository, new StoredRefs(config));
   }
 
-  /** Each time they are closed something is done. */
+  /** Returns the project's refs, and calls {@code closed} each time that the refs are closed. */
   DiskRefs refs(Callable<Void> closed) throws IOException {
     Repository own =
         new FileRepository(folder.toFile()) {
@@ -109,7 +109,7 @@ final class DiskProject implements AutoCloseable {
     return folder;
   }
 
-  /** A new commit, which no other is like. */
+  /** Creates a commit that differs from all others. */
   ObjectId commit(int number) throws IOException {
     try (ObjectInserter inserter = repository.newObjectInserter()) {
       CommitBuilder commit = new CommitBuilder();
@@ -140,7 +140,7 @@ final class DiskProject implements AutoCloseable {
     return repository.open(id).getBytes();
   }
 
-  /** As git does it, beside etcd. */
+  /** Sets a ref on the disk without asking etcd, as git does. */
   void set(String ref, ObjectId id) throws IOException {
     RefUpdate update = repository.getRefDatabase().newUpdate(ref, true);
     update.setForceUpdate(true);

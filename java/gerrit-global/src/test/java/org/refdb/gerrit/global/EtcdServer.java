@@ -29,7 +29,7 @@ public final class EtcdServer implements AutoCloseable {
   private final Certificates certificates;
   private final String name;
 
-  /** All members of its cluster, as etcd wants them told. */
+  /** All members of its cluster, in the form of etcd's option {@code --initial-cluster}. */
   private String members;
 
   private List<String> options;
@@ -52,7 +52,7 @@ public final class EtcdServer implements AutoCloseable {
     return server;
   }
 
-  /** Several of one cluster. */
+  /** Starts {@code count} members of one cluster. */
   public static List<EtcdServer> startCluster(int count, String... options) throws IOException, InterruptedException {
     List<EtcdServer> servers = new ArrayList<>();
     for (int i = 0; i < count; i++) {
@@ -73,7 +73,7 @@ public final class EtcdServer implements AutoCloseable {
     return "http://localhost:" + peerPort;
   }
 
-  /** One that asks its clients for a certificate, too. */
+  /** Starts a server with TLS that also asks its clients for a certificate. */
   static EtcdServer startWithTls(Certificates certificates) throws IOException, InterruptedException {
     EtcdServer server = new EtcdServer("default", certificates, certificates.ofServer());
     server.run();
@@ -81,8 +81,8 @@ public final class EtcdServer implements AutoCloseable {
   }
 
   /**
-   * Below those of connections, or one could take it before etcd is there, or while it is killed. Each is given once, and processes
-   * that started after each other have ranges of their own.
+   * Returns a free port below the range that the system gives to connections, or a connection could take the port before etcd has it,
+   * or while etcd is killed. Each port is returned once, and processes that start after each other have different ranges.
    */
   public static int freePort() throws IOException {
     while (true) {
@@ -134,7 +134,7 @@ public final class EtcdServer implements AutoCloseable {
     return folder.resolve("log");
   }
 
-  /** Other options, from its next start on. */
+  /** Sets the options that apply from the next start on. */
   public void options(String... next) {
     options = List.of(next);
   }
@@ -164,7 +164,7 @@ public final class EtcdServer implements AutoCloseable {
     }
   }
 
-  /** How many requests it has been sent, of those that read or write keys. */
+  /** Returns the number of requests to read or write keys that it has received. */
   long requests() throws IOException, InterruptedException {
     try (HttpClient client = HttpClient.newHttpClient()) {
       HttpRequest request = HttpRequest.newBuilder(URI.create("http://localhost:" + healthPort + "/metrics")).build();
@@ -198,7 +198,7 @@ public final class EtcdServer implements AutoCloseable {
     }
   }
 
-  /** How long processors have worked for it. */
+  /** Returns the processor time that it has taken. */
   Duration work() {
     return process.info().totalCpuDuration().orElse(Duration.ZERO);
   }

@@ -65,7 +65,7 @@ final class Figures {
         oursMicros, bareMicros, oursMicros / bareMicros);
   }
 
-  /** Of the second half: the first one warms up. */
+  /** Returns the median of the second half of the times, because the first half only warms up. */
   static double median(long[] nanos) {
     long[] warm = Arrays.copyOfRange(nanos, nanos.length / 2, nanos.length);
     Arrays.sort(warm);
@@ -108,7 +108,7 @@ final class Figures {
     return "refs/heads/%03d/%07d".formatted(number * 1000 / NAMES, number);
   }
 
-  /** The same keys and values in puts alone, as many to a request and as many requests under way. */
+  /** Writes the same keys and values by puts alone, with as many of them in a request and as many requests at the same time. */
   private static void bare(GlobalRefs node, int count, String folder) throws Exception {
     KV kv = node.etcd().client().getKVClient();
     List<CompletableFuture<?>> underWay = new ArrayList<>();
@@ -132,7 +132,7 @@ final class Figures {
     }
   }
 
-  /** The size in use, without what etcd keeps for later. */
+  /** Returns the bytes of etcd's database that are in use, without the free pages that its file keeps. */
   private static long disk(EtcdServer etcd) throws Exception {
     Thread.sleep(500);
     String json = etcd.ctl("endpoint", "status", "-w", "json");

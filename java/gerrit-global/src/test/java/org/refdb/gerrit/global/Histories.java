@@ -19,7 +19,7 @@ import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
 /**
  * Records what two nodes ask of three members of etcd and what they are told, for a checker. First come episodes in which each
- * planted fault shows, then clients at random beside members and links that fail. By scripts/tests/check-histories.
+ * planted fault shows, then clients at random beside members and links that fail. scripts/tests/check-histories runs it.
  */
 @SuppressWarnings("try")
 final class Histories {
@@ -27,7 +27,7 @@ final class Histories {
   private static final int CLIENTS = 6;
   private static final int REFS = 3;
 
-  /** After that it is not the trouble that stops it. A node with a planted fault may be unable to go on. */
+  /** Attempts after which a node counts as stopped by something else than the trouble: one with a planted fault may be unable to go on. */
   private static final int TRIES = 20;
 
   /** A node, and its links to the members. */
@@ -170,7 +170,7 @@ final class Histories {
     }
   }
 
-  /** For a time one thing does not work, or is slow. */
+  /** Makes a link or a member fail, or be slow, for some time. */
   private static void trouble(List<Node> nodes, List<EtcdServer> members, Random random) throws Exception {
     Node node = nodes.get(random.nextInt(nodes.size()));
     EtcdServer member = members.get(random.nextInt(members.size()));
@@ -254,7 +254,7 @@ final class Histories {
     throw new IllegalStateException("cannot begin " + ref);
   }
 
-  /** From a value to a new one; an empty value is none. What surely changed nothing is not recorded: it claims to be invisible. */
+  /** Puts a new value in place of {@code from}; empty means none. A put that surely changed nothing is not recorded, so no reader may see it. */
   private void put(Node node, int client, String ref, String from, boolean isLocked) {
     String to = id(values.incrementAndGet()).name();
     String more = ",\"from\":\"" + from + "\",\"to\":\"" + to + "\",\"locked\":" + isLocked;

@@ -19,7 +19,7 @@ import org.refdb.gerrit.global.etcd.NodeName;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
-/** A link that delays, loses and breaks, and an etcd that stops: no answer is guessed. */
+/** No answer is guessed, even if the link to etcd delays, loses or breaks, or if etcd stops. */
 @SuppressWarnings("try")
 final class LostAnswersTest {
   private static final String PROJECT = "project";

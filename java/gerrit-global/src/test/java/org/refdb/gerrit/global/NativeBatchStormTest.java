@@ -84,7 +84,7 @@ final class NativeBatchStormTest {
     }
   }
 
-  /** The last value is no acknowledged batch's past. */
+  /** Asserts that no acknowledged batch has replaced the last value. */
   private void assertChain(long seed, ObjectId last) {
     assertTrue(!replaced.containsKey(last), "seed " + seed + ": a replaced value is back");
   }
@@ -128,7 +128,7 @@ final class NativeBatchStormTest {
     }
   }
 
-  /** All refs at one moment, and what decides. */
+  /** Reads all refs and the deciding keys at one moment, and asserts that all refs have the same value. */
   private void look(GlobalRefs judge) {
     GetOption all = GetOption.builder().isPrefix(true).build();
     while (!isOver.get() && broken.get() == null) {

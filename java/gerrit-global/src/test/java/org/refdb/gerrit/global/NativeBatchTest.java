@@ -150,7 +150,7 @@ final class NativeBatchTest {
               .map(entry -> entry.getKey().toString())
               .map(key -> key.substring(key.indexOf("refs/")))
               .toList());
-      // To catch up needs nobody's leave, in a batch too.
+      // A node that brings its disk up to etcd's values need not ask etcd, in a batch too.
       assertAllMade(node.create(true, NAMES, second));
       assertEverywhere(node, Optional.of(second));
     }

@@ -28,10 +28,10 @@ final class NativeFigures {
   private static final int BATCH = 1000;
   private static final int BATCHES = 40;
 
-  /** Operations of a request besides those of its refs. */
+  /** The number of operations in a request that are not about its refs. */
   private static final int BESIDES = 4;
 
-  /** A larger batch is staged. */
+  /** The default of etcd's {@code --max-txn-ops}; a batch with more operations is staged. */
   private static final int ETCDS_DEFAULT = 128;
 
   private static final AtomicInteger RUNS = new AtomicInteger();
@@ -178,7 +178,7 @@ final class NativeFigures {
     }
   }
 
-  /** As many keys, as many to a request, one request after the other. */
+  /** Puts as many keys, with as many of them in each request, one request after the other. */
   private static void bare(KV kv, List<String> names, int most) throws Exception {
     for (int first = 0; first < names.size(); first += most) {
       Op[] puts =

@@ -85,7 +85,7 @@ final class NativeModeTest {
     node = new NativeNode(disk.folder(), Nodes.open(proxy.url(), prefix));
   }
 
-  /** One that soon gives up, whose first value is there. */
+  /** Opens a node that soon gives up, and sets the first value. */
   private void openHasty(boolean isReftable) throws Exception {
     NativeNode.convert(disk.folder(), isReftable);
     node = new NativeNode(disk.folder(), Nodes.openHastyNative(proxy.url(), prefix));
@@ -139,7 +139,7 @@ final class NativeModeTest {
     assertEquals(Result.NEW, node.set("refs/changes/01/1/1", ids.get(0)));
     assertEquals(Optional.empty(), there("refs/changes/01/1/1"));
     assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
-    // Who does not ask is refused.
+    // A writer that does not ask etcd is refused.
     RefBatch plain = new RefBatch(true, false);
     plain.edit(MAIN).delete().expectAnything().end(false, null, false);
     EngineException refused = assertThrows(EngineException.class, () -> node.refs.view().commit(plain));
@@ -168,7 +168,7 @@ final class NativeModeTest {
     assertEquals(
         List.of(ReceiveCommand.Result.OK, ReceiveCommand.Result.LOCK_FAILURE, ReceiveCommand.Result.OK),
         each.stream().map(ReceiveCommand::getResult).toList());
-    // To catch up needs nobody's leave.
+    // A node that brings its disk up to etcd's value need not ask etcd.
     assertEquals(Result.FORCED, node.set(MAIN, ids.get(1)));
     assertEquals(Optional.of(ids.get(1)), node.value(MAIN));
     assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));

@@ -47,7 +47,7 @@ final class NativeNode implements AutoCloseable {
     mode.opened(PROJECT, refs.view());
   }
 
-  /** The repository's refs become reftables, if that is wanted. */
+  /** Converts the repository's refs to reftables if {@code isReftable}. */
   static void convert(Path folder, boolean isReftable) throws IOException {
     if (isReftable) {
       try (FileRepository repository = new FileRepository(folder.toFile())) {
@@ -93,12 +93,12 @@ final class NativeNode implements AutoCloseable {
     return Optional.ofNullable(found).map(Ref::getObjectId);
   }
 
-  /** As an administrator settles updates. */
+  /** Settles open intents as the administrator's command does. */
   GlobalSettled settle(boolean isDry, List<String> said) throws IOException {
     return mode.settle(PROJECT, refs.view(), isDry, said::add);
   }
 
-  /** As Gerrit's metrics have them. */
+  /** Returns the counts that Gerrit's metrics show. */
   GlobalCounts counts() {
     return mode.counts();
   }
@@ -107,7 +107,7 @@ final class NativeNode implements AutoCloseable {
     return refs.view().globalIntents().size();
   }
 
-  /** Their files, which are there also while nobody has the repository open. */
+  /** Returns the files of the intents, which exist even while nobody has the repository open. */
   static List<Path> intentsIn(Path folder) throws IOException {
     Path intents = folder.resolve("refdb-global");
     if (!Files.exists(intents)) {

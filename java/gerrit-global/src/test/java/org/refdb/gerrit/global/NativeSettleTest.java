@@ -19,7 +19,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.refs.GlobalSettled;
 
-/** An administrator settles what another node of the same disk has left, and leaves alone what one is at. */
+/** An administrator settles the intents that a dead node of the same disk has left, but not those of a node that is at work. */
 final class NativeSettleTest {
   private static final String MAIN = "refs/heads/main";
 
@@ -68,7 +68,7 @@ final class NativeSettleTest {
     }
   }
 
-  /** Another process, with a name of its own, dies there. */
+  /** Kills another process, which has a node name of its own, as soon as {@code when} holds. */
   private void kill(Callable<Boolean> when) throws Exception {
     Process child = NativeChild.start(proxy.url(), prefix, "dead", disk.folder().toString(), MAIN, second.name());
     Nodes.await(when);

@@ -94,7 +94,7 @@ final class NativeStormTest {
     return "refs/heads/r" + ref;
   }
 
-  /** However long etcd takes on a busy machine. */
+  /** Repeats an update until it is decided, however long etcd takes on a busy machine. */
   private static Result surely(Callable<Result> update) throws Exception {
     while (true) {
       try {

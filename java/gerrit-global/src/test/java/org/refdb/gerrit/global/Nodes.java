@@ -20,12 +20,12 @@ final class Nodes {
 
   private Nodes() {}
 
-  /** Patient, but for locks: nothing here has to take long. */
+  /** Settings with long times for requests and a short one for locks, because nothing here takes long. */
   static Settings settings(String url, String prefix) {
     return settings(List.of(url), prefix, 20_000, 40_000, 20);
   }
 
-  /** With an etcd that takes this many operations at once. */
+  /** Settings for an etcd that takes {@code txnOps} operations in a transaction. */
   static Settings largeBatches(String url, String prefix, int txnOps) {
     return settings(List.of(url), prefix, 20_000, 40_000, 20, txnOps);
   }
@@ -61,22 +61,22 @@ final class Nodes {
     return new GlobalRefs(settings(url, prefix), NodeName.of("node" + COUNT.incrementAndGet()));
   }
 
-  /** One that soon takes an answer for lost. */
+  /** Opens a node that soon takes an answer for lost. */
   static GlobalRefs openHasty(String url, String prefix) {
     return openHasty(List.of(url), prefix);
   }
 
-  /** A hasty one that knows all members of a cluster. */
+  /** Opens such a hasty node that knows all members of a cluster. */
   static GlobalRefs openHasty(List<String> urls, String prefix) {
     return new GlobalRefs(hasty(urls, prefix), NodeName.of("node" + COUNT.incrementAndGet()));
   }
 
-  /** One that asks under locks for a moment only. */
+  /** Opens a node that waits for etcd only for a moment while it holds locks. */
   static GlobalRefs openHastyNative(String url, String prefix) {
     return new GlobalRefs(settings(List.of(url), prefix, 300, 900, 2), NodeName.of("node" + COUNT.incrementAndGet()));
   }
 
-  /** A hasty one that changes two refs in one transaction. */
+  /** Opens a hasty node that changes at most two refs in one transaction of etcd. */
   static GlobalRefs openSmallNative(String url, String prefix) {
     return new GlobalRefs(
         settings(List.of(url), prefix, 300, 900, 2, 6),
@@ -87,7 +87,7 @@ final class Nodes {
     return settings(urls, prefix, 700, 4000, 2);
   }
 
-  /** Waits a minute until this is so. */
+  /** Waits at most a minute until {@code what} returns true. */
   static void await(Callable<Boolean> what) throws Exception {
     for (int i = 0; i < 6000 && !what.call(); i++) {
       Thread.sleep(10);
@@ -111,7 +111,7 @@ final class Nodes {
     return new ObjectIdRef.Unpeeled(Ref.Storage.NETWORK, name, id(number));
   }
 
-  /** As Gerrit's wrapper says that a ref is not there. */
+  /** Returns the form in which Gerrit's wrapper says that a ref does not exist. */
   static Ref none(String name) {
     return new ObjectIdRef.Unpeeled(Ref.Storage.NEW, name, ObjectId.zeroId());
   }

@@ -69,7 +69,7 @@ public final class Proxy implements AutoCloseable {
     }
   }
 
-  /** How long each packet is on its way, in either direction. */
+  /** Sets how long each packet is on its way, in either direction. */
   public void delay(long millis) {
     delayMillis = millis;
   }

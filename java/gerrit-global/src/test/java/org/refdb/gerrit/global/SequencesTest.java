@@ -44,7 +44,7 @@ final class SequencesTest {
     etcd.close();
   }
 
-  /** As Gerrit counts. */
+  /** Sets the counter to {@code to} as Gerrit does. */
   private static RefUpdate.Result count(NativeNode node, DiskProject disk, int to) throws IOException {
     RefUpdate update = node.refs.newUpdate(CHANGES, true);
     update.setExpectedOldObjectId(node.value(CHANGES).orElseThrow());

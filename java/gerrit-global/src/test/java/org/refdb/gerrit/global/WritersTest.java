@@ -15,7 +15,7 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
-/** Many at once, and a full etcd. */
+/** Many writers at the same time, and an etcd that is full. */
 final class WritersTest {
   private static final int WRITERS = 8;
   private static final int STEPS = 25;

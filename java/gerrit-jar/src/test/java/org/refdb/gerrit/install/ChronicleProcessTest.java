@@ -101,7 +101,7 @@ class ChronicleProcessTest {
     assertTrue(told.getMessage().contains(file.toString()), told.getMessage());
   }
 
-  /** A dry run had made files of it that took all of the disk. */
+  /** Regression: a dry run enlarged the file that it read until the disk was full. */
   @Test
   void aFileThatIsReadHasItsSizeAfterwards() throws Exception {
     Path file = file();

@@ -75,7 +75,7 @@ final class ConfigFileTest {
     assertEquals(List.of("b.B", "d.D"), file.values("gerrit", "installModule"), "the section's header stays");
   }
 
-  /** Such as a comment of the days before UTF-8, which Gerrit starts with. */
+  /** Gerrit accepts such bytes, which an old comment in another encoding may have. */
   @Test
   void bytesThatAreNoUtf8AndAByteOrderMarkStay() throws IOException {
     for (Charset charset : List.of(StandardCharsets.ISO_8859_1, StandardCharsets.UTF_8)) {

@@ -13,7 +13,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Beside the real git. */
+/** The settings that the installer gives to git, checked with the real git. */
 final class GitSettingsTest {
   private static final String GIT = System.getProperty("refdb.test.git");
   private static final int REFS = 40;

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.io.TempDir;
 final class SiteTest {
   @TempDir Path folder;
 
-  /** A server that was killed leaves its number, and in a container the next one that starts may have it. */
+  /** A killed server leaves its process id, which in a container another process may have soon. */
   @Test
   void anotherProcessThatHasTheNumberOfADeadServerIsNoServer() throws Exception {
     Files.createDirectories(folder.resolve("etc"));

@@ -14,7 +14,7 @@ import java.util.Arrays;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Who takes refdb out learns what stays behind. */
+/** The uninstaller says what stays behind. */
 final class UninstallTest {
   @TempDir Path site;
 

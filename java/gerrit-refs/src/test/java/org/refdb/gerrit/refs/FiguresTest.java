@@ -57,7 +57,7 @@ final class FiguresTest {
     for (int round = 1; round <= 2; round++) {
       try (Repository repository = round == 1 ? manager.createRepository(DEMO) : manager.openRepository(DEMO)) {
         repository.exactRef("HEAD");
-        // As long as it is open: JGit lets go of it soon after.
+        // There is one view while the repository is open; JGit closes it soon after.
         RefHoldings holdings = admin.holdings().orElseThrow();
         assertEquals(1, holdings.views());
         assertTrue(holdings.openFiles() > 0 && holdings.openFiles() <= holdings.openFilesMax(), holdings.toString());

@@ -28,7 +28,7 @@ import org.refdb.engine.ServerNote;
 final class ModulesTest {
   @TempDir Path site;
 
-  /** Stands for multi-site's, or another cache's. */
+  /** Stands for the repository manager of multi-site, or of another cache. */
   @ModuleImpl(name = GitRepositoryManagerModule.MANAGER_MODULE)
   static final class RivalModule extends AbstractModule {}
 

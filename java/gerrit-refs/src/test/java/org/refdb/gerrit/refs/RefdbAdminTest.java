@@ -25,7 +25,7 @@ final class RefdbAdminTest {
     assertEquals(0, admin.stats().size());
   }
 
-  /** The holder of a lock would write beside the next one who takes it. */
+  /** If a lock were removed as a broken ref, its holder would write beside the next one who takes the lock. */
   @Test
   void aLockIsNoBrokenRefAndStays() throws IOException {
     RefdbRepositoryManager manager = Sites.manager(site, Sites.config());

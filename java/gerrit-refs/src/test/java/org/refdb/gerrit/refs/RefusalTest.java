@@ -53,7 +53,7 @@ final class RefusalTest {
     }
   }
 
-  /** Opens it as long as it is not tried again: how often that was. */
+  /** Opens the project until the engine tries again, and returns how often it was opened before that. */
   private int openUntilDue() throws IOException {
     Refusal refusal = manager.state(DEMO).refusal();
     for (int times = 0; ; times++) {

@@ -241,7 +241,7 @@ final class WantedRefsTest {
     asked = 0;
     assertThrows(TransportException.class, () -> fetch(star));
     assertTrue(asked < 1500, asked + " questions");
-    // Of what many hidden refs and a visible one have JGit finds that one.
+    // If many hidden refs and a visible one have the same object, JGit finds the visible one.
     set("refs/changes/03/3/1", star);
     assertTrue(fetch(star).contains("packfile"));
   }

@@ -21,7 +21,7 @@ abstract class H2Site {
   final AtomicLong now = new AtomicLong(System.currentTimeMillis());
   private final String lists;
 
-  /** With a cache of this name that only Java can serialise. */
+  /** Takes the name of a cache whose values only Java can serialise. */
   H2Site(String lists) {
     this.lists = lists;
   }

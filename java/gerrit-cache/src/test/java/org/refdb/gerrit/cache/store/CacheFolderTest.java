@@ -17,7 +17,7 @@ import org.refdb.engine.NativeLibrary;
 class CacheFolderTest {
   @TempDir Path root;
 
-  /** The start of a server waited for somebody to write to the pipe. */
+  /** Regression: the start of a server waited for somebody to write to the pipe. */
   @Test
   void aPipeInPlaceOfTheNoteIsReplaced() throws Exception {
     CacheFolder folder = CacheFolder.of(root, "strings");
