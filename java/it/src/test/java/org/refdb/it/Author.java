@@ -112,7 +112,7 @@ final class Author implements AutoCloseable {
     }
   }
 
-  /** What the server advertises, {@code name id} a line. */
+  /** Returns what the server advertises, each ref as {@code name id}. */
   List<String> advertised() throws Exception {
     try (Transport transport = transport();
         FetchConnection connection = transport.openFetch()) {

@@ -83,7 +83,7 @@ final class GerritRefsTest {
     assertEquals(jars, jars(), again.text());
   }
 
-  /** Which files the jars are, and of which time. */
+  /** Returns the identity and the modification time of each jar. */
   private List<Object> jars() throws IOException {
     List<Object> seen = new ArrayList<>();
     for (String jar : List.of("lib/refdb-gerrit.jar", "plugins/refdb.jar")) {
@@ -227,7 +227,7 @@ final class GerritRefsTest {
     assertTrue(sshAttempt("refdb", "verify", "no/such/project").status() != 0);
   }
 
-  /** What a power cut leaves, what an editor leaves, and what a careful administrator leaves. */
+  /** The broken refs are what a power cut, an editor and a careful administrator leave below refs/. */
   @Test
   @Order(95)
   void brokenRefsStopNobodyButGarbageCollection() throws Exception {
@@ -306,7 +306,7 @@ final class GerritRefsTest {
     assertEquals(403, nobody.ask("GET", "/projects/" + PROJECT + "/refdb~stat", null).status());
   }
 
-  /** nobody, made above, may look at figures and still not see every project. */
+  /** The user {@code nobody}, made above, may look at figures, but not see every project. */
   @Test
   @Order(105)
   void figuresNameNoProjectThatTheCallerMayNotSeeAndNoneThatIsNone() throws Exception {
@@ -379,7 +379,7 @@ final class GerritRefsTest {
     assertClean();
   }
 
-  /** Killed in the midst of writing, in each format: its locks stay, and must keep nobody from writing. Once, or twice in long runs. */
+  /** In each format the server is killed while it writes, once, or twice in long runs. Its locks stay, and must keep nobody from writing. */
   @Test
   @Order(120)
   void noChangeIsLostWhenTheServerIsKilledUnderLoad() throws Exception {
@@ -516,7 +516,7 @@ final class GerritRefsTest {
     return change;
   }
 
-  /** By number and by ref: the search index may lack the last seconds before a crash, with any ref database. */
+  /** Asks for each change by number and by ref, because the search index may lack the last seconds before a crash, with any ref database. */
   private void assertNothingLost() throws Exception {
     List<String> lost = new ArrayList<>();
     List<String> refs = author.advertised();
@@ -578,7 +578,7 @@ final class GerritRefsTest {
     return admin.attempt(words);
   }
 
-  /** What the server warned of, which says more than an answer that there is no such command. */
+  /** Returns the warnings in a log, which say more than the answer that there is no such command. */
   private static String troubles(String log) {
     return log.lines().filter(line -> line.matches(".*( WARN | ERROR |plugin).*")).collect(Collectors.joining("\n"));
   }

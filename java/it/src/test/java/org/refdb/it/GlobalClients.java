@@ -153,7 +153,7 @@ final class GlobalClients {
         history.readOnDisk(client, ref, call, answer.json().getAsJsonObject().get("revision").getAsString());
       }
     } catch (IOException e) {
-      // No answer says nothing.
+      // A read without an answer is not recorded.
     }
   }
 
@@ -181,7 +181,7 @@ final class GlobalClients {
     return isNothing ? Outcome.NOTHING : Outcome.UNKNOWN;
   }
 
-  /** The branch gets the change's own commit, or is not moved: the project's submit type says so. */
+  /** Submits a change. By the project's submit type the branch gets the change's own commit, or is not moved. */
   private void submit(GlobalNode node, int client, String ref) throws IOException, InterruptedException {
     String from = read(client, ref);
     if (from.isEmpty()) {
@@ -205,7 +205,7 @@ final class GlobalClients {
         outcome = outcome(node.rest().ask("POST", path + "/submit", "{}"));
       }
     } catch (IOException e) {
-      // As it was set.
+      // The outcome stays as it was set before the request.
     }
     history.update(client, ref, call, outcome, History.ANY, commit);
     if (outcome == Outcome.DONE) {

@@ -33,7 +33,7 @@ final class Journeys implements AutoCloseable {
     this.author = new Author(folder, url, project);
   }
 
-  /** So that there are as many as a journey looks at, in packed refs. */
+  /** Makes the accounts that a journey lists, and packs their refs. */
   static void makeAccounts(String url) throws IOException {
     Rest rest = new Rest(url, "admin", "secret");
     int known = rest.get(ALL_ACCOUNTS).getAsJsonArray().size();

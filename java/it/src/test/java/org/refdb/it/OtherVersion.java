@@ -18,7 +18,7 @@ final class OtherVersion {
    * Makes a refdb-gerrit.jar of another version.
    *
    * @param made the file to make
-   * @return the number, as long as the true one is
+   * @return the version number, which has the same length as the true one
    */
   static String of(Path jar, Path made) throws IOException {
     Files.copy(jar, made);

@@ -14,12 +14,11 @@ import java.util.function.ToDoubleFunction;
 
 /**
  * One user makes each journey in two places, one right after the other. These are two projects of one server, or two
- * servers. So what the machine does to one it does to both. The place that comes first changes from round to round.
+ * servers, so that both meet the same disturbances of the machine. The place that comes first changes from round to round.
  *
  * <p>Arguments: address and project here, address and project there, rounds that are measured, rounds before that, a file,
- * which journeys. Where no push is among them, one is made first.
- * The file gets a line a pair. Prints rows of a table of all that is in the file then. An interval holds 95 % of what pairs
- * drawn anew from those that were measured give.
+ * which journeys. If no push is among them, one is made first. Each pair is appended to the file as a line. Then the rows of a
+ * table of all lines are printed. An interval holds 95 % of the figures of samples drawn anew from the measured pairs.
  */
 final class Pairs {
   private static final int DRAWS = 4000;

@@ -17,10 +17,10 @@ import jdk.jfr.consumer.RecordingFile;
 
 /**
  * How much of each journey of one user is spent in questions to and updates of a ref database. The server's flight recording
- * has an event for each call of such a method; the journeys' times are the rest. Calls inside calls count once.
+ * has an event for each call of such a method. A call inside another one is not counted.
  *
- * <p>Arguments: what the rows begin with, the recording, the file that {@link Load} wrote. Prints a line a journey. It
- * has the name, the number, milliseconds, of these in ref databases, the share in percent, calls.
+ * <p>Arguments: what the rows begin with, the recording, the file that {@link Load} wrote. Prints a line for each
+ * journey: name, number, milliseconds, milliseconds in ref databases, the share of these in percent, calls.
  */
 final class RefShare {
   private RefShare() {}

@@ -14,7 +14,7 @@ interface Engine extends AutoCloseable {
   @Override
   void close() throws Exception;
 
-  /** Opens one in a folder of its own. ChronicleMap takes the limit in entries, refdb in bytes. */
+  /** Opens an engine in a folder of its own. {@code entries} limits ChronicleMap, {@code limitBytes} refdb. */
   static Engine open(String name, Path folder, long entries, long limitBytes) throws Exception {
     return switch (name) {
       case "refdb" -> new RefdbEngine(folder, limitBytes);

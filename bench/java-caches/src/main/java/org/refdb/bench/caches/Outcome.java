@@ -1,6 +1,6 @@
 package org.refdb.bench.caches;
 
-/** What one thread, then all threads, saw. */
+/** The times and results of one thread, or, after merging, of all threads. */
 final class Outcome {
   final Histogram gets = new Histogram();
   final Histogram puts = new Histogram();

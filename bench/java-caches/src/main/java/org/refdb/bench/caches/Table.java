@@ -29,7 +29,7 @@ final class Table {
     void run(long thread, Outcome outcome) throws Exception;
   }
 
-  /** The folder of an engine. */
+  /** Returns the folder of an engine's files. */
   Path of(String name) {
     return folder.resolve(name);
   }

@@ -16,7 +16,7 @@ public final class Main {
 
   private Main() {}
 
-  /** Runs. */
+  /** Runs the benchmarks, and prints the table. */
   public static void main(String[] args) throws Exception {
     int next = 1;
     boolean small = args.length > next && args[next].equals("--small");

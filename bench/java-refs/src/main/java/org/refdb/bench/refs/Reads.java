@@ -78,14 +78,14 @@ public class Reads {
     return spread.toArray(String[]::new);
   }
 
-  /** One of a hundred refs. */
+  /** Looks up one ref out of a hundred that are asked for in turn. */
   @Benchmark
   public Ref exactRef() throws IOException {
     at = (at + 1) % hot.length;
     return there(repository.exactRef(hot[at]));
   }
 
-  /** Any of all. */
+  /** Looks up any of all refs. */
   @Benchmark
   public Ref exactRefAnywhere() throws IOException {
     at = (at + STRIDE) % names.size();
@@ -108,7 +108,7 @@ public class Reads {
     return sum(repository.getRefDatabase().getRefsByPrefix("refs/changes/"));
   }
 
-  /** The same in other words each time, so that no list is that of the question before. */
+  /** The same list, with another exclusion in each question, so that no answer is the list of the question before. */
   @Benchmark
   public int listAnew() throws IOException {
     at++;

@@ -59,7 +59,7 @@ public class Writes {
     }
   }
 
-  /** A new change: two refs. */
+  /** Creates the two refs of a new change. */
   @Benchmark
   public void newChange(Changing repo) throws IOException {
     Laboratory.createRefs(repo.repository, repo.change(repo.made++), repo.commit);

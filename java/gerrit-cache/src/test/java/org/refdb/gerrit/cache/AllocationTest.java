@@ -15,7 +15,7 @@ import org.junit.jupiter.api.io.TempDir;
 class AllocationTest {
   private static final int READS = 2_000;
 
-  /** Beyond the arrays that Gerrit's serializers make and take. */
+  /** The most bytes for a read, beyond the arrays that Gerrit's serializers make and take. */
   private static final int BYTES_MAX = 48;
 
   private static final int ARRAY_HEADER_BYTES = 16;

@@ -193,7 +193,7 @@ class InvalidationTest {
     assertNull(cache.getIfPresent("key"));
   }
 
-  /** Values name the state of the truth they were made from; after an invalidation none from before may be seen. */
+  /** Each value names the state it was made from. After an invalidation no value of an earlier state may be seen. */
   @Test
   void manyThreadsNeverSeeAValueFromBeforeAnInvalidation() throws Exception {
     stress(TestDef.named("stress").withWeight(4), 20_000); // evictions make readers go to disk

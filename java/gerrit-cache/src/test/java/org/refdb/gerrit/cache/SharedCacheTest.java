@@ -190,7 +190,7 @@ class SharedCacheTest extends WithRedis {
     }
   }
 
-  /** Everything that someone can do who writes on the server. */
+  /** Tries everything that somebody with write access to the server can do to values. */
   @Test
   void forgedMovedAndCutValuesAreMisses() throws Exception {
     Config config = sealed(key(1));
@@ -220,7 +220,7 @@ class SharedCacheTest extends WithRedis {
     }
   }
 
-  /** The length that the server announces is not believed, or memory would be taken for it. */
+  /** The length that the server announces is not trusted, because memory would otherwise be reserved for it. */
   @Test
   void aGiantValueIsAMiss() throws Exception {
     try (SharedNode first = node();

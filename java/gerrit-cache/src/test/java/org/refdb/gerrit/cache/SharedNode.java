@@ -38,7 +38,7 @@ final class SharedNode implements AutoCloseable {
     config.setString("gerrit", null, "serverId", "site");
     config.setString("cache", null, "refdbShared", address);
     config.setBoolean("cache", "fleet", "shared", true);
-    // Machines that run tests are slow; what a deadline does is tested with others.
+    // Long times, because machines that run tests are slow; other tests set short deadlines.
     config.setString("cache", null, "refdbSharedDeadline", "500 ms");
     config.setString("cache", null, "refdbSharedBudget", "5 s");
     return config;
@@ -65,7 +65,7 @@ final class SharedNode implements AutoCloseable {
     return ((DiskCache<String, String>) cache).disk().storeStats();
   }
 
-  /** Makes the node believe that its loads take so long. */
+  /** Makes the node believe that its loads take {@code millis} milliseconds on average. */
   void teach(long millis) {
     for (int i = 0; i < 16; i++) {
       ((DiskCache<String, String>) cache).disk().shared().tier().loaded(TimeUnit.MILLISECONDS.toNanos(millis));

@@ -71,7 +71,7 @@ public final class TestGerrit implements AutoCloseable {
     }
   }
 
-  /** The server's module as Gerrit makes it. */
+  /** Returns refdb's module for a server, made as Gerrit makes it. */
   public static Module refdb(Path site, Config config) {
     try {
       return new RefdbCacheModule(new SitePaths(site), config);

@@ -5,7 +5,7 @@ import com.google.gerrit.server.cache.serialize.ObjectIdCacheSerializer;
 import java.time.Duration;
 import org.eclipse.jgit.lib.ObjectId;
 
-/** A cache of strings with an age and one with keys that are objects, in one version. */
+/** The caches of a plugin in one version: one of strings with an age, and one whose keys are objects. */
 public class VersionedCaches extends CacheModule {
   private final int version;
 

@@ -149,7 +149,7 @@ final class AdminTest {
     assertEquals(Optional.empty(), disk.value("refs/heads/by-git"));
     compare();
     assertEquals(Map.of(NEW, Kind.ONLY_IN_ETCD), kinds());
-    // The administrator sets it back.
+    // The administrator sets the ref back.
     assertEquals(new Repair.Summary(1, 0), repair(Repair.To.DISK, false, NEW));
     assertEquals(ObjectId.zeroId().name(), value(NEW));
     assertTrue(compare().isClean());
@@ -180,7 +180,7 @@ final class AdminTest {
                   throw new IllegalStateException(e);
                 }
               });
-      // However long it looks: etcd has it and the disk not yet. It may have begun or not.
+      // Etcd has the value and the disk not yet. The comparison, which may not have begun, must wait and not call that a difference.
       Thread.sleep(100);
       assertFalse(comparing.isDone() && comparing.get().different() > 0);
       project.set(MAIN, next);

@@ -256,7 +256,7 @@ final class ContractTest {
   @Test
   void headIsEachNodesOwnAndNeverOutOfDate() throws Exception {
     Ref main = ref("refs/heads/main", 1);
-    // As a project is made, and as its HEAD is set to another branch.
+    // Gerrit does this when a project is made, and when its HEAD is set to another branch.
     for (Ref head : java.util.List.of(none("HEAD"), new SymbolicRef("HEAD", main))) {
       assertTrue(database.compareAndPut(project, head, null));
       assertTrue(database.isUpToDate(project, head));
@@ -264,7 +264,7 @@ final class ContractTest {
     }
     assertFalse(database.exists(project, "HEAD"));
     assertFalse(database.exists(project, "refs/heads/main"));
-    // An update through it moves the branch.
+    // An update through the symbolic ref moves the branch.
     assertTrue(database.compareAndPut(project, new SymbolicRef("HEAD", main), id(2)));
     assertFalse(database.compareAndPut(project, new SymbolicRef("HEAD", main), id(3)), "outdated");
     assertEquals(Optional.of(id(2)), database.get(project, "refs/heads/main", ObjectId.class));

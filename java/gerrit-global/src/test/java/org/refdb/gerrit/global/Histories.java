@@ -254,7 +254,7 @@ final class Histories {
     throw new IllegalStateException("cannot begin " + ref);
   }
 
-  /** Puts a new value in place of {@code from}; empty means none. A put that surely changed nothing is not recorded, so no reader may see it. */
+  /** Puts a new value in place of {@code from}; empty means none. A put that fails without a change is not recorded, so no reader may see it. */
   private void put(Node node, int client, String ref, String from, boolean isLocked) {
     String to = id(values.incrementAndGet()).name();
     String more = ",\"from\":\"" + from + "\",\"to\":\"" + to + "\",\"locked\":" + isLocked;

@@ -82,7 +82,7 @@ final class LostAnswersTest {
     CompletableFuture<Boolean> update = later(node, 1, 2);
     awaitValue(2);
     assertFalse(update.isDone());
-    // Another node goes on from there: the ref's own value tells nothing any more.
+    // Another node replaces the value, so the ref no longer tells whether the first update was made.
     assertTrue(put(other, 2, 3));
     proxy.hangUp();
     proxy.mode(Proxy.Mode.OPEN);
@@ -107,7 +107,7 @@ final class LostAnswersTest {
     }
     proxy.hangUp();
     proxy.mode(Proxy.Mode.OPEN);
-    // Its mark is closed, and it is asked for anew.
+    // The mark of the update is closed, and the update is requested again.
     assertTrue(update.get());
     assertTrue(put(node, 2, 1), "back: an old copy would find its value again");
     proxy.deliverHeld();

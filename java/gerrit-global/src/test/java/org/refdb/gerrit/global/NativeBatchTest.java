@@ -117,7 +117,7 @@ final class NativeBatchTest {
       assertEverywhere(node, Optional.of(first));
       awaitCleared();
       assertAllMade(node.move(NAMES, first, second));
-      // At once, while stages may be there.
+      // Right away, while stages may still be there.
       assertEquals(Result.FORCED, node.set(NAMES.get(7), first));
       assertAllMade(node.move(List.of(NAMES.get(7)), first, second));
       assertAllMade(node.move(NAMES, second, ObjectId.zeroId()));
@@ -162,7 +162,7 @@ final class NativeBatchTest {
         assertTrue(other.compareAndPut(PROJECT, ref, new Expected.Is(from.name()), to.name(), false));
         return;
       } catch (GlobalRefException e) {
-        // The batch is not old enough yet, or etcd is slow on a busy machine.
+        // The other batch may not be old enough to be closed, or etcd is slow on a busy machine.
         if (i == 100) {
           throw e;
         }
@@ -186,7 +186,7 @@ final class NativeBatchTest {
       Nodes.await(() -> proxy.heldBytes() > 0);
       assertEquals(NAMES.size(), below("v/").stream().filter(Stage::is).count());
       assertEquals(Optional.of(first.name()), there(NAMES.getFirst()), "the old value, while it is not decided");
-      // Who wants a ref waits as long as any node asks under locks, then closes the deciding key.
+      // A writer that wants a staged ref waits as long as any node may wait for etcd under locks, and then closes the deciding key.
       putPatiently(NAMES.getLast(), first, Nodes.id(9));
       proxy.hangUp();
       proxy.mode(Proxy.Mode.OPEN);
@@ -221,7 +221,7 @@ final class NativeBatchTest {
             later(() -> other.compareAndPut(PROJECT, NAMES.get(9), new Expected.Anything(), "17", false));
         Nodes.await(() -> link.heldBytes() > 0);
         assertFalse(put.isDone(), "a put that compares nothing waits for the decision");
-        // It is decided, and its node does not get to clear it.
+        // The batch is decided, but its node cannot clear its stages.
         proxy.modeFrom(prefix + "c/", Proxy.Mode.HELD);
         proxy.mode(Proxy.Mode.OPEN);
         proxy.deliverHeld();
@@ -229,7 +229,7 @@ final class NativeBatchTest {
         link.modeFrom(second.name(), Proxy.Mode.HELD);
         link.mode(Proxy.Mode.OPEN);
         link.deliverHeld();
-        // The other node finds it decided, and clears it.
+        // The other node finds the batch decided, and clears its stages.
         Nodes.await(() -> link.heldBytes() > 0);
         assertEquals(Optional.of(second.name()), there(NAMES.getLast()), "it is not taken back");
         assertTrue(put.get());
@@ -274,7 +274,7 @@ final class NativeBatchTest {
       proxy.modeFrom(NAMES.get(at), Proxy.Mode.NO_ANSWERS);
       CompletableFuture.runAsync(this::openAgain);
       List<ReceiveCommand> made = node.create(true, NAMES, first);
-      // On a busy machine it may have taken too long; then nothing is there.
+      // On a busy machine the batch may have taken too long; then nothing of it is there.
       boolean isMade = made.getFirst().getResult() == ReceiveCommand.Result.OK;
       Nodes.await(() -> node.intents() == 0);
       Optional<ObjectId> now = node.value(NAMES.getFirst());
@@ -347,7 +347,7 @@ final class NativeBatchTest {
     begin(false);
     proxy.modeFrom(decision(), Proxy.Mode.HELD);
     killWhen(() -> proxy.heldBytes() > 0);
-    // It never comes back. No reader and no writer is needed.
+    // The node never comes back. No reader and no writer is needed to clear its stages.
     awaitCleared();
     assertEquals(
         0,

@@ -87,7 +87,7 @@ final class NativeKillTest {
     begin(isReftable);
     proxy.mode(Proxy.Mode.HELD);
     Process child = child();
-    // It claims its marks first, under the locks.
+    // The node claims its marks first, under the locks of the refs.
     Nodes.await(() -> proxy.heldBytes() > 0);
     child.destroyForcibly().waitFor();
     assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));

@@ -135,7 +135,7 @@ final class NativeModeTest {
       assertEquals(ReceiveCommand.Result.OK, made.getResult(), made.getMessage());
       assertEquals(Optional.of(ids.get(3).name()), there(made.getRefName()));
     }
-    // What the settings leave out is each node's own.
+    // Etcd is not asked about refs that the settings leave out.
     assertEquals(Result.NEW, node.set("refs/changes/01/1/1", ids.get(0)));
     assertEquals(Optional.empty(), there("refs/changes/01/1/1"));
     assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
@@ -157,7 +157,7 @@ final class NativeModeTest {
     assertEquals(Result.LOCK_FAILURE, node.set(MAIN, null));
     assertEquals(Optional.of(ids.get(1).name()), there(MAIN));
     assertEquals(Optional.of(ids.get(0)), node.value(MAIN));
-    // One of a batch is refused, the others happen; all or none where that is asked for.
+    // If one update of a batch is refused, the others are made, or none of them if the batch is atomic.
     assertTrue(other.compareAndPut(PROJECT, "refs/heads/b", new Expected.Nothing(), ids.get(1).name(), false));
     List<String> three = List.of("refs/heads/a", "refs/heads/b", "refs/heads/c");
     List<ReceiveCommand> whole = node.create(true, three, ids.get(0));
@@ -179,7 +179,7 @@ final class NativeModeTest {
   void threadsAskAtTheSameTimeAndEachIsMadeByItsOwnAnswer(boolean isReftable) throws Exception {
     open(isReftable);
     node.set(MAIN, ids.get(0));
-    // More than a node has slots.
+    // More threads than a node has slots for requests.
     List<String> names = IntStream.range(0, 12).mapToObj(i -> "refs/heads/thread" + i).toList();
     String moved = names.get(3);
     assertTrue(other.compareAndPut(PROJECT, moved, new Expected.Nothing(), ids.get(3).name(), false));
@@ -277,7 +277,7 @@ final class NativeModeTest {
   @ValueSource(booleans = {false, true})
   void anAgreedUpdateThatTheDiskDidNotTakeIsFinishedLater(boolean isReftable) throws Exception {
     openHasty(isReftable);
-    // As a process leaves it that dies after etcd agreed: the intent is there, the disk has the old value.
+    // A process that dies after etcd agreed leaves this: the intent is there, and the disk has the old value.
     proxy.mode(Proxy.Mode.NO_ANSWERS);
     assertThrows(NotAgreedException.class, () -> node.set(MAIN, ids.get(1)));
     Path intent = NativeNode.intentsIn(disk.folder()).getFirst();
@@ -287,7 +287,7 @@ final class NativeModeTest {
     await(() -> node.intents() == 0);
     // An intent that comes back after it was settled does no harm, whatever happened since.
     Files.write(intent, kept);
-    // The one who meets it settles it.
+    // The next writer of the ref meets the intent and settles it.
     surely(ids.get(2));
     Files.write(intent, kept);
     surely(ids.get(0));

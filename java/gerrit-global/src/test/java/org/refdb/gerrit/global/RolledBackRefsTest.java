@@ -37,7 +37,7 @@ final class RolledBackRefsTest {
   private ObjectId before;
   private ObjectId after;
 
-  /** Nobody looks at what was taken back. */
+  /** Returns rolled-back refs that cannot read any disk, for tests in which nobody looks at what was taken back. */
   static RolledBackRefs untold(GlobalRefs refs) {
     return new RolledBackRefs(
         refs,

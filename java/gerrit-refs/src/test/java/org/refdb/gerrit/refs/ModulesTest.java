@@ -28,11 +28,11 @@ import org.refdb.engine.ServerNote;
 final class ModulesTest {
   @TempDir Path site;
 
-  /** Stands for the repository manager of multi-site, or of another cache. */
+  /** Stands for the module with which multi-site, or another cache, replaces the repository manager. */
   @ModuleImpl(name = GitRepositoryManagerModule.MANAGER_MODULE)
   static final class RivalModule extends AbstractModule {}
 
-  /** One that has nothing to do with repositories. */
+  /** A module that has nothing to do with repositories. */
   static final class OtherModule extends AbstractModule {}
 
   @Test
@@ -68,7 +68,7 @@ final class ModulesTest {
     assertEquals(named, db.getInstance(RefdbRepositoryManager.class), "one manager, one cache");
   }
 
-  /** As after `install --named` on a site whose wrapper is not there, or not any more. */
+  /** After {@code install --named} on a site without a wrapper, refdb's manager is offered, but nobody uses it. */
   @Test
   void whatIsLentAndNobodyTakesIsNotInUse() throws IOException {
     Injector base = Sites.injector(site, Sites.config(), Modules.EMPTY_MODULE);

@@ -25,7 +25,7 @@ import org.refdb.gerrit.cache.store.EncryptionKeys;
 import org.refdb.gerrit.cache.store.Store;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
-/** An import from H2 that ends before its end, and the start after it. */
+/** An import from H2 that is interrupted, and the next start. */
 class ResumedTakeoverTest {
   private static final int ENTRIES = 300;
   private static final int BEFORE_THE_END = 100;

@@ -52,7 +52,7 @@ class VerdictsTest {
     return verdicts;
   }
 
-  /** In another version of Gerrit a cache may be another, and is unknown then. Somebody has to read it again. */
+  /** The table is for one version of Gerrit. In another one a cache may differ and then counts as unknown, until its code has been read. */
   @Test
   void theTableHoldsForTheCachesOfTheGerritThatWasRead() {
     String jar = ChangeNotesCache.class.getProtectionDomain().getCodeSource().getLocation().getPath();
