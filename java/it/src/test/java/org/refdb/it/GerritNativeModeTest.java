@@ -20,7 +20,10 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
 
-/** Native mode in a real Gerrit with a real etcd: etcd is stopped, refs move in it as if by another node, and Gerrit is killed. */
+/**
+ * Native mode in a real Gerrit with a real etcd: etcd is stopped, refs move in it as if by another node, and Gerrit
+ * is killed.
+ */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 final class GerritNativeModeTest {

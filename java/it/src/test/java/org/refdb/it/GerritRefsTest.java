@@ -379,7 +379,10 @@ final class GerritRefsTest {
     assertClean();
   }
 
-  /** In each format the server is killed while it writes, once, or twice in long runs. Its locks stay, and must keep nobody from writing. */
+  /**
+   * In each format the server is killed while it writes, once, or twice in long runs. Its locks stay, and must keep
+   * nobody from writing.
+   */
   @Test
   @Order(120)
   void noChangeIsLostWhenTheServerIsKilledUnderLoad() throws Exception {
@@ -516,7 +519,10 @@ final class GerritRefsTest {
     return change;
   }
 
-  /** Asks for each change by number and by ref, because the search index may lack the last seconds before a crash, with any ref database. */
+  /**
+   * Asks for each change by number and by ref, because the search index may lack the last seconds before a crash,
+   * with any ref database.
+   */
   private void assertNothingLost() throws Exception {
     List<String> lost = new ArrayList<>();
     List<String> refs = author.advertised();

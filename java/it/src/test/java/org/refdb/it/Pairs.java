@@ -14,10 +14,12 @@ import java.util.function.ToDoubleFunction;
 
 /**
  * One user makes each journey in two places, one right after the other. These are two projects of one server, or two
- * servers, so that both meet the same disturbances of the machine. The place that comes first changes from round to round.
+ * servers, so that both meet the same disturbances of the machine. The place that comes first changes from round to
+ * round.
  *
  * <p>Arguments: address and project here, address and project there, rounds that are measured, rounds before that, a file,
- * which journeys. If no push is among them, one is made first. Each pair is appended to the file as a line. Then the rows of a
+ * which journeys. If no push is among them, one is made first. Each pair is appended to the file as a line. Then the
+ * rows of a
  * table of all lines are printed. An interval holds 95 % of the figures of samples drawn anew from the measured pairs.
  */
 final class Pairs {

@@ -180,7 +180,8 @@ final class AdminTest {
                   throw new IllegalStateException(e);
                 }
               });
-      // Etcd has the value and the disk not yet. The comparison, which may not have begun, must wait and not call that a difference.
+      // Etcd has the value and the disk not yet. The comparison, which may not have begun, must wait and not call
+      // that a difference.
       Thread.sleep(100);
       assertFalse(comparing.isDone() && comparing.get().different() > 0);
       project.set(MAIN, next);

@@ -81,8 +81,10 @@ public final class EtcdServer implements AutoCloseable {
   }
 
   /**
-   * Returns a free port below the range that the system gives to connections, or a connection could take the port before etcd has it,
-   * or while etcd is killed. Each port is returned once, and processes that start after each other have different ranges.
+   * Returns a free port below the range that the system gives to connections, or a connection could take the port
+   * before etcd has it,
+   * or while etcd is killed. Each port is returned once, and processes that start after each other have different
+   * ranges.
    */
   public static int freePort() throws IOException {
     while (true) {

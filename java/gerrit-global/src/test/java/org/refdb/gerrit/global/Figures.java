@@ -108,7 +108,10 @@ final class Figures {
     return "refs/heads/%03d/%07d".formatted(number * 1000 / NAMES, number);
   }
 
-  /** Writes the same keys and values by puts alone, with as many of them in a request and as many requests at the same time. */
+  /**
+   * Writes the same keys and values by puts alone, with as many of them in a request and as many requests at the same
+   * time.
+   */
   private static void bare(GlobalRefs node, int count, String folder) throws Exception {
     KV kv = node.etcd().client().getKVClient();
     List<CompletableFuture<?>> underWay = new ArrayList<>();

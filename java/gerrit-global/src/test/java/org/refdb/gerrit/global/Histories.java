@@ -19,7 +19,8 @@ import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
 /**
  * Records what two nodes ask of three members of etcd and what they are told, for a checker. First come episodes in which each
- * planted fault shows, then clients at random beside members and links that fail. scripts/tests/check-histories runs it.
+ * planted fault shows, then clients at random beside members and links that fail. scripts/tests/check-histories runs
+ * it.
  */
 @SuppressWarnings("try")
 final class Histories {
@@ -27,7 +28,10 @@ final class Histories {
   private static final int CLIENTS = 6;
   private static final int REFS = 3;
 
-  /** Attempts after which a node counts as stopped by something else than the trouble: one with a planted fault may be unable to go on. */
+  /**
+   * Attempts after which a node counts as stopped by something else than the trouble: one with a planted fault may be
+   * unable to go on.
+   */
   private static final int TRIES = 20;
 
   /** A node, and its links to the members. */
@@ -254,7 +258,10 @@ final class Histories {
     throw new IllegalStateException("cannot begin " + ref);
   }
 
-  /** Puts a new value in place of {@code from}; empty means none. A put that fails without a change is not recorded, so no reader may see it. */
+  /**
+   * Puts a new value in place of {@code from}; empty means none. A put that fails without a change is not recorded,
+   * so no reader may see it.
+   */
   private void put(Node node, int client, String ref, String from, boolean isLocked) {
     String to = id(values.incrementAndGet()).name();
     String more = ",\"from\":\"" + from + "\",\"to\":\"" + to + "\",\"locked\":" + isLocked;

@@ -186,7 +186,8 @@ final class NativeBatchTest {
       Nodes.await(() -> proxy.heldBytes() > 0);
       assertEquals(NAMES.size(), below("v/").stream().filter(Stage::is).count());
       assertEquals(Optional.of(first.name()), there(NAMES.getFirst()), "the old value, while it is not decided");
-      // A writer that wants a staged ref waits as long as any node may wait for etcd under locks, and then closes the deciding key.
+      // A writer that wants a staged ref waits as long as any node may wait for etcd under locks, and then closes the
+      // deciding key.
       putPatiently(NAMES.getLast(), first, Nodes.id(9));
       proxy.hangUp();
       proxy.mode(Proxy.Mode.OPEN);

@@ -11,7 +11,10 @@ import org.refdb.gerrit.global.transaction.GlobalRefs;
 final class NativeChild {
   private NativeChild() {}
 
-  /** The words: address of etcd, prefix, name of the node, folder, ref, id, and optionally the number of refs to create below that ref. */
+  /**
+   * The words: address of etcd, prefix, name of the node, folder, ref, id, and optionally the number of refs to
+   * create below that ref.
+   */
   public static void main(String[] words) throws Exception {
     GlobalRefs refs = new GlobalRefs(Nodes.settings(words[0], words[1]), NodeName.of(words[2]));
     try (NativeNode node = new NativeNode(Path.of(words[3]), refs)) {

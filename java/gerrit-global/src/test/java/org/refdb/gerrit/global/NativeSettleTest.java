@@ -19,7 +19,10 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.refs.GlobalSettled;
 
-/** An administrator settles the intents that a dead node of the same disk has left, but not those of a node that is at work. */
+/**
+ * An administrator settles the intents that a dead node of the same disk has left, but not those of a node that is at
+ * work.
+ */
 final class NativeSettleTest {
   private static final String MAIN = "refs/heads/main";
 

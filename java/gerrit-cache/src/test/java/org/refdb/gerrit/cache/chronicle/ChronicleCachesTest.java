@@ -33,7 +33,10 @@ class ChronicleCachesTest {
   private final Map<String, Map<String, String>> contents = new HashMap<>();
   private int opened;
 
-  /** Stands in for the reader of files: returns entries by the name of the file, and calls a file of another name damaged. */
+  /**
+   * Stands in for the reader of files: returns entries by the name of the file, and calls a file of another name
+   * damaged.
+   */
   private final EntryReader reader =
       (file, sink) -> {
         opened++;

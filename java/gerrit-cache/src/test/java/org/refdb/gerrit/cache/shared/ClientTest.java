@@ -138,7 +138,9 @@ class ClientTest {
     assertEquals(0, client.answerBytes());
   }
 
-  /** A large value is not collected on the thread that asks, but read piece by piece by the thread of the connection. */
+  /**
+   * A large value is not collected on the thread that asks, but read piece by piece by the thread of the connection.
+   */
   @Test
   void aLargeValueIsInMemoryOnce() throws Exception {
     String large = "x".repeat(1_500_000);

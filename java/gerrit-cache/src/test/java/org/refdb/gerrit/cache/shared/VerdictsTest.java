@@ -52,7 +52,10 @@ class VerdictsTest {
     return verdicts;
   }
 
-  /** The table is for one version of Gerrit. In another one a cache may differ and then counts as unknown, until its code has been read. */
+  /**
+   * The table is for one version of Gerrit. In another one a cache may differ and then counts as unknown, until its
+   * code has been read.
+   */
   @Test
   void theTableHoldsForTheCachesOfTheGerritThatWasRead() {
     String jar = ChangeNotesCache.class.getProtectionDomain().getCodeSource().getLocation().getPath();
