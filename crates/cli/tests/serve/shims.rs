@@ -98,8 +98,7 @@ fn git_clones_and_negotiates_through_it() {
         let url = format!("file://{}", repo.git_dir().display());
         let gits = [Path::new("/usr/bin/git"), Git::find().program()];
         // The old git is left out with reftables, which it cannot read: when it clones, git's newer `upload-pack`
-        // runs the
-        // old git to make the pack.
+        // runs the old git to make the pack.
         let gits = if format == RefFormat::Files { &gits[..] } else { &gits[1..] };
         for (at, git) in gits.iter().enumerate() {
             for version in ["0", "1", "2"] {
