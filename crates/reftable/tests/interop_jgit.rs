@@ -45,7 +45,7 @@ fn jgit_lists_and_looks_up_what_is_written_here() {
             .map(|at: usize| OwnRef {
                 name: format!("refs/heads/load/{at:07}").into(),
                 update_index: 1,
-                value: OwnValue::Direct(if at.is_multiple_of(997) { rare } else { commits[1 + at % 399] }),
+                value: OwnValue::Direct(if at % 997 == 0 { rare } else { commits[1 + at % 399] }),
             })
             .collect();
         replace(&repo, WriteOptions::default().block_size(block_size).aligned(aligned), &refs, &[]);

@@ -34,7 +34,7 @@ fn stack(seed: u64, tables: usize, names: u64) -> Stack {
         let share = 1 + random(&mut state) % 20;
         let (mut own_refs, mut own_logs) = (Vec::new(), Vec::new());
         for number in 0..names {
-            if !random(&mut state).is_multiple_of(share) {
+            if random(&mut state) % share != 0 {
                 continue;
             }
             let value = match random(&mut state) % 3 {
@@ -45,7 +45,7 @@ fn stack(seed: u64, tables: usize, names: u64) -> Stack {
             let update_index = 1 + random(&mut state) % 7;
             let mut log =
                 OwnLog { name: name(number).into(), update_index, ..common::logs(HashKind::Sha1, 1).remove(0) };
-            if random(&mut state).is_multiple_of(3) {
+            if random(&mut state) % 3 == 0 {
                 log.entry = None;
             }
             own_logs.push(log);
@@ -101,13 +101,13 @@ fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
         let mut last = 0;
         for turn in 0..1500 {
             // Mostly forward, as in a batch, but sometimes anywhere.
-            last = if random(&mut state).is_multiple_of(8) {
+            last = if random(&mut state) % 8 == 0 {
                 random(&mut state) % 310
             } else {
                 (last + random(&mut state) % 4) % 310
             };
             let mut wanted = name(last).into_bytes();
-            if random(&mut state).is_multiple_of(4) {
+            if random(&mut state) % 4 == 0 {
                 wanted.push(b'/');
             }
             match random(&mut state) % 4 {
@@ -119,7 +119,7 @@ fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
                 1 => {
                     cursor.seek(&wanted).unwrap();
                     from = wanted;
-                    if random(&mut state).is_multiple_of(4) {
+                    if random(&mut state) % 4 == 0 {
                         continue;
                     }
                 }
@@ -147,7 +147,7 @@ fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
                 }
                 _ => {}
             }
-            let tombstones = random(&mut state).is_multiple_of(5);
+            let tombstones = random(&mut state) % 5 == 0;
             let expected =
                 refs.range(from.clone()..).map(|(_, record)| record).find(|record| tombstones || exists(record));
             let found = if tombstones { cursor.next_with_tombstones() } else { cursor.next() }.unwrap().map(OwnRef::of);

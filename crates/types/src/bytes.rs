@@ -29,13 +29,18 @@ pub fn has_nul(bytes: &[u8]) -> bool {
     // Subtracting one sets the highest bit of a zero byte by a borrow. A byte above 0x80 keeps that bit anyway, so
     // `!word` masks it out.
     let has_zero_byte = |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080 != 0;
-    let (chunks, rest) = bytes.as_chunks::<8>();
     match bytes.last_chunk::<8>() {
         Some(last) => {
-            chunks.iter().any(|chunk| has_zero_byte(u64::from_le_bytes(*chunk)))
-                || has_zero_byte(u64::from_le_bytes(*last))
+            let mut rest = bytes;
+            while let Some((chunk, behind)) = rest.split_first_chunk() {
+                if has_zero_byte(u64::from_le_bytes(*chunk)) {
+                    return true;
+                }
+                rest = behind;
+            }
+            has_zero_byte(u64::from_le_bytes(*last))
         }
-        None => rest.contains(&0),
+        None => bytes.contains(&0),
     }
 }
 

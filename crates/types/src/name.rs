@@ -122,25 +122,25 @@ const SUSPICIOUS: u8 = 2;
 /// The compiler vectorises this function as long as it is not inlined.
 #[inline(never)]
 fn look(name: &[u8]) -> u8 {
-    let (before, this) = (&name[..name.len() - 1], &name[1..]);
-    let mut seen = [0; CHUNK];
-    for (before, this) in before.as_chunks().0.iter().zip(this.as_chunks().0) {
-        seen = look_at_chunk(seen, before, this);
+    let (mut seen, mut rest) = ([0; CHUNK], name);
+    while let Some(window) = rest.first_chunk() {
+        seen = look_at_chunk(seen, window);
+        rest = &rest[CHUNK..];
     }
-    // The last chunk may overlap the one before it, because checking a byte twice does no harm.
-    if let (Some(before), Some(this)) = (before.last_chunk(), this.last_chunk()) {
-        seen = look_at_chunk(seen, before, this);
+    // The last window may overlap the one before it, because checking a byte twice does no harm.
+    if let Some(window) = name.last_chunk() {
+        seen = look_at_chunk(seen, window);
     }
     seen.into_iter().fold(0, |all, seen| all | seen)
 }
 
-/// Adds the classification of each byte of `this`, given the byte before it, to `seen`. No byte depends on the result
+/// Adds the classification of each byte but the first, given the byte before it, to `seen`. No byte depends on the result
 /// for another, so that the loop can be vectorised.
 #[inline(always)]
-fn look_at_chunk(seen: [u8; CHUNK], before: &[u8; CHUNK], this: &[u8; CHUNK]) -> [u8; CHUNK] {
+fn look_at_chunk(seen: [u8; CHUNK], window: &[u8; CHUNK + 1]) -> [u8; CHUNK] {
     let mut all = [0; CHUNK];
     for at in 0..CHUNK {
-        all[at] = seen[at] | look_at_byte(before[at], this[at]);
+        all[at] = seen[at] | look_at_byte(window[at], window[at + 1]);
     }
     all
 }

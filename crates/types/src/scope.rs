@@ -36,19 +36,15 @@ impl<'a> Scope<'a> {
         if is_per_worktree(name) {
             return Scope::Worktree;
         }
-        if let Some(rest) = name.strip_prefix(b"main-worktree/")
-            && is_per_worktree(rest.as_bstr())
-        {
+        if let Some(rest) = name.strip_prefix(b"main-worktree/").filter(|rest| is_per_worktree(rest.as_bstr())) {
             return Scope::Main(rest.as_bstr());
         }
-        if let Some(rest) = name.strip_prefix(b"worktrees/")
-            && let Some((id, rest)) = rest.split_once_str("/")
-            && !id.is_empty()
-            && is_per_worktree(rest.as_bstr())
-        {
-            return Scope::Other { id: id.as_bstr(), name: rest.as_bstr() };
+        match name.strip_prefix(b"worktrees/").and_then(|rest| rest.split_once_str("/")) {
+            Some((id, rest)) if !id.is_empty() && is_per_worktree(rest.as_bstr()) => {
+                Scope::Other { id: id.as_bstr(), name: rest.as_bstr() }
+            }
+            _ => Scope::Shared,
         }
-        Scope::Shared
     }
 }
 

@@ -90,13 +90,13 @@ impl Note {
                 *current += 1;
                 continue;
             };
-            let (whole, rest) = path.as_chunks::<8>();
-            for (word, bytes) in room[1..].iter().zip(whole) {
-                word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+            // The last word has at least the NUL that ends the path.
+            room[words].store(0, Ordering::Relaxed);
+            for (word, bytes) in room[1..].iter().zip(path.chunks(8)) {
+                let mut padded = [0; 8];
+                padded[..bytes.len()].copy_from_slice(bytes);
+                word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
             }
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            room[words].store(u64::from_ne_bytes(last), Ordering::Relaxed);
             room[0].store(words as u64, Ordering::Relaxed);
             filled.store(start + 1 + words, Ordering::Release);
             NOTED.fetch_add(1, Ordering::Relaxed);
@@ -189,18 +189,17 @@ fn remove_all(path: &mut [u8; PATH_LEN_MAX + 1]) -> bool {
             let Some(head) = chunk.get(at).map(|word| word.load(Ordering::Acquire)) else { break };
             let words = (head & !HELD) as usize;
             let noted = chunk.get(at + 1..at + 1 + words).unwrap_or_default();
-            for (word, bytes) in noted.iter().zip(path.as_chunks_mut::<8>().0) {
-                *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+            for (word, bytes) in noted.iter().zip(path.chunks_exact_mut(8)) {
+                bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
             }
             fence(Ordering::SeqCst);
             if AGE.load(Ordering::Acquire) != age {
                 return false;
             }
-            if head & HELD != 0
-                && let Ok(lock) = CStr::from_bytes_until_nul(path)
-            {
+            match CStr::from_bytes_until_nul(path) {
                 // Nobody is left to whom an error would be of use.
-                let _ = rustix::fs::unlink(lock);
+                Ok(lock) if head & HELD != 0 => drop(rustix::fs::unlink(lock)),
+                _ => {}
             }
             at += 1 + words;
         }

@@ -62,9 +62,7 @@ pub(crate) fn was_asked(folder: &Path) -> bool {
 /// Remembers that the server was asked about a folder and has answered that it exists.
 pub(crate) fn note(folder: &Path) {
     ASKED.with_borrow_mut(|asked| {
-        if let Some(asked) = asked
-            && asked.len() < FOLDERS_MAX
-        {
+        if let Some(asked) = asked.as_mut().filter(|asked| asked.len() < FOLDERS_MAX) {
             asked.push(folder.to_owned());
         }
     });

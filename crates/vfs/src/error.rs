@@ -54,7 +54,7 @@ impl Error {
     /// Returns whether the path, or a part of it, is longer than the file system allows, so that nothing can exist
     /// there.
     pub fn is_too_long(&self) -> bool {
-        self.source.kind() == io::ErrorKind::InvalidFilename
+        self.source.raw_os_error() == Some(rustix::io::Errno::NAMETOOLONG.raw_os_error())
     }
 
     /// Returns whether there was too little room: the disk or the user's quota is full, or the file may not grow so

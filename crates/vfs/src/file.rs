@@ -1,7 +1,10 @@
 use crate::{Error, Op, Result, ServerHandle, Stat, Verdict, io_hooks::IoHooks, planted};
-use rustix::process::{Flock, FlockType, fcntl_getlk};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+    process::{Flock, FlockType, fcntl_getlk},
+};
 use std::{
-    fs::TryLockError,
     io::{self, Read, Write},
     os::unix::fs::{FileExt, PermissionsExt},
     path::{Path, PathBuf},
@@ -23,7 +26,7 @@ impl Drop for File {
         if *self.is_locked.get_mut() {
             // A child that another thread starts has a copy of the descriptor until it runs its program. Closing only
             // ours would leave the lock to that copy.
-            let given_back = self.inner.unlock();
+            let given_back = flock(&self.inner, FlockOperation::Unlock);
             debug_assert!(given_back.is_ok(), "a lock that was taken can be given back: {given_back:?}");
         }
         self.hooks.count_closed();
@@ -166,23 +169,23 @@ impl File {
     /// Locks the file exclusively for this handle (`flock`), until the handle is dropped or the process ends in any
     /// way. Returns `false` if another handle, of this or another process, holds the lock.
     pub fn try_lock(&self) -> Result<bool> {
-        self.locked(self.inner.try_lock())
+        self.lock(FlockOperation::NonBlockingLockExclusive)
     }
 
     /// Takes a shared lock on the file, for callers that only want to know whether a handle has the file locked
     /// exclusively. Any number of handles can have a shared lock. The file may be open for reading only.
     pub(crate) fn try_lock_shared(&self) -> Result<bool> {
-        self.locked(self.inner.try_lock_shared())
+        self.lock(FlockOperation::NonBlockingLockShared)
     }
 
-    fn locked(&self, attempt: std::result::Result<(), TryLockError>) -> Result<bool> {
-        match attempt {
+    fn lock(&self, how: FlockOperation) -> Result<bool> {
+        match flock(&self.inner, how) {
             Ok(()) => {
                 self.is_locked.store(true, Relaxed);
                 Ok(true)
             }
-            Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(source)) => Err(Error::new("lock", &self.path, source)),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(source) => Err(Error::new("lock", &self.path, source)),
         }
     }
 

@@ -156,7 +156,7 @@ mod tests {
             scope.spawn(|| {
                 while filled.len() < filled.capacity() {
                     let len = filled.len();
-                    assert!(len.is_multiple_of(PIECE));
+                    assert!(len % PIECE == 0);
                     let last = filled.get(len.saturating_sub(PIECE)..len).expect("it is filled");
                     assert!(last.iter().all(|byte| usize::from(*byte) == (len / PIECE) % 256));
                 }

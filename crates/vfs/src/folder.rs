@@ -78,10 +78,10 @@ impl Folder {
     /// Returns the open folder and the name by which an entry is reached: this folder and `name`, unless a hook
     /// redirects the look-up.
     fn place_of<'n>(&'n self, name: &'n Path, how: LookUp) -> io::Result<(BorrowedFd<'n>, Cow<'n, Path>)> {
-        if self.hooks.has_hook()
-            && let Cow::Owned(found) = self.hooks.look_up(&self.path.join(name), how)?
-        {
-            return Ok((CWD, Cow::Owned(found)));
+        if self.hooks.has_hook() {
+            if let Cow::Owned(found) = self.hooks.look_up(&self.path.join(name), how)? {
+                return Ok((CWD, Cow::Owned(found)));
+            }
         }
         Ok((self.inner.as_fd(), Cow::Borrowed(name)))
     }

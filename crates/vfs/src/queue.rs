@@ -151,15 +151,15 @@ impl Relay {
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let numbers = [self.left, self.strangers_until, self.free_until];
-        bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers).for_each(|(room, number)| *room = number.to_le_bytes());
+        bytes.chunks_exact_mut(8).zip(numbers).for_each(|(room, number)| room.copy_from_slice(&number.to_le_bytes()));
         bytes
     }
 
     /// Decodes what [`encode`](Self::encode) has made.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let ([left, strangers_until, free_until], []) = bytes.as_chunks::<8>() else { return None };
-        let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
-        Some(Relay { left: number(left), strangers_until: number(strangers_until), free_until: number(free_until) })
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let number = |at: usize| bytes[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        Some(Relay { left: number(0)?, strangers_until: number(8)?, free_until: number(16)? })
     }
 }
 
@@ -203,9 +203,9 @@ impl Arrived {
 impl QueueHead {
     /// Takes writers out of the backlog until it is empty, or as many have arrived as can be passed on.
     fn accept_all(&mut self) {
-        while self.arrived.len() < PASSED_MAX
-            && let Ok(socket) = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
-        {
+        while self.arrived.len() < PASSED_MAX {
+            let accepted = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+            let Ok(socket) = accepted else { return };
             let channel = Channel::new(socket);
             if channel.is_of_this_user() {
                 self.arrived.push_back(Arrived { channel, kind: None });

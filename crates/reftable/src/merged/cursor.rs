@@ -192,9 +192,7 @@ impl<R: Records> MergedCursor<R> {
     /// because each has passed only keys up to that of the current record.
     fn seek_forward(&mut self, wanted: &[u8]) -> Result<()> {
         self.passed = false;
-        while let Some(&first) = self.order.first()
-            && self.cursors[first].key() < wanted
-        {
+        while let Some(&first) = self.order.first().filter(|first| self.cursors[**first].key() < wanted) {
             let there = self.cursors[first].seek(wanted);
             self.reposition(0, there)?;
         }

@@ -161,14 +161,14 @@ impl RefPlace {
             DIRECT | PEELED => (self.at as usize, self.len as usize),
             _ => (0, 0),
         };
-        debug_assert!(len.is_multiple_of(hash.len_bytes()), "there are only ids in the value: {len} bytes");
+        debug_assert!(len % hash.len_bytes() == 0, "there are only ids in the value: {len} bytes");
         (at..at + len).step_by(hash.len_bytes()).map(move |at| id_at(block, at, hash))
     }
 
     /// Returns whether the ref points to the object, directly or through a tag.
     pub(crate) fn points_at(&self, block: &[u8], id: &[u8]) -> bool {
         debug_assert!(
-            !matches!(self.value_type, DIRECT | PEELED) || (self.len as usize).is_multiple_of(id.len()),
+            !matches!(self.value_type, DIRECT | PEELED) || self.len as usize % id.len() == 0,
             "the id is of the table's kind"
         );
         matches!(self.value_type, DIRECT | PEELED)

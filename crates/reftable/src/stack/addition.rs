@@ -250,9 +250,7 @@ impl Addition {
         let compaction = due.and_then(claim);
         let Addition { stack, base, kept, tables: added, lock, locked, next_update_index } = self;
         let begun = Instant::now();
-        if refdb_vfs::planted("reftable-group")
-            && let Some(group) = &mut group
-        {
+        if let Some(group) = group.as_mut().filter(|_| refdb_vfs::planted("reftable-group")) {
             group.tell(Outcome::Done { is_durable: true, group: Past::default() });
         }
         stack.replace_list(lock.into_own(), tables, unsynced)?;

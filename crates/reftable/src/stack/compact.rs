@@ -270,7 +270,7 @@ pub(super) struct Checkpoint(u32);
 impl Checkpoint {
     pub(super) fn pass(&mut self) -> Result<(), StackError> {
         self.0 = self.0.wrapping_add(1);
-        if self.0.is_multiple_of(4096) {
+        if self.0 % 4096 == 0 {
             interrupt::check().map_err(StackError::Interrupted)?;
         }
         Ok(())

@@ -212,10 +212,9 @@ impl<'a> Offer<'a> {
 
     fn decode(message: &'a [u8]) -> Option<Self> {
         let (numbers, table) = message.split_at_checked(32)?;
-        let ([device, inode, is_signed, listed], []) = numbers.as_chunks::<8>() else { return None };
-        let number = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
-        let new_list = NewList { file: (number(device), number(inode)), is_signed: number(is_signed) != 0 };
-        Some(Offer { new_list, listed: number(listed), table })
+        let number = |at: usize| numbers[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        let new_list = NewList { file: (number(0)?, number(8)?), is_signed: number(16)? != 0 };
+        Some(Offer { new_list, listed: number(24)?, table })
     }
 }
 

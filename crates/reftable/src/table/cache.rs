@@ -166,9 +166,8 @@ impl BlockCache {
         let left = self.capacity_bytes.saturating_sub(self.taken_bytes.load(Relaxed));
         let bound = left.max(self.least_bytes) / SHARDS;
         let before = shard.bytes;
-        while shard.bytes > bound
-            && let Some(slot) = shard.queue.pop_front()
-        {
+        while shard.bytes > bound {
+            let Some(slot) = shard.queue.pop_front() else { break };
             shard.passed += 1;
             shard.serve(slot);
         }

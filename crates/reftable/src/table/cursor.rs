@@ -134,9 +134,8 @@ impl<R: Records> Cursor<R> {
     /// breaks or there are no more. After a break the cursor is still on the record that was passed last.
     #[inline(always)]
     pub(crate) fn for_each_visible(&mut self, on: bool, visit: &mut impl Visit<R>) -> Result<ControlFlow<()>> {
-        while self.at == At::Record
-            && let Some(block) = &self.block
-        {
+        while self.at == At::Record {
+            let Some(block) = &self.block else { break };
             let records = block.records();
             loop {
                 let is_visible = !R::is_deletion(&self.value);

@@ -31,10 +31,8 @@ impl ObjectCollector {
         let id = id.as_bytes();
         let block = block as u32;
         // Neighbouring refs often point to the same object. Other repetitions are removed by `finish`.
-        if let Some(last) = self.entries.last()
-            && last.block == block
-            && self.ids[self.ids.len() - self.id_len..] == *id
-        {
+        let is_in_block = self.entries.last().is_some_and(|last| last.block == block);
+        if is_in_block && self.ids[self.ids.len() - self.id_len..] == *id {
             return;
         }
         debug_assert!(self.id_len == 0 || self.id_len == id.len(), "ids of one table are of one kind");

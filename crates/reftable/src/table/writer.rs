@@ -311,7 +311,7 @@ impl<S: Sink> TableWriter<S> {
         let header_at = if position == 0 { self.header.len() } else { 0 };
         debug_assert!(Layout::of(kind, bytes, header_at).is_ok(), "a block is read as it was written");
         debug_assert!(
-            !(padded && self.options.aligned) || position.is_multiple_of(u64::from(self.options.block_size)),
+            !(padded && self.options.aligned) || position % u64::from(self.options.block_size) == 0,
             "blocks of aligned sections begin at multiples of the block size: {position}"
         );
         if kind == BlockKind::Log {

@@ -31,12 +31,10 @@ impl OrderedNames {
 
     #[inline(never)]
     fn accept_new(&mut self, name: &[u8]) -> bool {
-        if let Some(start) = name.first_chunk()
-            && name.len() > CHUNK
-            && CLASS[name[0] as usize] == PLAIN
-            && look(name) == 0
-            && !name.ends_with(b"/")
-        {
+        let is_plain = |name: &[u8]| {
+            name.len() > CHUNK && CLASS[name[0] as usize] == PLAIN && look(name) == 0 && !name.ends_with(b"/")
+        };
+        if let Some(start) = name.first_chunk().filter(|_| is_plain(name)) {
             self.plain_start = *start;
             return true;
         }

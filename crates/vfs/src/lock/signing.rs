@@ -24,9 +24,8 @@ use std::{
 /// lock. On a file system without `flock`, or a full one, the file stays unsigned, like git's and JGit's lock files,
 /// which are therefore never removed.
 pub(super) fn sign(file: &mut File) {
-    if let Some(own) = Signature::own()
-        && matches!(file.try_lock(), Ok(true))
-    {
+    let Some(own) = Signature::own() else { return };
+    if matches!(file.try_lock(), Ok(true)) {
         let _ = file.write_all(own.encode().as_bytes());
     }
 }
@@ -383,7 +382,7 @@ pub(super) mod tests {
             drop(make(content, std::time::SystemTime::now()));
             assert!(!Lock::remove_if_lost(&signing(), &target).unwrap(), "it may be signed in a moment");
             let owner = make(content, long_ago);
-            owner.lock().unwrap();
+            rustix::fs::flock(&owner, rustix::fs::FlockOperation::LockExclusive).unwrap();
             assert!(!Lock::remove_if_lost(&signing(), &target).unwrap(), "its owner lives");
             drop(owner);
             assert!(Lock::remove_if_lost(&signing(), &target).unwrap());
@@ -422,7 +421,7 @@ pub(super) mod tests {
                 let content = lock.content().unwrap();
                 content.write_all((count + 1).to_string().as_bytes()).unwrap();
                 inside.fetch_sub(1, Ordering::SeqCst);
-                if (round + thread).is_multiple_of(3) {
+                if (round + thread) % 3 == 0 {
                     // Killed between the change and the end of the lock.
                     lock.publish().unwrap();
                     lock.signature = None;

@@ -192,15 +192,17 @@ pub(super) fn wait_in_line<T>(
             }
         }
         // The holder is determined only when it matters, because the attempts alone keep the file system busy.
-        if let LockTimeout::For(limit) = lock_timeout
-            && wait.since.elapsed() >= limit
-            && let holder = holder()
-            && wait.is_over(holder, limit, Instant::now())
-        {
-            if signing::remove_if_dead(fs, path) {
-                continue;
+        match lock_timeout {
+            LockTimeout::For(limit) if wait.since.elapsed() >= limit => {
+                let holder = holder();
+                if wait.is_over(holder, limit, Instant::now()) {
+                    if signing::remove_if_dead(fs, path) {
+                        continue;
+                    }
+                    return Err(held(path, holder));
+                }
             }
-            return Err(held(path, holder));
+            _ => {}
         }
         if polls {
             wait.pause(line.head.is_some());
@@ -236,7 +238,7 @@ impl Looks {
     const EVERY: u32 = 64;
 
     fn is_due(&mut self) -> bool {
-        let due = self.0.is_multiple_of(Self::EVERY);
+        let due = self.0 % Self::EVERY == 0;
         self.0 = self.0.wrapping_add(1);
         due
     }
