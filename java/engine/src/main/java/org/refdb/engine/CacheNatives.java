@@ -5,7 +5,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.nio.ByteBuffer;
 
-/** The entry points of the library for {@link Cache}; the file {@code cache.rs} implements them. */
+/** The entry points of the library for {@link Cache}, implemented in {@code cache.rs} and its modules in crates/jni. */
 final class CacheNatives {
   private CacheNatives() {}
 

@@ -49,7 +49,7 @@ final class LoadAdvice {
     } else if (said.contains("wrong ELF class")
         || said.contains("invalid ELF header")
         || said.contains("wrong architecture")
-        || said.contains("Possible cause: can't load")) { // Java's own words: Linux says that there is no such file
+        || said.contains("Possible cause: can't load")) { // added by Java; glibc says only that there is no such file
       reason = "it is not made for this processor (" + platform.folder() + ")";
     } else {
       reason = "the dynamic linker refuses it";

@@ -10,7 +10,10 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** Runs programs of this jar in a separate JVM, as the user and with the Java that Gerrit runs with. */
+/**
+ * Runs programs of this jar in a separate JVM as Gerrit's user, with the Java that {@code container.javaHome} names, or
+ * else with that of this process.
+ */
 final class AsGerrit {
   private static final List<Path> PLACES =
       List.of(Path.of("/usr/bin"), Path.of("/bin"), Path.of("/usr/sbin"), Path.of("/sbin"));

@@ -24,8 +24,9 @@ import org.refdb.jgit.BatchCommitter;
 import org.refdb.jgit.NotAgreedException;
 
 /**
- * Loads native mode if {@code refdb.global} in gerrit.config requests it. The client of etcd is in the plugin's jar and
- * gets a separate class loader; without the setting none of it is loaded.
+ * Loads native mode if {@code refdb.global} in gerrit.config requests it. The client of etcd is in refdb-global.jar,
+ * which is also a plugin of Gerrit; this class loads the client in a class loader of its own, and only if the setting
+ * is there.
  */
 final class GlobalMode {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();

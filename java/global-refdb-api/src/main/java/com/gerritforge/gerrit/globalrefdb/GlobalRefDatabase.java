@@ -7,7 +7,10 @@ import org.eclipse.jgit.lib.Ref;
 
 /** The global ref database of several Gerrit servers, which stores the value of each ref. */
 public interface GlobalRefDatabase {
-  /** Returns whether the ref of this node has the same value as in the database, or was never stored there. */
+  /**
+   * Returns whether the ref of this node has the same value as in the database. A ref about which the database knows
+   * nothing counts as up to date.
+   */
   boolean isUpToDate(Project.NameKey project, Ref ref) throws GlobalRefDbLockException;
 
   /**

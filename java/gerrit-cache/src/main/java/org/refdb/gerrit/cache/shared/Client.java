@@ -93,7 +93,10 @@ final class Client implements AutoCloseable {
     failures.failed(cause);
   }
 
-  /** Notes the words with which a server refused a command, which may mean that another server has the key. */
+  /**
+   * Tells the route that its server for a key is the wrong one, if the words with which the server refused a command
+   * say so: a redirection, or {@code READONLY}.
+   */
   void refused(byte[] key, JedisDataException words) {
     String text = String.valueOf(words.getMessage());
     HostAndPort host = route.serverOf(key);
@@ -103,9 +106,10 @@ final class Client implements AutoCloseable {
   }
 
   /**
-   * Asks for values, as {@link #get} does; but if one server has all keys and a connection without TLS to it is free,
-   * this sends and reads on the thread of the caller, so that no other thread has to run before the caller goes on. It
-   * then blocks until the answers have come, or until {@code untilNanos}, a time of {@link System#nanoTime}.
+   * Asks for values, as {@link #get} does; but if the keys are few, one server has all of them, and a connection
+   * without TLS to that server is free, this method sends and reads on the thread of the caller, so that no other
+   * thread has to run before the caller goes on. It then blocks until the answers have come, or until {@code
+   * untilNanos}, a time of {@link System#nanoTime}.
    */
   Call[] ask(byte[][] keys, long untilNanos) {
     Call[] calls = calls(keys);
@@ -131,7 +135,7 @@ final class Client implements AutoCloseable {
     return only == null ? null : servers.get(only);
   }
 
-  /** Asks for values, in as many writes as there are servers. Each call that cannot be sent has failed. */
+  /** Asks for values, over one connection to each server that has any of the keys. Calls that cannot be sent fail. */
   Call[] get(byte[][] keys) {
     Call[] calls = calls(keys);
     send(calls, keys);

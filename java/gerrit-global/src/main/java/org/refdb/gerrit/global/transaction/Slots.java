@@ -24,7 +24,10 @@ import org.refdb.gerrit.global.transaction.Mark.Outcome;
 import org.refdb.gerrit.global.transaction.Slot.Branch;
 import org.refdb.gerrit.global.transaction.Slot.Result;
 
-/** The slots of this node, which bound how many transactions are in flight; further ones wait for a free slot. */
+/**
+ * The slots of this node. Each runs one transaction at a time, whose outcome is in the slot's {@link Mark} in etcd;
+ * further transactions wait for a free slot.
+ */
 public final class Slots {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
@@ -71,8 +74,8 @@ public final class Slots {
   }
 
   /**
-   * Takes a slot for a caller that records its mark before each transaction. The caller must return the slot with
-   * {@link #giveBack}.
+   * Takes a slot for a caller that records the slot's mark before each transaction. The caller must give the slot back
+   * with {@link #giveBack}.
    */
   synchronized Slot take(Deadline deadline) throws GlobalRefException {
     if (!claimed) {
@@ -96,7 +99,7 @@ public final class Slots {
     return free.pop();
   }
 
-  /** Returns a slot, whether or not the outcome of its last transaction is known. */
+  /** Takes a slot back, whether or not the outcome of its last transaction is known. */
   void giveBack(Slot slot) {
     giveBack(slot, revision -> {});
   }
@@ -145,7 +148,10 @@ public final class Slots {
     return unresolved.size();
   }
 
-  /** Takes over all marks of this node, so that no transaction of an earlier process can be applied any more. */
+  /**
+   * Takes over the marks of all slots that this process has, so that no transaction that an earlier process of this
+   * node ran in one of them can be applied any more.
+   */
   private void claim(Deadline deadline) throws GlobalRefException {
     Mark fresh = new Mark(node.start(), 0, Outcome.DONE);
     while (!claimed) {
@@ -163,7 +169,7 @@ public final class Slots {
         puts.add(Op.put(key, Keys.bytes(fresh.text()), PutOption.DEFAULT));
       }
       puts.add(Op.put(keys.node(node.name()), Keys.bytes(node.text()), PutOption.DEFAULT));
-      // If the response to a claim is lost, the next round finds its own marks, and ends.
+      // If the response to a claim is lost, the next round finds the marks of this process, and ends.
       claimed = ours || etcd.commitAgain(compares, puts, List.of(), deadline).isSucceeded();
     }
     for (int i = etcd.settings().slots() - 1; i >= 0; i--) {

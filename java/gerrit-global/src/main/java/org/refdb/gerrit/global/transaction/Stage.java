@@ -9,8 +9,8 @@ import org.refdb.gerrit.global.etcd.Keys;
 
 /**
  * The value of a ref's key while a batch of several transactions is running: both values of the ref, and the key that
- * decides between them. Its first byte occurs in no text, so that a stage cannot be confused with a value, and sorts
- * after all values.
+ * decides between them. A stage begins with a byte that occurs in no text, so that it cannot be confused with a plain
+ * value, and sorts after all plain values.
  *
  * @param old the old value; empty if etcd had none
  */
