@@ -70,7 +70,8 @@ impl ObjectCheck for Known<'_> {
     }
 }
 
-/// An arbiter that records whether it has been asked about a transaction.
+/// An arbiter that records that the arbiter behind it has been told of a batch. From then on, only the caller may
+/// repeat the batch.
 pub(crate) struct Noting<'a> {
     pub(crate) arbiter: &'a mut dyn Arbiter,
     pub(crate) has_begun: &'a Cell<bool>,

@@ -35,8 +35,8 @@ pub fn run_with_fault(test: &str, fault: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Returns whether these tests run under an emulator. The emulator's `posix_spawn` does not report that a program
-/// failed to start.
+/// Returns whether these tests run under an emulator. There, no test can expect an error from starting a program that
+/// cannot run, because the emulator's `posix_spawn` does not report it.
 pub fn is_emulated() -> bool {
     std::env::var(RUNNER).is_ok_and(|runner| !runner.trim().is_empty())
 }

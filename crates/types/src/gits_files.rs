@@ -37,7 +37,7 @@ const FILES: [&str; 31] = [
     "shallow",
 ];
 
-/// Prefixes of files whose names end in characters that git chooses.
+/// Prefixes of the names of further files and folders of git: `next-index-PID.lock`, `ref_migration.XXXXXX`.
 const STARTS: [&str; 4] = ["fsmonitor--daemon", "next-index-", "ref_migration.", "sharedindex."];
 
 /// The folders beside `refs/` in which git, its extensions and refdb keep files that are not refs.
@@ -82,7 +82,8 @@ pub fn is_file_of_git(name: &BStr) -> bool {
     }
 }
 
-/// Checks a name that is relative to the folder of the repository or of a linked worktree.
+/// Returns whether a name, which is relative to the folder of the repository or of a linked worktree, is that of a file
+/// in [`FILES`], [`STARTS`] or [`FOLDERS`].
 fn is_in_folder(name: &BStr) -> bool {
     // The name of the folder itself is not refused: a loose ref cannot be created there anyway, and a ref in a table
     // does no harm.

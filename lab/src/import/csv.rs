@@ -24,7 +24,8 @@ pub fn otava(text: &str) -> Result<Vec<Imported>> {
     let records = records.collect::<Result<Vec<_>>>()?;
     let named = [Some(time_at), commit_at, scenario_at];
     let free: Vec<usize> = (0..header.len()).filter(|at| !named.contains(&Some(*at))).collect();
-    // A column with anything but numbers has attributes, and an empty cell is a missing number.
+    // A column is a metric if it has a number, and otherwise only numbers and empty cells, which are missing numbers.
+    // Text, a negative number or an infinite one makes it an attribute.
     let is_metric = |at: &usize| {
         let cells = || records.iter().filter_map(|(_, cells)| cells.get(*at)).filter(|cell| !cell.is_empty());
         cells().next().is_some() && cells().all(|cell| number(cell).is_some())
@@ -71,8 +72,8 @@ fn number(cell: &str) -> Option<f64> {
     cell.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
-/// Returns the records of a CSV (RFC 4180), each with the number of the line on which it begins, up to the first that
-/// is malformed. Empty lines are skipped.
+/// Returns the records of a CSV (RFC 4180), each with the number of the line on which it begins. The first malformed
+/// record is an error, and the last item. Records with only empty cells, such as empty lines, are skipped.
 fn records(text: &str) -> Vec<Result<(usize, Vec<String>)>> {
     let (mut all, mut line, mut rest) = (Vec::new(), 1, text);
     while !rest.is_empty() {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{compare::Verdict, measure::Measure, work::grouped};
 
-/// Maximum number of rows of a table that is open when the page is.
+/// Maximum number of commits, and of comparisons, of a table that is unfolded when the page is opened.
 const OPEN_MAX: usize = 30;
 
 /// Returns the table of one series: every comparison, with the latest commit first, and of each commit the most

@@ -182,7 +182,7 @@ pub struct Arguments<'a> {
 /// An argument of a request that may be missing.
 enum Next<'a> {
     Value(Cow<'a, [u8]>),
-    /// The line ends before the argument.
+    /// The line ends before the argument, or goes on with something other than a separator.
     Missing,
     /// The input ends before the argument.
     Eof,
@@ -371,7 +371,7 @@ impl<'a> Arguments<'a> {
             None => return Ok(Next::Eof),
             Some(b' ') if !self.nul => {}
             Some(0) if self.nul => {}
-            // A caller that requires an argument reports it as missing; any other caller reports extra input.
+            // The callers find the rest of the line and report that a space was expected.
             Some(_) => return Ok(Next::Missing),
         }
         self.at += 1;
@@ -392,7 +392,7 @@ impl<'a> Arguments<'a> {
         Some(id)
     }
 
-    /// Checks that nothing is left.
+    /// Checks that nothing is left of the line and that a newline ends it. With `-z`, a record has no further fields.
     fn end(&self, word: &[u8], request: &Request) -> Result<()> {
         let rest = &self.line[self.at..];
         if self.nul || (rest.is_empty() && self.complete) {

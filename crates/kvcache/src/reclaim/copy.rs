@@ -1,4 +1,5 @@
-//! Copying or dropping the entries and marks of a segment that is to be deleted.
+//! Copying or dropping the entries and marks of a segment that is to be deleted. A mark is a tombstone, or a note that
+//! a segment was dropped.
 
 use super::{
     choice::Choice,
@@ -53,8 +54,8 @@ enum Copied {
 }
 
 impl Reclaim {
-    /// The entries in the footer of a sealed segment. If the footer cannot be read any more, they are collected from the index
-    /// instead, and the marks from the records as far as these can be read.
+    /// The entries in the footer of a sealed segment. If the footer cannot be read any more, they are collected from
+    /// the index instead, and the marks from the records as far as these can be read.
     pub(super) fn entries_of(&self, segment: &Segment) -> Entries {
         let file = self.store.files.fs.open(segment.path());
         if let Ok(file) = &file
@@ -123,7 +124,7 @@ impl Reclaim {
         Ok(processed)
     }
 
-    /// Appends a copy of one record with the use count of `place` and this rate.
+    /// Appends a copy of one record to the log, with the use count that `place` holds and `rate` as its rate of reads.
     fn copy_entry(
         &self,
         segment: &Segment,
@@ -155,7 +156,8 @@ impl Reclaim {
                 // The write buffer is full, and this thread can empty it.
                 Err(NoRoom::Buffer) => {}
             }
-            // A reference to a record in an image would keep that image in the write buffer.
+            // The record may have been read from the image of an unfinished segment. The image would stay in the write
+            // buffer as long as it is referenced here.
             turn.scratch.image = None;
             // If there was nothing to write, another thread wrote while this one waited.
             self.store.write_step(&mut self.store.files.turn())?;

@@ -7,16 +7,18 @@ pub(crate) struct Parser<'a> {
     /// The line of the next byte, counted from 1.
     line: u32,
     past_end: bool,
-    /// The offset at which the last section header or variable begins.
+    /// The offset in `text` at which the last section header or variable begins.
     start: usize,
-    /// The canonical key, `section.Sub section.name`. The part up to the section is kept from one variable to the next.
+    /// The canonical key, `section.Sub section.name`. The part before the name, which the section header sets, is kept
+    /// from one variable to the next.
     key: Vec<u8>,
     section_len: usize,
     value: Vec<u8>,
 }
 
 pub(crate) struct Variable<'a> {
-    /// The canonical key: the section and the name in lower case, the subsection unchanged.
+    /// The canonical key: the section and the name in lower case, and a quoted subsection unchanged. In the old form
+    /// `[section.subsection]`, the subsection is in lower case too.
     pub(crate) key: &'a [u8],
     /// The value, or `None` for a variable without `=`, which means true.
     pub(crate) value: Option<&'a [u8]>,
@@ -90,7 +92,8 @@ impl<'a> Parser<'a> {
         &self.key
     }
 
-    /// Returns the range of the piece that was returned last. The range of a variable includes the end of its line.
+    /// Returns the range of the piece that was returned last, counted from the end of the byte order mark, if there is
+    /// one. The range of a variable includes the end of its line.
     pub(super) fn span(&self) -> std::ops::Range<usize> {
         debug_assert!(self.start < self.at, "a piece has a byte at least");
         self.start..self.at.min(self.text.len())

@@ -41,7 +41,7 @@ pub(super) fn listen(address: SocketAddr, server: Arc<ArcSwap<Server>>) -> io::R
     Ok(Status(tokio::spawn(async move {
         loop {
             let Ok((stream, _)) = socket.accept().await else {
-                // No descriptor may be free until a connection ends.
+                // Perhaps all descriptors are in use until a connection ends.
                 tokio::time::sleep(super::sockets::PAUSE).await;
                 continue;
             };
