@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.refdb.gerrit.global.Nodes.id;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.AfterAll;
@@ -233,5 +235,39 @@ final class LostAnswersTest {
         assertTrue(put(second, 2, 4));
       }
     }
+  }
+
+  @Test
+  void aProcessWithFewerSlotsAlsoStopsTheRequestsOfTheSlotsThatItLacks() throws Exception {
+    String prefix = Nodes.prefix();
+    try (Proxy slow = new Proxy(etcd.port());
+        GlobalRefs before = new GlobalRefs(Nodes.settings(slow.url(), prefix), NodeName.of("fewer"))) {
+      Expected isNew = new Expected.Nothing();
+      assertTrue(before.compareAndPut(PROJECT, "refs/heads/0", isNew, id(1).name(), false));
+      slow.mode(Proxy.Mode.HELD);
+      List<CompletableFuture<Void>> updates = new ArrayList<>();
+      for (int i = 1; i <= 3; i++) {
+        String ref = "refs/heads/" + i;
+        int held = slow.heldBytes();
+        updates.add(CompletableFuture.runAsync(() -> failing(before, ref)));
+        while (slow.heldBytes() == held) {
+          Thread.sleep(5);
+        }
+      }
+      try (GlobalRefs after = new GlobalRefs(Nodes.oneSlot(etcd.url(), prefix), NodeName.of("fewer"))) {
+        assertTrue(after.compareAndPut(PROJECT, "refs/heads/0", new Expected.Is(id(1).name()), id(2).name(), false));
+        slow.deliverHeld();
+        slow.mode(Proxy.Mode.OPEN);
+        CompletableFuture.allOf(updates.toArray(CompletableFuture[]::new)).join();
+        for (int i = 1; i <= 3; i++) {
+          assertEquals(Optional.empty(), after.read(PROJECT, "refs/heads/" + i).value());
+        }
+      }
+    }
+  }
+
+  private static void failing(GlobalRefs on, String ref) {
+    assertThrows(
+        GlobalRefException.class, () -> on.compareAndPut(PROJECT, ref, new Expected.Nothing(), id(1).name(), false));
   }
 }

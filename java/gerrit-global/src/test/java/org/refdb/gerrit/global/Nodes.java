@@ -57,6 +57,27 @@ final class Nodes {
         8);
   }
 
+  /** Settings for a node that has a single slot. */
+  static Settings oneSlot(String url, String prefix) {
+    Settings usual = settings(url, prefix);
+    return new Settings(
+        usual.endpoints(),
+        null,
+        null,
+        null,
+        null,
+        null,
+        prefix,
+        usual.requestTimeout(),
+        usual.timeout(),
+        usual.lockTimeout(),
+        usual.lease(),
+        usual.underLocks(),
+        usual.txnOps(),
+        usual.requestBytes(),
+        1);
+  }
+
   static GlobalRefs open(String url, String prefix) {
     return new GlobalRefs(settings(url, prefix), NodeName.of("node" + COUNT.incrementAndGet()));
   }

@@ -12,8 +12,10 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.LongConsumer;
 import org.refdb.gerrit.global.etcd.Deadline;
 import org.refdb.gerrit.global.etcd.Etcd;
@@ -149,8 +151,8 @@ public final class Slots {
   }
 
   /**
-   * Takes over the marks of all slots that this process has, so that no transaction that an earlier process of this
-   * node ran in one of them can be applied any more.
+   * Takes over all marks of this node, those of slots that only an earlier process had included, so that no transaction
+   * that an earlier process of this node ran can be applied any more.
    */
   private void claim(Deadline deadline) throws GlobalRefException {
     Mark fresh = new Mark(node.start(), 0, Outcome.DONE);
@@ -161,8 +163,11 @@ public final class Slots {
       List<Cmp> compares = new ArrayList<>();
       List<Op> puts = new ArrayList<>();
       boolean ours = true;
+      Set<ByteSequence> marks = new LinkedHashSet<>(before.keySet());
       for (int i = 0; i < etcd.settings().slots(); i++) {
-        ByteSequence key = keys.mark(node.name(), i);
+        marks.add(keys.mark(node.name(), i));
+      }
+      for (ByteSequence key : marks) {
         KeyValue old = before.get(key);
         ours &= old != null && Etcd.text(old).equals(fresh.text());
         compares.add(old == null ? Etcd.isAbsent(key) : Etcd.isChangedAt(key, old.getModRevision()));
