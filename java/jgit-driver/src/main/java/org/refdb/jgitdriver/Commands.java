@@ -19,7 +19,7 @@ import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.eclipse.jgit.transport.RefSpec;
 
-/** The commands of the driver. The result of an update is the name that JGit has for it. */
+/** The commands of the driver. An update answers with the name of JGit's result, such as {@code LOCK_FAILURE}. */
 final class Commands {
   private final Repository repository;
   private final RefDatabase refs;

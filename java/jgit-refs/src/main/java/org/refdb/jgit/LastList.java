@@ -14,7 +14,8 @@ import java.util.Set;
  * are in memory anyway, and afterwards they stay until the next garbage collection. Only the proof is kept for long,
  * which has at most {@link #PROOF_BYTES_MAX} bytes.
  *
- * @param proof the engine's proof of these rows
+ * @param proof the engine's proof of these rows; a later list with the same arguments has the same rows if its proof
+ *     is equal
  */
 record LastList(List<String> prefixes, Set<String> excluded, byte[] proof, WeakReference<Rows> rows) {
   /** The least number of refs in a list that is kept. Shorter lists cost less to read than to prove. */
@@ -22,7 +23,7 @@ record LastList(List<String> prefixes, Set<String> excluded, byte[] proof, WeakR
 
   private static final int PROOF_BYTES_MAX = 64 << 10;
 
-  /** Returns the list of these rows, or null if it is not to be kept. */
+  /** Returns the list of these rows; null, so that it is not kept, if it has no proof or a proof that is too long. */
   static LastList of(Collection<String> prefixes, Collection<String> excluded, byte[] proof, Rows rows) {
     if (proof == null || proof.length > PROOF_BYTES_MAX) {
       return null;

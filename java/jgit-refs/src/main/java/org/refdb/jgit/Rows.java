@@ -27,7 +27,10 @@ final class Rows {
   private final List<Ref> resolved = new ArrayList<>();
   /** The index of the first ref of each chunk, then the number of refs. */
   private int[] firsts = {0};
-  /** The chunk of the last query, because most lists are read from front to end. Any value is correct. */
+  /**
+   * The number of the chunk in which {@link #ref(int)} found its last ref. The next ref is looked for there first,
+   * because most lists are read from front to end. Threads may overwrite it, because any chunk is a correct guess.
+   */
   private int lastChunk;
 
   private Rows() {}

@@ -31,7 +31,8 @@ final class Comparison {
    * Queries both databases, and returns JGit's answer.
    *
    * <p>Because refs may be changed between the two queries, a difference counts only if JGit gives the same answer
-   * before and after refdb is queried; otherwise both are queried again.
+   * before and after refdb is queried. Otherwise refdb is queried again and compared with JGit's later answer, up to
+   * three times in all; after that no difference is counted.
    */
   <T> T ask(String what, Question<T> question) throws IOException {
     T answer = question.of(jgit);
@@ -56,9 +57,12 @@ final class Comparison {
     engine.refresh();
   }
 
-  /** Returns the engine's answer; null if it is about a broken ref, for which JGit may find a value in packed-refs. */
+  /**
+   * Returns the engine's answer as text, or the text of its error. Returns null if that error is a broken ref, because
+   * JGit may find a value for that ref in packed-refs.
+   */
   private String fromEngine(Comparison.Question<?> question) {
-    // This comes first, because a stale answer that a request's cache or the trust settings permit is no difference.
+    // Without this, a stale answer that a request's cache or the trust settings permit would count as a difference.
     engine.refresh();
     try {
       return Answers.text(question.of(engine));

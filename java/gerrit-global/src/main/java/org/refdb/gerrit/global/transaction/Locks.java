@@ -63,7 +63,10 @@ public final class Locks {
     this.projects = projects;
   }
 
-  /** The lock that a put has to compare. */
+  /**
+   * Returns the lock of a ref if a thread of this process holds it, else empty. Each update of the ref in etcd depends
+   * on that lock still being held.
+   */
   public synchronized Optional<Held> held(Name name) {
     return table.getOrDefault(name, Optional.empty());
   }
