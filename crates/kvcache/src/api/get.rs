@@ -16,7 +16,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Maximum number of attempts of a get whose record keeps being moved.
+/// Maximum number of attempts of a get whose record keeps being moved or replaced. After that, the get is a miss.
 const ATTEMPTS: usize = 8;
 
 /// A value that was found.
@@ -36,7 +36,7 @@ pub enum Get<T> {
     Found(T),
     /// The value has this length in bytes, which is more than the caller's buffer holds.
     Larger(usize),
-    /// The key has no value.
+    /// [`Cache::get_with`] would return `None`.
     None,
 }
 impl Cache {
@@ -46,8 +46,8 @@ impl Cache {
     }
 
     /// Calls `take` with the value of a key, without copying it, and with the time of its creation in milliseconds
-    /// since 1970. Returns what `take` returns, or `None` if the key has no value, if the value has expired, or if its
-    /// record is damaged.
+    /// since 1970. Returns what `take` returns, or `None` if the key has no value, if the value has expired, if its
+    /// record is damaged, or if the record was moved or replaced during each of 8 attempts to read it.
     ///
     /// A get waits for a writer only to drop a damaged record, and never while that writer uses the disk. It may wait
     /// for the disk until the pages of the record are in memory.

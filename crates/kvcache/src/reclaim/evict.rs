@@ -48,8 +48,8 @@ impl Reclaim {
         Ok(true)
     }
 
-    /// Copies as many entries of the oldest segment as there is room for, and frees the segment. False if nothing can
-    /// be freed now.
+    /// Copies as many entries of the oldest segment as there is room for, and drops the others. The segment is deleted
+    /// at once, or by the syncer if the copies must be durable first. False if nothing can be freed now.
     pub(super) fn vacate(&self, segment: &Arc<Segment>, entries: &Entries, turn: &mut Turn) -> Result<bool> {
         let Some(kept) = self.empty_oldest(segment, entries, Fate::AllThatFit, turn)? else {
             return self.delete_emptied();
@@ -64,8 +64,9 @@ impl Reclaim {
         Ok(true)
     }
 
-    /// Copies or drops the entries of the oldest segment without writing marks, and returns whether some were copied. `None` if the
-    /// segment is not the oldest, because older ones are emptied but not deleted yet.
+    /// Copies or drops the entries of the oldest segment, and returns whether some were copied. Dropped ones need no
+    /// tombstones, because no older values exist. `None` if the segment is not the oldest, because older ones are
+    /// emptied but not deleted yet.
     fn empty_oldest(&self, segment: &Segment, entries: &Entries, fate: Fate, turn: &mut Turn) -> Result<Option<bool>> {
         if segment.seq != self.store.log().oldest_seq() {
             return Ok(None);
@@ -73,8 +74,8 @@ impl Reclaim {
         Ok(Some(self.process_entries(segment, entries, fate, turn)?.kept))
     }
 
-    /// Chooses the entries that are worth most: four fifths of the evicted bytes on average, or half if copies are
-    /// expensive.
+    /// Chooses the entries to copy, which are those worth most: on average up to four fifths of the live bytes of a
+    /// segment, or up to half if copies are expensive.
     fn choose(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Choice {
         let state = self.state(&self.store.log());
         // If each eviction waits for stable storage, having fewer of them is worth more than a few hits.
@@ -102,9 +103,10 @@ impl Reclaim {
         Choice::new(keep, is_whole, popularity)
     }
 
-    /// Copies all live records and marks of a segment, which is then deleted by the syncer; false if there is no room now. A segment
-    /// whose marks cannot be read stays until it is the oldest, because without them removed values would come back from older
-    /// segments.
+    /// Copies all live records of a segment and its marks, which are tombstones and notes of dropped segments; the
+    /// syncer then deletes the segment. False if there is no room now. A segment whose marks cannot be read is left as
+    /// it is, with the result true, until it is the oldest, because without the marks removed values would come back
+    /// from older segments.
     pub(super) fn compact(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Result<bool> {
         if self.store.log().stays_for_marks(segment.slot, entries.mark_bytes()) {
             return Ok(true);
