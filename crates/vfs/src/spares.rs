@@ -10,8 +10,8 @@ use std::{
 /// Maximum number of spare files that wait to be used. More exist while more locks are held at once.
 pub(crate) const SPARES_MAX: usize = 4;
 
-/// The time after the server's last answer for which a waiting spare file is certain to be locked with `flock(2)`. A
-/// server drops the locks of a machine from which it has not heard for the time of its lease, which is 10 s or longer.
+/// The time after the file server's last answer for which a waiting spare file is certain to be locked with `flock(2)`.
+/// A file server drops the locks of a machine that has not called it for the time of a lease, which is 10 s or longer.
 const LOCKED_FOR: Duration = Duration::from_secs(5);
 
 /// The spare files of this process in one folder. Those that wait are removed when this is dropped.
@@ -29,20 +29,20 @@ struct State {
 }
 
 /// A signed file, which this process keeps locked with `flock(2)`. Only the holder of this value makes locks that are
-/// hard links to it.
+/// hard links to the file.
 #[derive(Debug)]
 pub(crate) struct Spare {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
     home: Weak<Spares>,
-    /// The time when the server last answered.
+    /// The time when the file was locked, or when the file server last answered about it.
     used: Instant,
 }
 
 impl Drop for Spare {
     fn drop(&mut self) {
-        // A lock that is still a link to the file keeps the signature, so that the next writer removes it once this
-        // process has ended.
+        // A lock that is still a link to the file has the signature, so that the next writer removes that lock once
+        // this process has ended.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -56,7 +56,8 @@ impl Spares {
         &self.folder
     }
 
-    /// Takes a waiting file that this process still has locked; `None` if there is none.
+    /// Takes a waiting file that this process still has locked, or can lock again; `None` if there is none. Waiting
+    /// files that cannot be locked are removed.
     pub(crate) fn take(&self) -> Option<Spare> {
         loop {
             let spare = self.state().free.pop()?;
@@ -82,8 +83,8 @@ impl Spares {
 }
 
 impl Spare {
-    /// Makes the file available again, unless enough files wait. The server must just have answered that no lock is a
-    /// link to it any more.
+    /// Makes the file available again, or removes it if enough files wait. The file server must just have answered that
+    /// no lock is a link to the file any more.
     pub(crate) fn put_back(mut self) {
         self.used = Instant::now();
         if let Some(home) = self.home.upgrade() {

@@ -1,7 +1,8 @@
 //! Drops entries of reflogs: the ref is locked, then its reflog, which is written again beside the old one and renamed.
 //!
-//! git takes the same locks, because a writer appends an entry under the ref's lock. An unchanged reflog is not
-//! written, and is not locked either unless its ref is to be set.
+//! git takes the same locks, because a writer appends an entry under the ref's lock. A first pass judges reflogs
+//! without a lock, and a second pass locks the refs of those that change and replaces their reflogs. An unchanged
+//! reflog is neither written nor locked, and its ref is locked only if that ref may have to be set.
 
 use crate::files::{
     lock::set,
@@ -56,7 +57,7 @@ fn batch_max(descriptors: Option<u64>) -> usize {
     descriptors.map_or(BATCH, |most| usize::try_from(most / PART).unwrap_or(BATCH).clamp(1, BATCH))
 }
 
-/// A reflog that will probably change, or whose ref will, as judged without a lock.
+/// A reflog that will probably change, or whose ref may have to be set, as judged without a lock.
 struct Due<'n> {
     name: &'n RefName,
     path: PathBuf,
@@ -72,7 +73,8 @@ impl Due<'_> {
     }
 }
 
-/// Judges a reflog without a lock. Reports a reflog that stays as it is, as all do in a dry run, and returns any other.
+/// Judges a reflog without a lock. Returns it if it has to change or if its ref may have to be set. Otherwise, and
+/// always in a dry run, reports what becomes of its entries, if that is wanted.
 fn look<'n>(
     store: &Arc<Store>,
     name: &'n RefName,
@@ -91,7 +93,7 @@ fn look<'n>(
     Ok(Some(Due { name, path, proof, content, end }))
 }
 
-/// Locks these refs, each once, and replaces their reflogs.
+/// Locks the refs of these reflogs, none of which may occur twice, and replaces the reflogs.
 fn prune_locked(store: &Arc<Store>, mut due: Vec<Due<'_>>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
     due.sort_unstable_by_key(|due| due.name);
     let kind = if how.update_ref { ClaimKind::SetDirect } else { ClaimKind::Hold };
@@ -115,8 +117,8 @@ fn prune_locked(store: &Arc<Store>, mut due: Vec<Due<'_>>, how: PruneLogs, judge
     Box::new(locked).commit(&steps)
 }
 
-/// Replaces the reflog of a locked ref. A reflog that has changed since, or that is reported, is judged again. Returns
-/// the value to which the ref must be set, if any.
+/// Replaces the reflog of a locked ref. If the reflog may have changed since the first pass, or if its entries are to
+/// be reported, it is judged again first. Returns the value to which the ref must be set, if any.
 fn prune_one(store: &Arc<Store>, due: &Due<'_>, how: PruneLogs, judge: &mut dyn LogJudge) -> Result<Option<ObjectId>> {
     if !how.report && due.proof.holds(store)? {
         if let Some(content) = &due.content {

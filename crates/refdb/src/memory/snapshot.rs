@@ -1,4 +1,4 @@
-//! Readers of a state.
+//! Reads refs that are kept in memory, of which each [`State`] is one version: a snapshot and a cursor.
 
 use super::state::{Entry, State};
 use crate::{

@@ -15,8 +15,9 @@ pub enum LockState {
     HeldElsewhere,
     /// Its process has ended. The next writer of refdb removes it, or recovers its batch.
     Stale,
-    /// Another machine created it, or an earlier boot of this one, and nobody holds it now: the file server has given
-    /// the lock up because that machine was restarted, is off, or is cut off from the server.
+    /// Another machine created it, or an earlier boot of this one, and nobody holds it now. Its process has ended, or
+    /// the file server has dropped the `flock` because that machine is off or cut off from the file server. These
+    /// cannot be told apart from here, so refdb removes the lock only if an administrator says that the boot has ended.
     Unheld,
     /// Nobody here has it locked, but this file system may keep `flock` to one machine, so that the owner may be at
     /// work.
