@@ -1,6 +1,7 @@
 //! Implements `refdb-lab report`: one HTML page from histories, which needs no network. Its script adds filters and the
 //! selection of commits, and without it the page shows everything too. This file combines [`entry`] (the lines of
-//! histories), [`history`] (lines to series), [`summary`], [`places`] and [`plot`] (series to SVG), and [`table`].
+//! histories), [`history`] (lines to series), [`summary`] (the tables at the top), [`places`] (the order of the commits
+//! in a plot), [`plot`] (series to SVG) and [`table`] (one table for each series).
 
 pub mod entry;
 pub mod history;
@@ -28,7 +29,8 @@ use crate::options::ReportOptions;
 pub struct Beside {
     /// The name that readers know, such as `git 2.55`.
     pub name: String,
-    /// The kind of program: `peer` or `floor`.
+    /// The kind of program: `peer` for another one with the same purpose, `floor` for one that does only the
+    /// unavoidable work.
     pub kind: &'static str,
     /// The series.
     pub series: Vec<Series>,

@@ -46,7 +46,7 @@ pub enum Error {
         /// The object.
         id: ObjectId,
     },
-    /// The object could not be read.
+    /// The object to which a ref or its tag points could not be read.
     #[error("'{name}' cannot be peeled: object {id} cannot be read")]
     Object {
         /// The ref.

@@ -1,4 +1,4 @@
-//! The warning about a trust setting that says `always` on a network file system, where it means `after_open`.
+//! The warning about a trust setting that says `always` on a network file system, where `always` means `after_open`.
 
 use refdb_vfs::{Fs, Mount};
 use std::{
@@ -8,8 +8,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// A trust setting of a repository on a network file system that says `always`. refdb asks the server nevertheless, but
-/// JGit's own ref database obeys the setting.
+/// A trust setting that says `always` in a repository on a network file system. refdb asks the file server
+/// nevertheless, but JGit's own ref database obeys the setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct IgnoredTrust {
     git_dir: PathBuf,
@@ -20,7 +20,8 @@ pub(crate) struct IgnoredTrust {
 }
 
 impl IgnoredTrust {
-    /// Examines the mount of a repository in which a setting says `always`. `None` if it is on a local file system.
+    /// Examines the mount of a repository in which a setting says `always`. `None` if the repository is on a local file
+    /// system.
     pub(crate) fn of(fs: &Fs, git_dir: &Path) -> refdb_vfs::Result<Option<Self>> {
         if !fs.asks_server() {
             return Ok(None);

@@ -88,7 +88,8 @@ pub(crate) fn clean(command: &mut Command, dir: &Path) {
     path.push(OsStr::new(":"));
     path.push(env::var_os("PATH").unwrap_or_default());
     command.current_dir(dir).env_clear();
-    // Instrumented builds (coverage, valgrind) need settings of their own, which git and refdb ignore.
+    // Temporary files must lie where the caller wants them, and a build that measures coverage writes its profile to
+    // LLVM_PROFILE_FILE. No answer of git or refdb depends on either.
     command.envs(env::vars_os().filter(|(name, _)| ["TMPDIR", "LLVM_PROFILE_FILE"].iter().any(|keep| name == keep)));
     command
         .env("PATH", path)

@@ -54,8 +54,12 @@ impl<'a, 'l> JavaArbiter<'a, 'l> {
 /// Decodes what the arbiter has answered.
 ///
 /// ```text
-/// 0 agreed, or not its affair; 1 refused; 2 unknown; 3 to be asked (again)   1
-/// with 3: id and text of the mark                                           byte strings
+/// the verdict                                   1 byte
+///   0: agreed; after `begin`: does not decide about these refs
+///   1: refused
+///   2: unknown
+///   3: to be asked once the intent is written; after `ask`: once more
+/// with 3: id and text of the intent's mark      2 byte strings
 /// ```
 fn verdict(answer: &[u8]) -> Result<Verdict, Failure> {
     let mut answer = Request::new(answer);

@@ -120,7 +120,7 @@ impl<R: Records> Cursor<R> {
         self.block.as_ref()
     }
 
-    /// Moves to the next record. Returns whether there is one.
+    /// Moves to the next record. Returns whether there is one; `false` if the position is unknown after an error.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<bool> {
         if self.after >= self.end {
@@ -353,8 +353,8 @@ impl<R: Records> Cursor<R> {
         if self.floor_is_set { self.floor.as_slice() <= wanted } else { self.key.as_slice() < wanted }
     }
 
-    /// Searches for `wanted` from the current record on, in its block and at most `hops` blocks after it. Returns
-    /// `false` if the record may lie farther on.
+    /// Moves to the first record from the current one on whose key is `wanted` or greater, or to the end. Searches the
+    /// block and at most `hops` blocks after it; returns `false` if that record may lie farther on.
     pub(super) fn search_blocks(&mut self, wanted: &[u8], mut hops: usize) -> Result<bool> {
         loop {
             if self.gallop_restarts(wanted)? {
@@ -388,7 +388,7 @@ impl<R: Records> Cursor<R> {
     }
 
     /// Moves `restart` forward to the last restart point whose key is not greater than `wanted`. Returns whether
-    /// another restart point follows; if so, the wanted record lies before it.
+    /// another restart point follows in the block; the key of that one is greater than `wanted`.
     fn gallop_restarts(&mut self, wanted: &[u8]) -> Result<bool> {
         let Some(block) = &self.block else { return Ok(false) };
         let count = block.layout.restart_count;

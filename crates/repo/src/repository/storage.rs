@@ -14,7 +14,7 @@ pub enum RefFormat {
     Reftable,
 }
 
-/// The format of the refs and their folder.
+/// The format in which refs are stored, and the folder that holds them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RefStorage {
     /// The format.

@@ -44,8 +44,8 @@ impl OrderedNames {
     /// Returns the length of the name on the first line of `text`, if [`check_format`] is certain to accept it. The end
     /// of the line is searched in the same pass.
     ///
-    /// It is certain only for plain names that begin like a name that was accepted before; `None` does not mean that
-    /// the name is invalid.
+    /// Only plain names that begin like a name that was accepted before are certain; `None` does not mean that the name
+    /// is invalid.
     #[inline]
     pub fn accepted_line(&self, text: &[u8]) -> Option<usize> {
         if text.first_chunk() != Some(&self.plain_start) {
@@ -64,8 +64,8 @@ impl OrderedNames {
     }
 }
 
-/// Counts the bytes after the first up to one that is neither a letter, a digit, `-`, `_` nor a slash that does not
-/// follow a slash.
+/// Counts the bytes after the first that are letters, digits, `-`, `_` and single slashes, up to the first that is not.
+/// The first byte only tells whether a slash follows a slash.
 #[inline(never)]
 fn simple_bytes(bytes: &[u8; CHUNK + 1]) -> usize {
     let (Some(before), Some(this)) = (bytes.first_chunk(), bytes.last_chunk()) else { return 0 };
@@ -74,7 +74,7 @@ fn simple_bytes(bytes: &[u8; CHUNK + 1]) -> usize {
 }
 
 /// Returns whether the last chunk of a name longer than one chunk contains only letters, digits, `-`, `_` and single
-/// slashes.
+/// slashes, and does not end with a slash.
 #[inline(never)]
 fn ends_simply(name: &[u8]) -> bool {
     let (Some(before), Some(this)) = (name[..name.len() - 1].last_chunk(), name.last_chunk()) else { return false };
@@ -82,7 +82,8 @@ fn ends_simply(name: &[u8]) -> bool {
     simple.into_iter().fold(0xff, |all, simple| all & simple) == 0xff && this[CHUNK - 1] != b'/'
 }
 
-/// Sets all bits for each letter, digit, `-`, `_` and slash in `this`, except for a slash that follows a slash.
+/// Sets all bits for each letter, digit, `-`, `_` and slash in `this`, except for a slash that follows a slash. At each
+/// place, `before` has the byte that precedes the one in `this`.
 #[inline(always)]
 fn simplicity(before: &[u8; CHUNK], this: &[u8; CHUNK]) -> [u8; CHUNK] {
     let if_so = |so: bool| if so { 0xff } else { 0 };

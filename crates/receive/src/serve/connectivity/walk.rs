@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 /// The result of the walk.
 #[derive(Debug, Default)]
 pub(super) struct Reached {
-    /// Commits and tags that are not in the push, each with the kind that it must have, if that is known.
+    /// Commits and tags that are not in the push, each with the kind that it must have. New ids that are not in the
+    /// push are here too, without a kind if nothing in the push says it.
     pub(super) edges: HashMap<ObjectId, Option<ObjectKind>>,
     /// The trees of the pushed commits and those to which pushed tags point, whether or not they are in the push, and
     /// the new ids that are trees in the push.
@@ -27,8 +28,8 @@ pub(super) fn history(incoming: &Incoming, new: &HashSet<ObjectId>) -> Option<Re
         if incoming.has(&id) { walk.came(id, expected)? } else { walk.did_not_come(id, expected)? }
     }
     let Walk { mut reached, seen, .. } = walk;
-    // A new id whose object is not in the push is assumed to be a commit, because its kind is unknown. If it is a tree
-    // or blob, it is not accepted as part of the boundary.
+    // A new id whose object is not in the push is assumed to be a commit if its kind is unknown. This does no harm if
+    // it is a tag, tree or blob: the boundary classifies each object, and accepts neither trees nor blobs.
     let edges = reached.edges.iter().map(|(id, kind)| (*id, kind.unwrap_or(ObjectKind::Commit)));
     let blobs = reached.blobs.iter().map(|id| (*id, ObjectKind::Blob));
     let came = seen.into_iter().filter(|(_, kind)| *kind != ObjectKind::Tree);
