@@ -10,8 +10,9 @@ import java.util.Optional;
  * The refs of all repositories of a process, and the memory for their caches. A server has a single object of this
  * class.
  *
- * <p>All {@link EngineView}s of a repository share its cache, which is dropped when the last of them is closed. If too
- * many files are open, those of the least recently used views are closed, and are opened again when needed.
+ * <p>The {@link EngineView}s of a repository share a cache, which is dropped when the last of them is closed. Those
+ * that are opened after a call of {@link #forget} share a new one. If too many files are open, those of the least
+ * recently used views are closed, and are opened again when needed.
  */
 public final class EngineViews implements AutoCloseable {
   private final Handle handle;
@@ -47,7 +48,8 @@ public final class EngineViews implements AutoCloseable {
 
   /**
    * Makes the next view of a repository start without a cache, because the repository was deleted or its settings have
-   * changed. Views that are open are not affected.
+   * changed. Views that are open can still be used with the former cache, but {@link #hint} and the statistics leave
+   * them out from now on.
    */
   public void forget(Path gitDir) {
     handle.run(id -> RefNatives.forget(id, pathBytes(gitDir)));
@@ -75,7 +77,10 @@ public final class EngineViews implements AutoCloseable {
     return in.u8() == 0 ? Optional.empty() : Optional.of(RefStats.unpack(in));
   }
 
-  /** Does what {@link EngineView#hint} does, for all views of a repository. Returns false if there are none. */
+  /**
+   * Does what {@link EngineView#hint} does, for all views of a repository except forgotten ones. Returns false if there
+   * are none.
+   */
   public boolean hint(Path gitDir) {
     return handle.call(id -> RefNatives.hintAt(id, pathBytes(gitDir)));
   }
