@@ -105,7 +105,8 @@ fn sentence(look: &LockLook) -> String {
         LockState::HeldElsewhere => format!("held on another machine, by {whose}, for {age}"),
         LockState::Stale => format!("stale: left {age} ago by {whose}, which has ended; refdb's next writer {remedy}"),
         LockState::Unheld => format!(
-            "not held: left {age} ago by {whose}; that machine was restarted, is off, or is cut off from the file server"
+            "not held: left {age} ago by {whose}, which has ended, or whose machine was restarted, is off, or is cut off \
+             from the file server"
         ),
         LockState::Doubtful => {
             format!("perhaps held, which this mount does not show: left {age} ago by {whose}")

@@ -25,6 +25,7 @@ final class Rows {
   private final List<Chunk> chunks = new ArrayList<>();
   /** Symbolic refs with the refs that they lead to. */
   private final List<Ref> resolved = new ArrayList<>();
+  private boolean isPlain = true;
   /** The index of the first ref of each chunk, then the number of refs. */
   private int[] firsts = {0};
   /**
@@ -45,6 +46,7 @@ final class Rows {
   static Rows read(RefListing listing, Resolver resolver) throws IOException {
     Rows all = new Rows();
     for (RefRows rows = listing.next(); rows != null; rows = listing.next()) {
+      all.isPlain &= rows.symbolicCount() == 0;
       all.add(new Chunk(rows, rows.symbolicCount() == 0 ? null : all.picks(rows, resolver)));
     }
     return all;
@@ -82,7 +84,7 @@ final class Rows {
    * outside of what was listed.
    */
   boolean isPlain() {
-    return chunks.stream().allMatch(chunk -> chunk.picks == null);
+    return isPlain;
   }
 
   int size() {

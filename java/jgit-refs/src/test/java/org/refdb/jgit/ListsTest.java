@@ -23,6 +23,7 @@ import org.eclipse.jgit.lib.NullProgressMonitor;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
+import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
@@ -192,6 +193,27 @@ class ListsTest {
       assertEquals(objects.commits().get(0), refs.getRefsByPrefix("refs/changes/").get(1).getObjectId());
       CGit.run(gitDir, "update-ref", "refs/heads/master", objects.commits().get(1).name());
       assertEquals(objects.commits().get(1), refs.getRefsByPrefix("refs/changes/").get(1).getObjectId());
+    }
+  }
+
+  /** Also if it leads to nothing, and is the only ref that the last piece of the list from the library has. */
+  @ParameterizedTest
+  @EnumSource
+  void aSymbolicRefToNothingIsFollowedEachTimeWhereverTheListIsDivided(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = open(format, 0)) {
+      CGit.run(gitDir, "symbolic-ref", "refs/c/z", "refs/heads/target");
+      RefDatabase refs = repository.getRefDatabase();
+      for (int count = 1; count <= 180; count++) {
+        RefdbDatabaseTest.set(repository, "refs/c/" + (1000 + count), objects.commits().get(0));
+        if (count >= 100) {
+          assertEquals(count, refs.getRefsByPrefix("refs/c/").size());
+          RefdbDatabaseTest.set(repository, "refs/heads/target", objects.commits().get(1));
+          assertEquals(count + 1, refs.getRefsByPrefix("refs/c/").size());
+          RefUpdate deletion = repository.updateRef("refs/heads/target");
+          deletion.setForceUpdate(true);
+          assertEquals(RefUpdate.Result.FORCED, deletion.delete());
+        }
+      }
     }
   }
 
