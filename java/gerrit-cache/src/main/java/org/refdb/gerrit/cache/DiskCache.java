@@ -26,17 +26,19 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
   private final Cache<K, Holder<V>> memory;
   private final DiskTier<K, V> disk;
   private final boolean hasMemory;
+  private final WarmTarget<K, V> warmTarget;
 
   /**
    * Creates a cache.
    *
-   * @param hasMemory whether the memory tier keeps anything; if not, it only lets concurrent calls share a load
+   * @param room the room in the memory tier; null if it keeps nothing, and only lets concurrent calls share a load
    */
-  DiskCache(Class<? super K> keyClass, Cache<K, Holder<V>> memory, DiskTier<K, V> disk, boolean hasMemory) {
+  DiskCache(Class<? super K> keyClass, Cache<K, Holder<V>> memory, DiskTier<K, V> disk, MemoryRoom<K, V> room) {
     this.keyClass = keyClass;
     this.memory = memory;
     this.disk = disk;
-    this.hasMemory = hasMemory;
+    this.hasMemory = room != null;
+    this.warmTarget = new WarmTarget<>(disk, room);
   }
 
   @Override
@@ -158,6 +160,11 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
 
   DiskTier<K, V> disk() {
     return disk;
+  }
+
+  /** Returns what takes values of other servers into this cache. */
+  WarmTarget<K, V> warmTarget() {
+    return warmTarget;
   }
 
   private LoadingCache<K, Holder<V>> loading() {

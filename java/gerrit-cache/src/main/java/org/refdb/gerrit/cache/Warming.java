@@ -12,7 +12,7 @@ import org.refdb.gerrit.cache.shared.EntryScan;
 import org.refdb.gerrit.cache.shared.SharedCaches;
 
 /**
- * A copy of what servers share into the files of this server's caches, made in a thread of its own, at a limited rate.
+ * A copy of what servers share into this server's caches, made in a thread of its own, at a limited rate.
  */
 public final class Warming {
   /** The most entries a second that can be asked for. */
@@ -28,7 +28,7 @@ public final class Warming {
   private final SharedCaches shared;
   private final String cache;
   private final int rate;
-  private final Map<String, DiskTier<?, ?>> tiers = new HashMap<>();
+  private final Map<String, WarmTarget<?, ?>> targets = new HashMap<>();
   private final Thread thread = new Thread(this::run, "refdb-shared-warm");
   private final long startNanos = System.nanoTime();
   private volatile boolean isStopped;
@@ -85,7 +85,7 @@ public final class Warming {
               failure == null ? "" : ": " + failure);
     }
 
-    private Progress plus(DiskTier.Warmed warmed, int looked, long seconds) {
+    private Progress plus(WarmTarget.Warmed warmed, int looked, long seconds) {
       return new Progress(
           state,
           cache,
@@ -109,11 +109,11 @@ public final class Warming {
    * @param cache the cache; null for all
    * @param rate the most entries a second, from 1 to {@value #RATE_MAX}
    */
-  Warming(SharedCaches shared, List<DiskTier<?, ?>> all, String cache, int rate) {
+  Warming(SharedCaches shared, List<? extends WarmTarget<?, ?>> all, String cache, int rate) {
     this.shared = shared;
     this.cache = cache;
     this.rate = rate;
-    all.stream().filter(DiskTier::canBeWarmed).forEach(tier -> tiers.put(tier.name(), tier));
+    all.forEach(target -> targets.put(target.name(), target));
     progress = new Progress(State.RUNNING, cache, rate, 0, 0, 0, 0, 0, null);
     thread.setDaemon(true);
   }
@@ -166,8 +166,8 @@ public final class Warming {
     Map<String, List<byte[]>> ofCaches = new HashMap<>();
     names.forEach(name -> ofCaches.computeIfAbsent(name.cache(), any -> new ArrayList<>()).add(name.bytes()));
     for (Map.Entry<String, List<byte[]>> each : ofCaches.entrySet()) {
-      DiskTier<?, ?> tier = tiers.get(each.getKey());
-      DiskTier.Warmed warmed = tier == null ? DiskTier.Warmed.NOTHING : tier.warm(each.getValue());
+      WarmTarget<?, ?> target = targets.get(each.getKey());
+      WarmTarget.Warmed warmed = target == null ? WarmTarget.Warmed.NOTHING : target.warm(each.getValue());
       progress = progress.plus(warmed, each.getValue().size(), seconds());
     }
     long due = startNanos + TimeUnit.SECONDS.toNanos(progress.looked()) / rate;

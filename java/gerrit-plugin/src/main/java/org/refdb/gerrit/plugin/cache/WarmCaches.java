@@ -19,7 +19,7 @@ import org.kohsuke.args4j.Option;
 import org.refdb.gerrit.cache.CacheAdmin;
 import org.refdb.gerrit.cache.Warming;
 
-/** Copies what the servers of a site share into the files of this one, in the background. */
+/** Copies what the servers of a site share into the caches of this one, in the background. */
 final class WarmCaches {
   /** Entries a second, with which neither this server nor that of the shared cache is busy. */
   private static final int RATE = 1_000;
@@ -53,7 +53,7 @@ final class WarmCaches {
 
   /** {@code refdb cache warm [--from shared [--rate ENTRIES] [CACHE] | --stop]}. */
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
-  @CommandMetaData(name = "warm", description = "Copies what servers share into the files of this one, or shows how far it is")
+  @CommandMetaData(name = "warm", description = "Copies what servers share into this one, or shows how far it is")
   static final class Command extends CacheCommand {
     @Option(name = "--from", metaVar = "shared", usage = "begins to copy from the cache that servers share")
     private String from;
