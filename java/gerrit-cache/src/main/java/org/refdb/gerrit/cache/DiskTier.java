@@ -142,6 +142,18 @@ final class DiskTier<K, V> {
     return finish(answer.key(), entry, found.tick(), Store.Placed.NO_ROOM);
   }
 
+  /**
+   * Offers a value that this server has to the shared tier, unless it is too old or its key was changed since it was
+   * read. Returns whether it was offered.
+   */
+  boolean offerHeld(K key, Holder<V> held, byte[] keyBytes, byte[] valueBytes) {
+    synchronized (clock.lockOf(key)) { // so that a change of the key comes before this or after it
+      return !ages.isExpired(held.createdMillis, TimeUtil.nowMs())
+          && Math.max(clock.lastChange(key), clock.lastChangeOfAll()) <= held.tick()
+          && shared.tier().offerHeld(keyBytes, held.value, valueBytes, held.createdMillis);
+    }
+  }
+
   /** Runs the loader of the cache for a value that no server has. */
   V compute(SharedTier.Place place, Callable<? extends V> loader) throws Exception {
     return shared == null ? loader.call() : shared.tier().compute(place, loader);

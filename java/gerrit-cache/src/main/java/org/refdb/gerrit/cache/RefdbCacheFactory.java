@@ -51,6 +51,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   private final List<DiskCache<?, ?>> caches = new CopyOnWriteArrayList<>();
   private final ExecutorService warmer = warmer();
   private final SharedCaches shared;
+  private final Offerings offerings;
 
   /** When the files of a cache are opened. */
   enum OpenTime {
@@ -76,6 +77,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     this.cacheMap = cacheMap;
     this.openTime = openTime;
     this.shared = openTime == OpenTime.AT_ONCE ? SharedCaches.of(config, site.site_path) : null;
+    this.offerings = shared == null ? null : new Offerings(shared, this::warmSources);
   }
 
   /**
@@ -155,7 +157,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
 
   private <K, V> DiskCache<K, V> cache(PersistentCacheDef<K, V> def, Cache<K, Holder<V>> memory, DiskTier<K, V> disk) {
     MemoryRoom<K, V> room = hasMemory(def) ? new MemoryRoom<>(memory, def.weigher(), memoryLimit(def)) : null;
-    DiskCache<K, V> cache = new DiskCache<>(def.keyType().getRawType(), memory, disk, room);
+    DiskCache<K, V> cache = new DiskCache<>(def, memory, disk, room);
     caches.add(cache);
     return cache;
   }
@@ -249,14 +251,23 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     return caches.stream().map(DiskCache::warmTarget).filter(WarmTarget::canBeWarmed).toList();
   }
 
+  private List<? extends WarmSource<?, ?>> warmSources() {
+    return caches.stream().map(DiskCache::warmSource).toList();
+  }
+
   @Override
-  public void start() {}
+  public void start() {
+    if (shared != null) {
+      shared.serveWith(offerings);
+    }
+  }
 
   @Override
   public void stop() {
     warmer.shutdownNow();
     if (shared != null) {
       shared.close();
+      offerings.stop();
     }
     stores.stop();
   }

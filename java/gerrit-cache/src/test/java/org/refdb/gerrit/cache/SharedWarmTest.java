@@ -43,7 +43,7 @@ class SharedWarmTest extends WithRedis {
   }
 
   private static Warming warm(SharedNode node, String cache, int rate) throws IOException {
-    return new CacheAdmin(node.factory()).warm(cache, rate);
+    return new CacheAdmin(node.factory()).warm(null, cache, rate);
   }
 
   @Test
@@ -75,7 +75,7 @@ class SharedWarmTest extends WithRedis {
       SharedNode.await(() -> warming.progress().stored() >= 100, "it does not go on");
       assertTrue(System.nanoTime() - start >= TimeUnit.MILLISECONDS.toNanos(800), "100 entries take a second");
       assertTrue(warming.progress().stored() < KEYS);
-      assertThrows(IOException.class, () -> new CacheAdmin(cold.factory()).warm(null, 0));
+      assertThrows(IOException.class, () -> new CacheAdmin(cold.factory()).warm(null, null, 0));
       warming.stop();
       Warming.Progress progress = ended(warming);
       assertEquals(Warming.State.STOPPED, progress.state());
@@ -88,11 +88,11 @@ class SharedWarmTest extends WithRedis {
     fill();
     try (SharedNode cold = node()) {
       CacheAdmin admin = new CacheAdmin(cold.factory());
-      Warming first = admin.warm(null, 10);
-      assertThrows(IOException.class, () -> admin.warm(null, 10));
+      Warming first = admin.warm(null, null, 10);
+      assertThrows(IOException.class, () -> admin.warm(null, null, 10));
       first.stop();
       ended(first);
-      assertEquals(KEYS, ended(admin.warm(null, FAST)).looked());
+      assertEquals(KEYS, ended(admin.warm(null, null, FAST)).looked());
       assertTrue(admin.warming().isPresent());
     }
   }

@@ -62,6 +62,12 @@ final class Generations {
     return isKnown ? all + "." + own : null;
   }
 
+  /** Returns when a generation began, in milliseconds since 1970. */
+  static long millis(String generation) {
+    int dot = generation.indexOf('.');
+    return Math.max(Long.parseLong(generation.substring(0, dot)), Long.parseLong(generation.substring(dot + 1)));
+  }
+
   /** Raises the generation of a cache, or of {@link #ALL}. It holds here at once, and elsewhere after {@link #poll}. */
   void raise(String cache) {
     raised.add(cache);

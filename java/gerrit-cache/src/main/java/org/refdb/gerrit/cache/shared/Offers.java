@@ -33,8 +33,9 @@ final class Offers implements AutoCloseable {
    * A change of one entry.
    *
    * @param value the value to store; null to delete the entry
+   * @param isSpare whether an entry that the server has stays as it is
    */
-  record Offer(Counts counts, byte[] name, byte[] key, byte[] value, long createdMillis) {
+  record Offer(Counts counts, byte[] name, byte[] key, byte[] value, long createdMillis, boolean isSpare) {
     long bytes() {
       return EntryFormat.size(name.length + key.length, value == null ? 0 : value.length);
     }
@@ -99,8 +100,8 @@ final class Offers implements AutoCloseable {
     try {
       byte[] entry =
           offer.value == null ? null : format.encode(offer.name, offer.key, offer.value, offer.createdMillis);
-      store(offer, entry);
-      if (entry != null) {
+      boolean isDone = store(offer, entry) != null;
+      if (entry != null && isDone) {
         offer.counts.one(Counts.Event.STORED);
         offer.counts.add(Counts.Event.BYTES_STORED, entry.length);
       }
@@ -118,9 +119,10 @@ final class Offers implements AutoCloseable {
     }
   }
 
-  private void store(Offer offer, byte[] entry) throws TimeoutException {
+  /** Returns the server's answer, which is null if a spare value is not needed. */
+  private Object store(Offer offer, byte[] entry) throws TimeoutException {
     try (Call call = client.send(command(offer, entry), offer.name)) {
-      call.await(ANSWER_NANOS_MAX);
+      return call.await(ANSWER_NANOS_MAX);
     }
   }
 
@@ -133,11 +135,16 @@ final class Offers implements AutoCloseable {
     if (entry == null) {
       return new CommandArguments(Protocol.Command.DEL).key(offer.name);
     }
-    return new CommandArguments(Protocol.Command.SET)
-        .key(offer.name)
-        .add(entry)
-        .add("PX".getBytes(US_ASCII))
-        .add(Long.toString(settings.ttl().toMillis()).getBytes(US_ASCII));
+    CommandArguments set =
+        new CommandArguments(Protocol.Command.SET)
+            .key(offer.name)
+            .add(entry)
+            .add("PX".getBytes(US_ASCII))
+            .add(Long.toString(settings.ttl().toMillis()).getBytes(US_ASCII));
+    if (offer.isSpare) {
+      set.add("NX".getBytes(US_ASCII));
+    }
+    return set;
   }
 
   @Override

@@ -30,6 +30,9 @@ public final class SharedTier {
   /** A thread that wakes so much later than it wanted to shows that this process was paused, as by its collector. */
   private static final long STALL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
+  /** By how much the clocks of nodes may differ. */
+  private static final long SKEW_MILLIS = 60_000;
+
   /** How long {@link #read} waits. */
   private static final long READ_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
 
@@ -319,7 +322,7 @@ public final class SharedTier {
   }
 
   private void delete(byte[] name) {
-    caches.offers().add(new Offers.Offer(counts, name, new byte[0], null, 0));
+    caches.offers().add(new Offers.Offer(counts, name, new byte[0], null, 0, false));
   }
 
   /**
@@ -339,8 +342,27 @@ public final class SharedTier {
       counts.one(Event.TOO_LARGE);
       endLease(place);
     } else {
-      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis));
+      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis, false));
     }
+  }
+
+  /**
+   * Offers a value that this node has had for some time, unless the server has one. The caller must see to it that no
+   * other thread calls {@link #changed} for the key meanwhile. Returns whether it was offered: a value from before the
+   * last flush is not, nor one from the minute after it, because the clocks of nodes differ.
+   */
+  public boolean offerHeld(byte[] key, Object value, byte[] valueBytes, long createdMillis) {
+    String generation = caches.generations().of(cache);
+    boolean mayBe =
+        generation != null
+            && createdMillis > Generations.millis(generation) + SKEW_MILLIS
+            && !isChanged(key)
+            && !Verdicts.isNegative(value)
+            && EntryFormat.size(key.length, valueBytes.length) <= caches.settings().valueBytesMax();
+    if (mayBe) {
+      caches.offers().add(new Offers.Offer(counts, names.of(generation, key), key, valueBytes, createdMillis, true));
+    }
+    return mayBe;
   }
 
   /** Offers a value that was put. If keys do not determine values here, calls {@link #changed} instead. */
