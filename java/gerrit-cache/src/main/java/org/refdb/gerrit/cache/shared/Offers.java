@@ -4,6 +4,7 @@ import static java.nio.charset.StandardCharsets.US_ASCII;
 
 import com.google.common.flogger.FluentLogger;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -34,8 +35,26 @@ final class Offers implements AutoCloseable {
    *
    * @param value the value to store; null to delete the entry
    * @param isSpare whether an entry that the server has stays as it is
+   * @param lease whose lease it is that ends; null for an entry of the cache
    */
-  record Offer(Counts counts, byte[] name, byte[] key, byte[] value, long createdMillis, boolean isSpare) {
+  record Offer(
+      Counts counts,
+      byte[] name,
+      byte[] key,
+      byte[] value,
+      long createdMillis,
+      boolean isSpare,
+      SharedTier.Place lease) {
+    private static final byte[] NOTHING = {};
+
+    static Offer deletion(Counts counts, byte[] name) {
+      return new Offer(counts, name, NOTHING, null, 0, false, null);
+    }
+
+    static Offer leaseEnd(Counts counts, SharedTier.Place place) {
+      return new Offer(counts, place.lease(), NOTHING, null, 0, false, place);
+    }
+
     long bytes() {
       return EntryFormat.size(name.length + key.length, value == null ? 0 : value.length);
     }
@@ -100,7 +119,7 @@ final class Offers implements AutoCloseable {
     try {
       byte[] entry =
           offer.value == null ? null : format.encode(offer.name, offer.key, offer.value, offer.createdMillis);
-      boolean isDone = store(offer, entry) != null;
+      boolean isDone = isDue(offer) && store(offer, entry) != null;
       if (entry != null && isDone) {
         offer.counts.one(Counts.Event.STORED);
         offer.counts.add(Counts.Event.BYTES_STORED, entry.length);
@@ -116,6 +135,23 @@ final class Offers implements AutoCloseable {
     } catch (RuntimeException e) {
       logger.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log("Cannot offer a value to the shared cache");
       notStored(offer, e);
+    }
+  }
+
+  /**
+   * Returns whether the change is still to be made. A lease is ended only while it lasts and is this node's, because
+   * another node takes one that has ended. Between the look and the deletion that can happen too, but only within the
+   * time of one answer.
+   */
+  private boolean isDue(Offer offer) throws TimeoutException {
+    if (offer.lease == null) {
+      return true;
+    }
+    if (System.nanoTime() - offer.lease.leaseEndsNanos >= 0) {
+      return false;
+    }
+    try (Call call = client.get(new byte[][] {offer.name})[0]) {
+      return call.await(ANSWER_NANOS_MAX) instanceof byte[] token && Arrays.equals(token, offer.lease.leaseToken);
     }
   }
 

@@ -62,6 +62,9 @@ public final class SharedTier {
     /** When the lease of the value ends, if this node has taken it; a time of {@link System#nanoTime}. */
     long leaseEndsNanos;
 
+    /** What tells the lease of this node from that of another. */
+    byte[] leaseToken;
+
     private Place(byte[] name) {
       this.name = name;
     }
@@ -177,7 +180,7 @@ public final class SharedTier {
   /** Ends the lease of a value that is not going to be stored, unless it may have ended and be another node's. */
   public void endLease(Place place) {
     if (place != null && place.leaseEndsNanos != 0 && System.nanoTime() - place.leaseEndsNanos < 0) {
-      delete(place.lease());
+      caches.offers().add(Offers.Offer.leaseEnd(counts, place));
     }
   }
 
@@ -197,22 +200,12 @@ public final class SharedTier {
     long start = System.nanoTime();
     byte[][] entryNames = Arrays.stream(asked).mapToObj(i -> answers[i].place.name).toArray(byte[][]::new);
     Call[] calls = caches.client().ask(entryNames, start + wait);
-    boolean isLate = false;
-    for (int i = 0; i < calls.length; i++) {
-      try {
-        Object entry = calls[i].await(wait - (System.nanoTime() - start));
-        if (i == 0) {
-          caches.patience().answered(calls[i].answeredNanos() - start);
-        }
-        answers[asked[i]] = opened(answers[asked[i]], keys[asked[i]], entry);
-      } catch (TimeoutException e) {
-        isLate = true;
-        counts.one(left < allowed ? Event.OUT_OF_BUDGET : Event.LATE);
-      } catch (RuntimeException e) { // no connection, or the server's own words
-        counts.one(Event.FAILED);
-        failed(entryNames[i], e);
-      } finally {
-        calls[i].close();
+    boolean isLate;
+    try {
+      isLate = take(calls, keys, answers, asked, start, wait, left < allowed);
+    } finally {
+      for (Call call : calls) { // also those after one that fails for want of memory
+        call.close();
       }
     }
     long waited = System.nanoTime() - start;
@@ -223,6 +216,28 @@ public final class SharedTier {
       caches.patience().late();
       caches.breaker().late();
     }
+  }
+
+  /** Takes the answers that come in time. Returns whether one did not. */
+  private boolean take(
+      Call[] calls, byte[][] keys, Answer[] answers, int[] asked, long start, long wait, boolean isShort) {
+    boolean isLate = false;
+    for (int i = 0; i < calls.length; i++) {
+      try {
+        Object entry = calls[i].await(wait - (System.nanoTime() - start));
+        if (i == 0) {
+          caches.patience().answered(calls[i].answeredNanos() - start);
+        }
+        answers[asked[i]] = opened(answers[asked[i]], keys[asked[i]], entry);
+      } catch (TimeoutException e) {
+        isLate = true;
+        counts.one(isShort ? Event.OUT_OF_BUDGET : Event.LATE);
+      } catch (RuntimeException e) { // no connection, or the server's own words
+        counts.one(Event.FAILED);
+        failed(answers[asked[i]].place.name, e);
+      }
+    }
+    return isLate;
   }
 
   private void failed(byte[] name, RuntimeException cause) {
@@ -322,7 +337,7 @@ public final class SharedTier {
   }
 
   private void delete(byte[] name) {
-    caches.offers().add(new Offers.Offer(counts, name, new byte[0], null, 0, false));
+    caches.offers().add(Offers.Offer.deletion(counts, name));
   }
 
   /**
@@ -342,7 +357,7 @@ public final class SharedTier {
       counts.one(Event.TOO_LARGE);
       endLease(place);
     } else {
-      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis, false));
+      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis, false, null));
     }
   }
 
@@ -360,7 +375,8 @@ public final class SharedTier {
             && !Verdicts.isNegative(value)
             && EntryFormat.size(key.length, valueBytes.length) <= caches.settings().valueBytesMax();
     if (mayBe) {
-      caches.offers().add(new Offers.Offer(counts, names.of(generation, key), key, valueBytes, createdMillis, true));
+      byte[] name = names.of(generation, key);
+      caches.offers().add(new Offers.Offer(counts, name, key, valueBytes, createdMillis, true, null));
     }
     return mayBe;
   }
