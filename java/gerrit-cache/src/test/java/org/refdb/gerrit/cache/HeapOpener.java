@@ -36,6 +36,11 @@ public final class HeapOpener implements StoreOpener {
 
   volatile boolean inUse;
 
+  /** Lets the next puts find no room. */
+  public void refuse(int puts) {
+    refuses.set(puts);
+  }
+
   Map<ByteBuffer, Cache.Found> file(Spec spec) {
     return files.computeIfAbsent(spec.name() + " " + spec.version(), name -> new ConcurrentHashMap<>());
   }
