@@ -7,7 +7,7 @@ package org.refdb.engine;
  * @param hits look-ups that were answered from memory after their proof was checked
  * @param misses look-ups that read from disk
  * @param loads how often refs were loaded, for the first time or because someone else had changed them
- * @param loadNanos nanoseconds spent on loads
+ * @param loadNanos nanoseconds spent on building the index from objects to refs; other loads are not timed
  * @param reopens how often the repository was reopened because it was replaced, reconfigured or converted
  * @param bytes bytes of memory held, besides the share of the block cache
  * @param commits committed batches

@@ -49,7 +49,10 @@ record Figure(
               "loads",
               "Times that refs were found changed by others, or read for the first time",
               RefStats::loads),
-          engine("load_nanos", "Nanoseconds spent on that", RefStats::loadNanos),
+          engine(
+              "load_nanos",
+              "Nanoseconds spent on building indexes from objects to refs, which are a part of the loads",
+              RefStats::loadNanos),
           engine(
               "reopens",
               "Repositories opened again because they were replaced or converted",

@@ -59,7 +59,8 @@ public record ProjectStat(
     }
     if (engine != null) {
       text.append(
-          "%n  look-ups: %d from memory, %d read; loads: %d in %.1f ms; reopened %d times; %d bytes held"
+          ("%n  look-ups: %d from memory, %d read; loads: %d, of which indexes of objects took %.1f ms;"
+                  + " reopened %d times; %d bytes held")
               .formatted(
                   engine.hits(), engine.misses(), engine.loads(), engine.loadNanos() / 1e6, engine.reopens(),
                   engine.bytes()));
