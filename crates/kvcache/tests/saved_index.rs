@@ -126,6 +126,20 @@ fn a_saved_index_of_other_segments_is_not_believed() {
     }
 }
 
+/// Regression: the cache could be neither opened nor closed. Another program's folder is not deleted.
+#[test]
+fn a_folder_at_the_name_of_the_saved_index_is_left_alone() {
+    let dir = filled();
+    std::fs::remove_file(saved_index(dir.path())).unwrap();
+    std::fs::create_dir(saved_index(dir.path())).unwrap();
+    for _ in 0..2 {
+        let cache = open(dir.path(), LIMIT_BYTES);
+        assert_eq!(cache.stats().entries, u64::from(ENTRIES));
+        cache.close().unwrap();
+    }
+    assert!(saved_index(dir.path()).is_dir());
+}
+
 /// A program that does not know the saved index may change the cache and leave the saved index in the folder, or a backup
 /// may bring an old one back. Entries that were removed in the meantime must stay removed.
 #[test]

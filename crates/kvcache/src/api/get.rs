@@ -65,7 +65,7 @@ impl Cache {
     pub fn get_up_to<T>(&self, key: &[u8], most_bytes: usize, take: impl FnOnce(&[u8], u64) -> T) -> Get<T> {
         let (counters, simulations) = (&self.store.view.counters, &self.reclaim.simulations);
         let hash = self.sealer.hash(key);
-        let (got, counter) = match with_scratch(|scratch| self.look_up(hash, key, most_bytes, scratch, take)) {
+        let (got, counter) = match with_scratch(|scratch| self.look_up(hash, key, most_bytes, true, scratch, take)) {
             Lookup::Larger(len) => return Get::Larger(len),
             Lookup::Found(taken) => (Get::Found(taken), &counters.hits),
             Lookup::Expired => {
@@ -86,6 +86,7 @@ impl Cache {
         hash: u64,
         key: &[u8],
         most_bytes: usize,
+        is_use: bool,
         scratch: &mut Scratch,
         take: impl FnOnce(&[u8], u64) -> T,
     ) -> Lookup<T> {
@@ -108,7 +109,9 @@ impl Cache {
             match slot.as_ref().map_or(Read::Gone, |segment| self.read(segment, place, hash, key, scratch)) {
                 Read::Value(_, created_ms) if ages.is_expired(created_ms) => return Lookup::Expired,
                 Read::Value(value, created_ms) => {
-                    hit.touch();
+                    if is_use {
+                        hit.touch();
+                    }
                     return Lookup::Found(take(value, created_ms));
                 }
                 Read::OtherKey => return Lookup::None,
@@ -184,11 +187,11 @@ impl Cache {
         }
     }
 
-    /// Returns when the value of a key was created, in milliseconds since 1970. The statistics do not count this as a
-    /// get, but the use count of the entry does.
+    /// Returns when the value of a key was created, in milliseconds since 1970. Neither the statistics nor
+    /// the use count of the entry count this as a get.
     pub(crate) fn created_ms(&self, key: &[u8]) -> Option<u64> {
         let hash = self.sealer.hash(key);
-        match with_scratch(|scratch| self.look_up(hash, key, usize::MAX, scratch, |_, created_ms| created_ms)) {
+        match with_scratch(|scratch| self.look_up(hash, key, usize::MAX, false, scratch, |_, created_ms| created_ms)) {
             Lookup::Found(created_ms) => Some(created_ms),
             Lookup::Larger(_) | Lookup::Expired | Lookup::None => None,
         }

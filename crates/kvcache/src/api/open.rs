@@ -241,8 +241,11 @@ fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     };
+    // What is no file was put at the name of the saved index by somebody else.
+    let saved =
+        recovered.saved.iter().map(|saved| &saved.path).filter(|path| regular_file::check_place(fs, path).is_ok());
     // Deleted from the end, so that a crash in between leaves no later segment without its predecessor.
-    recovered.obsolete.iter().chain(recovered.saved.iter().map(|saved| &saved.path)).rev().try_for_each(remove)?;
+    recovered.obsolete.iter().chain(saved).rev().try_for_each(remove)?;
     if !recovered.obsolete.is_empty() {
         // Synced because the numbers of these segments are used again.
         fs.sync_dir(dir)?;

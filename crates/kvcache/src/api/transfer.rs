@@ -281,6 +281,7 @@ mod tests {
         from.export(&mut bytes).unwrap();
         assert_eq!(to.import(&mut &bytes[..]).unwrap(), Imported { stored: 2, kept: 2, too_large: 0 });
         assert_eq!((to.stats().hits, to.stats().misses), (0, 0));
+        to.for_each(|_, _, info| if info.uses == 0 { Ok(()) } else { Err(info.uses) }).unwrap();
         let value = |key: &[u8]| to.get(key).unwrap().value;
         assert_eq!([value(b"newer"), value(b"equal")], [b"present", b"present"]);
         assert_eq!([value(b"older"), value(b"there")], [b"imported", b"imported"]);

@@ -44,10 +44,12 @@ impl Entry {
     pub(crate) fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Self> {
         let place = u64_at(bytes, 8);
         let (offset, len) = ((place >> 26) as usize % (1 << 22) * ALIGN, (place >> 2) as usize % (1 << 24) * ALIGN);
-        let fits = (SEGMENT_HEADER_BYTES..=MAX_OFFSET_BYTES).contains(&offset) && len >= RECORD_HEADER_BYTES;
+        let hash = u64_at(bytes, 0);
+        let fits =
+            (SEGMENT_HEADER_BYTES..=MAX_OFFSET_BYTES).contains(&offset) && len >= RECORD_HEADER_BYTES && hash != 0;
         let kind = Kind::from_byte(place as u8 & 3)?;
         let rate = Rate::from_bits((place >> 48) as u16);
-        fits.then_some(Entry { hash: u64_at(bytes, 0), kind, offset, len, rate })
+        fits.then_some(Entry { hash, kind, offset, len, rate })
     }
 }
 
@@ -112,15 +114,22 @@ impl Trailer {
         footer_len(self.entries as usize)
     }
 
-    /// Decodes and checks the entries that precede the trailer; `None` if they are damaged or one lies outside the
+    /// Decodes and checks the entries that precede the trailer; `None` if they are damaged, or do not follow each other within the
     /// records.
     pub(crate) fn decode_entries(&self, bytes: Vec<u8>) -> Option<Entries> {
         let (chunks, rest) = bytes.as_chunks::<ENTRY_BYTES>();
         if !rest.is_empty() || chunks.len() != self.entries as usize || crc32c::crc32c(&bytes) != self.entries_crc {
             return None;
         }
-        let fits = |entry: Entry| (entry.offset + entry.len) as u64 <= self.records_end;
-        chunks.iter().all(|chunk| Entry::decode(chunk).is_some_and(fits)).then_some(Entries { bytes })
+        let mut end = SEGMENT_HEADER_BYTES;
+        let all_fit = chunks.iter().map(Entry::decode).all(|entry| {
+            entry.is_some_and(|entry| {
+                let follows = entry.offset >= end;
+                end = entry.offset + entry.len;
+                follows && end as u64 <= self.records_end
+            })
+        });
+        all_fit.then_some(Entries { bytes })
     }
 }
 
@@ -221,5 +230,22 @@ mod tests {
         let footer = encode_footer(9, 100, 0, &entries);
         let (entries, trailer) = footer.split_at(ENTRY_BYTES);
         assert_eq!(Trailer::decode(trailer, 9).unwrap().decode_entries(entries.to_vec()), None);
+    }
+
+    /// Regression: hash 0, which no key has, failed an assertion when its segment was evicted, and so did two entries for the same
+    /// bytes, which count twice.
+    #[test]
+    fn a_footer_that_no_program_writes_is_refused() {
+        let entry = |hash, offset| Entry { hash, kind: Kind::Put, offset, len: 48, rate: Rate::default() };
+        let is_refused = |entries: &[Entry]| {
+            let footer = encode_footer(9, 176, 0, &entries.iter().copied().collect());
+            let (entries, trailer) = footer.split_at(footer.len() - TRAILER_BYTES);
+            Trailer::decode(trailer, 9).unwrap().decode_entries(entries.to_vec()).is_none()
+        };
+        assert!(!is_refused(&[entry(1, 64), entry(2, 112)]));
+        assert!(is_refused(&[entry(0, 64)]));
+        assert!(is_refused(&[entry(1, 64), entry(2, 64)]));
+        assert!(is_refused(&[entry(1, 112), entry(2, 64)]));
+        assert!(is_refused(&[entry(1, 64), entry(2, 96)]));
     }
 }

@@ -184,7 +184,8 @@ impl RecordHeader {
             key_len: u32_at(bytes, 24),
             value_len: u32_at(bytes, 28),
         };
-        (header.payload_len() <= MAX_RECORD_BYTES - RECORD_HEADER_BYTES).then_some(header)
+        // No key and no segment has the number 0.
+        (header.hash != 0 && header.payload_len() <= MAX_RECORD_BYTES - RECORD_HEADER_BYTES).then_some(header)
     }
 
     /// Decodes a header whose own checksum is right, whatever follows it; `None` otherwise.

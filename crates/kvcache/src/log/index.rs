@@ -150,12 +150,14 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// A shard of this many entries, given by the low 48 bits of their hashes, which are all different; `None` with the first error.
+    /// A shard of this many entries, given by the low 48 bits of their hashes; `None` with the first error, or if two of these agree.
     pub(crate) fn of_entries(len: usize, entries: impl Iterator<Item = Option<(u64, Place)>>) -> Option<Self> {
         let mut table = Filling::new(len, &mut Spare::default());
         for entry in entries.take(len) {
             let (low, place) = entry?;
-            table.add(Tag::of(low), place);
+            if !table.add(Tag::of(low), place) {
+                return None;
+            }
         }
         Some(Shard { table: table.finish(), used: len as u32 })
     }

@@ -64,8 +64,8 @@ fn all_sealed(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Option<Vec<Seale
     all.filter(|all| all.first().is_some_and(|first| first.content.seq >= floor))
 }
 
-/// Saves the index of a cache whose log consists of these segments. Nothing is saved if they are not the ones in the folder, or if the
-/// file would take more than `room_bytes`.
+/// Saves the index of a cache whose log consists of these segments. Nothing is saved if they are not the ones in the folder, if the
+/// file would take more than `room_bytes`, or if something that is no file has its name.
 pub(crate) fn save(fs: &Fs, dir: &Path, index: &Index, log: &[(u16, Meta)], store: u64, room_bytes: u64) -> Result<()> {
     let Some(all) = all_sealed(fs, &names_in(fs, dir)?, store) else { return Ok(()) };
     if !all.iter().map(|sealed| sealed.content.seq).eq(log.iter().map(|(_, meta)| meta.seq)) {
@@ -82,6 +82,9 @@ pub(crate) fn save(fs: &Fs, dir: &Path, index: &Index, log: &[(u16, Meta)], stor
         return Ok(());
     }
     let path = path_in(dir);
+    if regular_file::check_place(fs, &path).is_err() {
+        return Ok(());
+    }
     let file = fs.create_new(&path, 0o600)?;
     write(&file, index, log, contents).inspect_err(|_| drop(fs.remove_file(&path)))
 }
@@ -174,4 +177,58 @@ fn read_shards(file: &File, contents: &Contents, shards: Range<usize>, ends: &[u
         filled.push(Shard::of_entries(part.entries as usize, counted)?);
     }
     Some((filled, live))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cache, Options, format::saved::ENTRY_BYTES};
+
+    /// Changes the entries of the first shard that has two, and makes all checksums right again.
+    fn forge(path: &Path, change: impl Fn(&mut [[u8; ENTRY_BYTES]])) {
+        let mut bytes = std::fs::read(path).unwrap();
+        let mut contents = Contents::decode(bytes.len() as u64, |into, at| {
+            into.copy_from_slice(bytes.get(at as usize..)?.get(..into.len())?);
+            Some(())
+        })
+        .unwrap();
+        let shard = contents.shards.iter().position(|part| part.entries >= 2).unwrap();
+        let start = contents.offset_of(shard) as usize;
+        let end = start + contents.shards[shard].len();
+        change(bytes[start..end].as_chunks_mut().0);
+        contents.shards[shard] = Part::of(&bytes[start..end]);
+        let head = contents.encode();
+        bytes[..head.len()].copy_from_slice(&head);
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// Regression: an entry of a key that its segment does not have stayed in the index when the segment was deleted, which failed
+    /// assertions of a debug build then, and ended any build when the cache was closed.
+    #[test]
+    fn forged_entries_go_with_their_segment() {
+        let changes: [fn(&mut [[u8; ENTRY_BYTES]]); 2] = [
+            |entries| entries[0][1] ^= 1,
+            |entries| {
+                let hash: [u8; 6] = *entries[0].first_chunk().unwrap();
+                entries[1][..6].copy_from_slice(&hash);
+            },
+        ];
+        for change in changes {
+            let temp = tempfile::tempdir().unwrap();
+            let open = || Cache::open(temp.path(), Options::new(1 << 20)).unwrap();
+            let cache = open();
+            (0..2_000u32).for_each(|i| drop(cache.put(&i.to_le_bytes(), &[1; 200])));
+            cache.close().unwrap();
+            forge(&path_in(temp.path()), change);
+            let cache = open();
+            assert!(cache.stats().entries > 500, "the saved index was believed: {:?}", cache.stats());
+            for i in 2_000..3_000u32 {
+                cache.put(&i.to_le_bytes(), &[1; 2_000]).unwrap();
+            }
+            cache.compact().unwrap();
+            cache.close().unwrap();
+            let cache = open();
+            assert!((0..3_000u32).all(|i| cache.get(&i.to_le_bytes()).is_none_or(|found| found.value[0] == 1)));
+        }
+    }
 }

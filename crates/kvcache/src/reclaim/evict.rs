@@ -121,7 +121,7 @@ impl Reclaim {
 
     /// Leaves the deletion of a segment to the syncer.
     fn mark_emptied(&self, segment: &Segment) {
-        self.store.log().mark_emptied(segment.slot);
+        self.store.log().mark_emptied(&self.store.view, segment.slot);
         let mut emptied = self.pending_deletion.emptied.lock();
         debug_assert!(!emptied.contains(&(segment.slot, segment.seq)), "a segment is emptied once");
         emptied.push((segment.slot, segment.seq));

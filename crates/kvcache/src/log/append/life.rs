@@ -79,12 +79,25 @@ impl Log {
     /// Notes that a segment is to be deleted as soon as the copies of its records are on stable storage, or already
     /// when they are in the files if it is the oldest and no write was ever synced. Does nothing if a clear has noted
     /// that already.
-    pub(crate) fn mark_emptied(&mut self, slot: u16) {
+    pub(crate) fn mark_emptied(&mut self, view: &View, slot: u16) {
+        self.drop_strays(view, slot);
         if let Some(meta) = &mut self.meta[usize::from(slot)] {
             debug_assert!(meta.sealed && meta.live_bytes == 0, "an emptied segment has no live record");
             if !meta.emptied {
                 meta.emptied = true;
                 self.emptied_bytes += meta.disk_bytes;
+            }
+        }
+    }
+
+    /// Drops the entries of a segment that are left although all that it lists are gone. Only a saved index that somebody has forged
+    /// has such entries, because it is believed without a look at what segments list.
+    fn drop_strays(&mut self, view: &View, slot: u16) {
+        if self.meta[usize::from(slot)].is_some_and(|meta| meta.live_bytes > 0) {
+            let mut strays = Vec::new();
+            view.index.for_each(|hash, place| strays.extend((place.slot() == slot).then_some(hash)));
+            for hash in strays {
+                self.forget(view, hash);
             }
         }
     }
@@ -129,6 +142,7 @@ impl Log {
     /// Frees the room of a segment whose file was deleted.
     pub(crate) fn release(&mut self, view: &View, slot: u16) {
         let at = usize::from(slot);
+        self.drop_strays(view, slot);
         if let Some(meta) = self.meta[at].take() {
             debug_assert_eq!(meta.live_bytes, 0, "only a segment without live records is deleted");
             assert!(slot != self.active.segment.slot, "the active segment stays");

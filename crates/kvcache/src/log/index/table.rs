@@ -257,7 +257,9 @@ impl Table {
     pub(super) fn rebuilt(&self, spare: &mut Spare) -> (Table, usize) {
         let live = self.live();
         let mut copy = Filling::new(live, spare);
-        self.entries().for_each(|(tag, place)| copy.add(tag, place));
+        for (tag, place) in self.entries() {
+            copy.add(tag, place);
+        }
         (copy.finish(), live)
     }
 }
@@ -277,14 +279,23 @@ impl Filling {
         Filling { used: vec![0; table.len], table }
     }
 
-    /// Adds one of the entries.
-    pub(super) fn add(&mut self, tag: Tag, place: Place) {
+    /// Adds one of the entries. Returns false if there is one with this tag already.
+    pub(super) fn add(&mut self, tag: Tag, place: Place) -> bool {
         let mut at = self.table.home(tag);
-        while usize::from(self.used[at]) == SLOTS {
+        loop {
+            let used = usize::from(self.used[at]);
+            let bucket = self.table.bucket(at);
+            if (0..used).any(|slot| bucket.tag(slot) == tag) {
+                return false;
+            }
+            if used < SLOTS {
+                break;
+            }
             at = self.table.after(at);
         }
         self.table.fill((at, usize::from(self.used[at])), tag, place);
         self.used[at] += 1;
+        true
     }
 
     pub(super) fn finish(self) -> Table {

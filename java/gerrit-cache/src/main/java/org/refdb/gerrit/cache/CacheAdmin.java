@@ -42,28 +42,36 @@ public final class CacheAdmin {
   }
 
   /**
-   * Begins to copy what servers share into the files of this server's caches, in the background. Returns the copy.
+   * Begins to copy what servers share into this server's caches, in the background: into their files, or into memory if
+   * they have none. Returns the copy.
    *
-   * @param cache the name of a shared cache with files; null for all
+   * @param peer the {@code gerrit.instanceId} of a server that is asked to share the values that it has first; null to
+   *     copy only what is shared already
+   * @param cache the name of a shared cache; null for all
    * @param rate the most entries a second, from 1 to {@value Warming#RATE_MAX}
    * @throws IOException if the rate is out of range, there is nothing to copy from or to, or another copy goes on
    */
-  public synchronized Warming warm(String cache, int rate) throws IOException {
+  public synchronized Warming warm(String peer, String cache, int rate) throws IOException {
     SharedCaches shared = shared();
+    if (peer != null && shared.peers().isSelf(peer)) {
+      throw new IOException(peer + " is this server");
+    }
     if (rate < 1 || rate > Warming.RATE_MAX) {
       throw new IOException("the rate must be from 1 to " + Warming.RATE_MAX + " entries a second");
     }
     if (warming != null && warming.progress().state() == Warming.State.RUNNING) {
       throw new IOException("a copy is going on: " + warming.progress().text());
     }
-    List<DiskTier<?, ?>> tiers = factory.tiers().stream().filter(tier -> tier.canBeWarmed()).toList();
-    if (tiers.stream().noneMatch(tier -> cache == null || cache.equals(tier.name()))) {
-      throw new IOException((cache == null ? "no cache" : "no cache " + cache) + " is shared, has files, and has keys that Java does not deserialise");
+    List<? extends WarmTarget<?, ?>> targets = factory.warmTargets();
+    if (targets.stream().noneMatch(target -> cache == null || cache.equals(target.name()))) {
+      throw new IOException(
+          (cache == null ? "no cache" : "no cache " + cache)
+              + " is shared, keeps anything, and has keys that Java does not deserialise");
     }
     if (!shared.isInUse()) {
       throw new IOException("the shared cache is not in use, see error_log");
     }
-    warming = new Warming(shared, tiers, cache, rate);
+    warming = new Warming(shared, targets, peer, cache, rate);
     warming.start();
     return warming;
   }

@@ -64,7 +64,7 @@ public record CacheStat(
         of.get("entries"),
         of.get("live_bytes"),
         of.get("disk_bytes"),
-        of.get("limit_bytes"),
+        figures.isEmpty() ? spec.limitBytes() : of.get("limit_bytes"),
         of.get("hits"),
         of.get("misses"),
         of.get("expired"),

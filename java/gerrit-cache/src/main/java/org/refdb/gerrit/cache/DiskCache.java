@@ -6,6 +6,7 @@ import com.google.common.cache.CacheStats;
 import com.google.common.cache.LoadingCache;
 import com.google.common.collect.ImmutableMap;
 import com.google.gerrit.server.cache.PersistentCache;
+import com.google.gerrit.server.cache.PersistentCacheDef;
 import com.google.gerrit.server.util.time.TimeUtil;
 import java.util.Map;
 import java.util.concurrent.Callable;
@@ -26,17 +27,23 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
   private final Cache<K, Holder<V>> memory;
   private final DiskTier<K, V> disk;
   private final boolean hasMemory;
+  private final WarmTarget<K, V> warmTarget;
+  private final WarmSource<K, V> warmSource;
 
   /**
    * Creates a cache.
    *
-   * @param hasMemory whether the memory tier keeps anything; if not, it only lets concurrent calls share a load
+   * @param room the room in the memory tier; null if it keeps nothing, and only lets concurrent calls share a load
    */
-  DiskCache(Class<? super K> keyClass, Cache<K, Holder<V>> memory, DiskTier<K, V> disk, boolean hasMemory) {
-    this.keyClass = keyClass;
+  @SuppressWarnings("unchecked")
+  DiskCache(
+      PersistentCacheDef<K, V> def, Cache<K, Holder<V>> memory, DiskTier<K, V> disk, MemoryRoom<K, V> room) {
+    this.keyClass = (Class<? super K>) def.keyType().getRawType();
     this.memory = memory;
     this.disk = disk;
-    this.hasMemory = hasMemory;
+    this.hasMemory = room != null;
+    this.warmTarget = new WarmTarget<>(disk, room);
+    this.warmSource = new WarmSource<>(def, disk, memory);
   }
 
   @Override
@@ -158,6 +165,16 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
 
   DiskTier<K, V> disk() {
     return disk;
+  }
+
+  /** Returns what takes values of other servers into this cache. */
+  WarmTarget<K, V> warmTarget() {
+    return warmTarget;
+  }
+
+  /** Returns what offers the values of this cache to other servers. */
+  WarmSource<K, V> warmSource() {
+    return warmSource;
   }
 
   private LoadingCache<K, Holder<V>> loading() {

@@ -5,7 +5,6 @@ import com.google.gerrit.server.cache.PersistentCache.DiskStats;
 import com.google.gerrit.server.cache.PersistentCacheDef;
 import com.google.gerrit.server.cache.serialize.CacheSerializer;
 import com.google.gerrit.server.util.time.TimeUtil;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
@@ -30,12 +29,6 @@ final class DiskTier<K, V> {
   /** Maximum time for which a value of a durable cache waits for room. */
   private static final Duration DURABLE_PUT_TIMEOUT = Duration.ofSeconds(30);
   private static final Duration REST = Duration.ofMillis(1);
-
-  /** The share of its limit up to which a store is filled with what nobody has asked for yet. */
-  private static final double WARM_SHARE = 0.8;
-
-  /** Bytes that an entry takes in a file beside its record. */
-  private static final int ENTRY_BYTES_EXTRA = 16;
   private static final String CANNOT_STORE = "Cannot store an entry of cache %s";
 
   private final String name;
@@ -139,55 +132,25 @@ final class DiskTier<K, V> {
     return answer;
   }
 
-  /**
-   * What came of a copy from the servers' shared tier.
-   *
-   * @param stored values that are stored here now
-   * @param present values that were here already
-   */
-  record Warmed(int stored, int present) {
-    static final Warmed NOTHING = new Warmed(0, 0);
-  }
-
-  /** Returns whether values of other servers can be copied into files of this cache. */
-  boolean canBeWarmed() {
-    return shared != null && shared.tier().canRead() && stores.spec().hasFiles();
-  }
-
-  /**
-   * Copies entries of the shared tier, of which only the names are known, into the store. What the store has is kept,
-   * and once it is nearly full nothing is copied, as that would evict what is in use.
-   *
-   * @throws IOException if the shared tier does not answer
-   */
-  Warmed warm(List<byte[]> names) throws IOException {
-    int stored = 0;
-    int present = 0;
-    Store store = stores.held(); // not opened again while Gerrit ends
-    if (store != null && hasRoomToWarm(store, 0)) {
-      for (SharedValues.Asked<K, V> answer : shared.read(names, clock.now())) {
-        if (store.get(answer.keyBytes(), (value, created) -> true) != null) {
-          present++;
-        } else if (hasRoomToWarm(store, answer.keyBytes().length + answer.valueBytes().length)) {
-          keepFound(answer);
-          stored++;
-        }
-      }
-    }
-    return new Warmed(stored, present);
-  }
-
-  /** Returns whether an entry of this size, in bytes, can be stored without filling the store beyond its share. */
-  private boolean hasRoomToWarm(Store store, int bytes) {
-    Store.Stats stats = store.stats();
-    return stats.liveBytes() + stats.entries() * ENTRY_BYTES_EXTRA + bytes < WARM_SHARE * stores.spec().limitBytes();
-  }
-
-  private void keepFound(SharedValues.Asked<K, V> answer) {
+  /** Stores a value of another server, if it has one. Returns what came of it; null if there was nothing to store. */
+  Store.Placed keepFound(SharedValues.Asked<K, V> answer) {
     Holder<V> found = answer.found();
-    if (found != null) {
-      Entry entry = new Entry(answer.keyBytes(), answer.valueBytes(), found.createdMillis);
-      finish(answer.key(), entry, found.tick(), Store.Placed.NO_ROOM);
+    if (found == null) {
+      return null;
+    }
+    Entry entry = new Entry(answer.keyBytes(), answer.valueBytes(), found.createdMillis);
+    return finish(answer.key(), entry, found.tick(), Store.Placed.NO_ROOM);
+  }
+
+  /**
+   * Offers a value that this server has to the shared tier, unless it is too old or its key was changed since it was
+   * read. Returns whether it was offered.
+   */
+  boolean offerHeld(K key, Holder<V> held, byte[] keyBytes, byte[] valueBytes) {
+    synchronized (clock.lockOf(key)) { // so that a change of the key comes before this or after it
+      return !ages.isExpired(held.createdMillis, TimeUtil.nowMs())
+          && Math.max(clock.lastChange(key), clock.lastChangeOfAll()) <= held.tick()
+          && shared.tier().offerHeld(keyBytes, held.value, valueBytes, held.createdMillis);
     }
   }
 
@@ -308,8 +271,9 @@ final class DiskTier<K, V> {
    * stripe. A change of the key after {@code tick} takes precedence.
    *
    * @param first the result of placing the entry; NO_ROOM also if that was not tried yet
+   * @return what came of it; null if a later change takes precedence, or the store fails
    */
-  private void finish(K key, Entry entry, long tick, Store.Placed first) {
+  private Store.Placed finish(K key, Entry entry, long tick, Store.Placed first) {
     Store.Placed placed = first;
     long end = System.nanoTime() + (durable ? DURABLE_PUT_TIMEOUT : PUT_TIMEOUT).toNanos();
     boolean waits = true;
@@ -323,6 +287,7 @@ final class DiskTier<K, V> {
     if (durable) { // if the value was refused, the older one is gone, which must be durable too
       settle();
     }
+    return placed;
   }
 
   /** Pauses so that the store can make room. Returns false if this thread was interrupted. */

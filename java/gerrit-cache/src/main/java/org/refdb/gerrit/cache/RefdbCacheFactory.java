@@ -48,9 +48,10 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   private final Stores stores;
   private final DynamicMap<Cache<?, ?>> cacheMap;
   private final OpenTime openTime;
-  private final List<DiskTier<?, ?>> tiers = new CopyOnWriteArrayList<>();
+  private final List<DiskCache<?, ?>> caches = new CopyOnWriteArrayList<>();
   private final ExecutorService warmer = warmer();
   private final SharedCaches shared;
+  private final Offerings offerings;
 
   /** When the files of a cache are opened. */
   enum OpenTime {
@@ -76,6 +77,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     this.cacheMap = cacheMap;
     this.openTime = openTime;
     this.shared = openTime == OpenTime.AT_ONCE ? SharedCaches.of(config, site.site_path) : null;
+    this.offerings = shared == null ? null : new Offerings(shared, this::warmSources);
   }
 
   /**
@@ -140,8 +142,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     if (disk == null) {
       return memCacheFactory.build(def);
     }
-    Cache<K, Holder<V>> memory = memCacheFactory.build(new HolderDef<>(def));
-    return new DiskCache<>(def.keyType().getRawType(), memory, disk, hasMemory(def));
+    return cache(def, memCacheFactory.build(new HolderDef<>(def)), disk);
   }
 
   @Override
@@ -151,8 +152,14 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     if (disk == null) {
       return memCacheFactory.build(def, loader);
     }
-    LoadingCache<K, Holder<V>> memory = memory(def, new HolderLoader<>(disk, loader));
-    return new DiskCache<>(def.keyType().getRawType(), memory, disk, hasMemory(def));
+    return cache(def, memory(def, new HolderLoader<>(disk, loader)), disk);
+  }
+
+  private <K, V> DiskCache<K, V> cache(PersistentCacheDef<K, V> def, Cache<K, Holder<V>> memory, DiskTier<K, V> disk) {
+    MemoryRoom<K, V> room = hasMemory(def) ? new MemoryRoom<>(memory, def.weigher(), memoryLimit(def)) : null;
+    DiskCache<K, V> cache = new DiskCache<>(def, memory, disk, room);
+    caches.add(cache);
+    return cache;
   }
 
   /**
@@ -169,7 +176,11 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   }
 
   private boolean hasMemory(PersistentCacheDef<?, ?> def) {
-    return config.getLong("cache", def.configKey(), "memoryLimit", def.maximumWeight()) > 0;
+    return memoryLimit(def) > 0;
+  }
+
+  private long memoryLimit(PersistentCacheDef<?, ?> def) {
+    return config.getLong("cache", def.configKey(), "memoryLimit", def.maximumWeight());
   }
 
   /**
@@ -202,7 +213,6 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     SharedTier sharedTier = shared == null ? null : shared.tier(def);
     SharedValues<K, V> others = sharedTier == null ? null : new SharedValues<>(def, sharedTier, ages);
     DiskTier<K, V> tier = new DiskTier<>(def, handle, ages, DURABLE.contains(def.name()), others);
-    tiers.add(tier);
     if (openTime == OpenTime.AT_ONCE) {
       warmer.execute(tier::warmUp);
     }
@@ -232,18 +242,32 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   }
 
   /** Returns the disk tiers of all caches, for the metrics. */
-  List<DiskTier<?, ?>> tiers() {
-    return tiers;
+  List<? extends DiskTier<?, ?>> tiers() {
+    return caches.stream().map(DiskCache::disk).toList();
+  }
+
+  /** Returns all caches of which the values of other servers can be copied into this one. */
+  List<? extends WarmTarget<?, ?>> warmTargets() {
+    return caches.stream().map(DiskCache::warmTarget).filter(WarmTarget::canBeWarmed).toList();
+  }
+
+  private List<? extends WarmSource<?, ?>> warmSources() {
+    return caches.stream().map(DiskCache::warmSource).toList();
   }
 
   @Override
-  public void start() {}
+  public void start() {
+    if (shared != null) {
+      shared.serveWith(offerings);
+    }
+  }
 
   @Override
   public void stop() {
     warmer.shutdownNow();
     if (shared != null) {
       shared.close();
+      offerings.stop();
     }
     stores.stop();
   }
@@ -258,11 +282,11 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     Set<DiskTier<?, ?>> listed = listed(plugin);
     Set<DiskTier<?, ?>> others = new HashSet<>();
     cacheMap.plugins().stream().filter(other -> !other.equals(plugin)).forEach(other -> others.addAll(listed(other)));
-    List<DiskTier<?, ?>> own =
-        tiers.stream().filter(tier -> tier.name().startsWith(plugin + ".") && !others.contains(tier)).toList();
-    List<DiskTier<?, ?>> old = own.stream().filter(tier -> !listed.contains(tier)).toList();
-    List<DiskTier<?, ?>> ending = old.isEmpty() ? own : old;
-    tiers.removeAll(ending);
+    List<? extends DiskTier<?, ?>> own =
+        tiers().stream().filter(tier -> tier.name().startsWith(plugin + ".") && !others.contains(tier)).toList();
+    List<? extends DiskTier<?, ?>> old = own.stream().filter(tier -> !listed.contains(tier)).toList();
+    List<? extends DiskTier<?, ?>> ending = old.isEmpty() ? own : old;
+    caches.removeIf(cache -> ending.contains(cache.disk()));
     ending.forEach(tier -> tier.stores().release());
   }
 

@@ -7,12 +7,14 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import org.refdb.gerrit.cache.shared.EntryScan;
+import org.refdb.gerrit.cache.shared.Peers;
 import org.refdb.gerrit.cache.shared.SharedCaches;
 
 /**
- * A copy of what servers share into the files of this server's caches, made in a thread of its own, at a limited rate.
+ * A copy of what servers share into this server's caches, made in a thread of its own, at a limited rate.
  */
 public final class Warming {
   /** The most entries a second that can be asked for. */
@@ -25,12 +27,18 @@ public final class Warming {
   /** The pause after each list of names, so that the walk leaves the server of the shared cache time for others. */
   private static final long SCAN_PAUSE_MILLIS = 5;
 
+  /** How often the request to another server is renewed and its report read. */
+  private static final long ASK_PAUSE_MILLIS = 500;
+  private static final long SILENCE_NANOS_MAX = TimeUnit.SECONDS.toNanos(10);
+
   private final SharedCaches shared;
+  private final String peer;
   private final String cache;
   private final int rate;
-  private final Map<String, DiskTier<?, ?>> tiers = new HashMap<>();
+  private final Map<String, WarmTarget<?, ?>> targets = new HashMap<>();
   private final Thread thread = new Thread(this::run, "refdb-shared-warm");
-  private final long startNanos = System.nanoTime();
+  private final long begunNanos = System.nanoTime();
+  private long startNanos;
   private volatile boolean isStopped;
   private volatile Progress progress;
 
@@ -50,6 +58,8 @@ public final class Warming {
    * The progress of a copy.
    *
    * @param state whether the copy goes on, or how it ended
+   * @param from the server that was asked to offer its values first; null if none
+   * @param offered values that this server has offered to the shared cache
    * @param cache the cache; null for all
    * @param entriesPerSecond the limit of the rate
    * @param looked names of entries that the server of the shared cache has told
@@ -62,6 +72,8 @@ public final class Warming {
    */
   public record Progress(
       State state,
+      String from,
+      long offered,
       String cache,
       int entriesPerSecond,
       long looked,
@@ -72,10 +84,11 @@ public final class Warming {
       String failure) {
     /** Returns one line of text. */
     public String text() {
-      return "%s, %s: %d entries looked at in %d s, at most %d a second; %d stored, %d were here, %d not usable%s"
+      return "%s, %s: %s%d entries looked at in %d s, at most %d a second; %d stored, %d were here, %d not usable%s"
           .formatted(
               cache == null ? "all shared caches" : cache,
               state.name().toLowerCase(Locale.ROOT),
+              from == null ? "" : offered + " values offered by " + from + ", ",
               looked,
               seconds,
               entriesPerSecond,
@@ -85,9 +98,11 @@ public final class Warming {
               failure == null ? "" : ": " + failure);
     }
 
-    private Progress plus(DiskTier.Warmed warmed, int looked, long seconds) {
+    private Progress plus(WarmTarget.Warmed warmed, int looked, long seconds) {
       return new Progress(
           state,
+          from,
+          offered,
           cache,
           entriesPerSecond,
           this.looked + looked,
@@ -98,23 +113,30 @@ public final class Warming {
           failure);
     }
 
+    private Progress hasHeard(long of, long atSeconds) {
+      return new Progress(
+          state, from, of, cache, entriesPerSecond, looked, stored, present, unusable, atSeconds, failure);
+    }
+
     private Progress ended(State how, long atSeconds, String why) {
-      return new Progress(how, cache, entriesPerSecond, looked, stored, present, unusable, atSeconds, why);
+      return new Progress(how, from, offered, cache, entriesPerSecond, looked, stored, present, unusable, atSeconds, why);
     }
   }
 
   /**
    * Creates a copy that has not begun.
    *
+   * @param peer the server that is asked to offer its values first; null for none
    * @param cache the cache; null for all
    * @param rate the most entries a second, from 1 to {@value #RATE_MAX}
    */
-  Warming(SharedCaches shared, List<DiskTier<?, ?>> all, String cache, int rate) {
+  Warming(SharedCaches shared, List<? extends WarmTarget<?, ?>> all, String peer, String cache, int rate) {
     this.shared = shared;
+    this.peer = peer;
     this.cache = cache;
     this.rate = rate;
-    all.stream().filter(DiskTier::canBeWarmed).forEach(tier -> tiers.put(tier.name(), tier));
-    progress = new Progress(State.RUNNING, cache, rate, 0, 0, 0, 0, 0, null);
+    all.forEach(target -> targets.put(target.name(), target));
+    progress = new Progress(State.RUNNING, peer, 0, cache, rate, 0, 0, 0, 0, 0, null);
     thread.setDaemon(true);
   }
 
@@ -135,6 +157,10 @@ public final class Warming {
 
   private void run() {
     try {
+      if (peer != null) {
+        awaitPeer();
+      }
+      startNanos = System.nanoTime();
       EntryScan scan = shared.scan(cache);
       for (List<EntryScan.Name> names = scan.next(); names != null && !hasEnded(); names = scan.next()) {
         for (int from = 0; from < names.size() && !hasEnded(); from += batch()) {
@@ -152,6 +178,35 @@ public final class Warming {
     logger.atInfo().log("Copied from the shared cache: %s", progress.text());
   }
 
+  /** Has the other server offer its values, and waits until it has. */
+  private void awaitPeer() throws IOException, InterruptedException {
+    Peers.Request request = new Peers.Request(UUID.randomUUID().toString(), rate, cache);
+    long heardNanos = System.nanoTime();
+    try {
+      while (!hasEnded()) {
+        shared.peers().ask(peer, request);
+        Peers.Report report = shared.peers().reportOf(peer, request);
+        if (report != null) {
+          heardNanos = System.nanoTime();
+          progress = progress.hasHeard(report.offered(), seconds());
+          if (report.phase() == Peers.Phase.DONE) {
+            return;
+          }
+        }
+        if (report != null && report.phase() == Peers.Phase.FAILED) {
+          throw new IOException(peer + " has given up, its error_log may say why");
+        }
+        if (System.nanoTime() - heardNanos > SILENCE_NANOS_MAX) {
+          throw new IOException("no server with gerrit.instanceId " + peer + " shares these caches, or it has no answer");
+        }
+        TimeUnit.MILLISECONDS.sleep(ASK_PAUSE_MILLIS);
+      }
+    } finally {
+      Thread.interrupted(); // stop() has been noted, and the request must not go on
+      shared.peers().withdraw(peer, request);
+    }
+  }
+
   /** Returns whether nothing more is to be copied, because somebody has stopped it or the server stops. */
   private boolean hasEnded() {
     return isStopped || shared.isClosed();
@@ -166,8 +221,8 @@ public final class Warming {
     Map<String, List<byte[]>> ofCaches = new HashMap<>();
     names.forEach(name -> ofCaches.computeIfAbsent(name.cache(), any -> new ArrayList<>()).add(name.bytes()));
     for (Map.Entry<String, List<byte[]>> each : ofCaches.entrySet()) {
-      DiskTier<?, ?> tier = tiers.get(each.getKey());
-      DiskTier.Warmed warmed = tier == null ? DiskTier.Warmed.NOTHING : tier.warm(each.getValue());
+      WarmTarget<?, ?> target = targets.get(each.getKey());
+      WarmTarget.Warmed warmed = target == null ? WarmTarget.Warmed.NOTHING : target.warm(each.getValue());
       progress = progress.plus(warmed, each.getValue().size(), seconds());
     }
     long due = startNanos + TimeUnit.SECONDS.toNanos(progress.looked()) / rate;
@@ -175,6 +230,6 @@ public final class Warming {
   }
 
   private long seconds() {
-    return TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - startNanos);
+    return TimeUnit.NANOSECONDS.toSeconds(System.nanoTime() - begunNanos);
   }
 }

@@ -1,5 +1,7 @@
 package org.refdb.gerrit.cache;
 
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.nio.ByteBuffer;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -33,6 +35,11 @@ public final class HeapOpener implements StoreOpener {
   volatile Runnable afterGet = () -> {};
 
   volatile boolean inUse;
+
+  /** Lets the next puts find no room. */
+  public void refuse(int puts) {
+    refuses.set(puts);
+  }
 
   Map<ByteBuffer, Cache.Found> file(Spec spec) {
     return files.computeIfAbsent(spec.name() + " " + spec.version(), name -> new ConcurrentHashMap<>());
@@ -129,12 +136,56 @@ public final class HeapOpener implements StoreOpener {
 
     @Override
     public Upkeep upkeep() {
-      return NoStore.INSTANCE.upkeep();
+      return new HeapUpkeep(entries);
     }
 
     @Override
     public void close() {
       closed.incrementAndGet();
+    }
+  }
+
+  private record HeapUpkeep(Map<ByteBuffer, Cache.Found> entries) implements Store.Upkeep {
+    private static final Store.Upkeep NONE = NoStore.INSTANCE.upkeep();
+
+    @Override
+    public void forEachWithValue(Cache.Visitor visitor) {
+      for (Map.Entry<ByteBuffer, Cache.Found> entry : entries.entrySet()) {
+        Cache.Found found = entry.getValue();
+        if (!visitor.visit(entry.getKey().array(), found.value(), found.createdMillis(), 0, 0)) {
+          return;
+        }
+      }
+    }
+
+    @Override
+    public Map<String, Long> figures() {
+      return NONE.figures();
+    }
+
+    @Override
+    public Cache.Verified verify() {
+      return NONE.verify();
+    }
+
+    @Override
+    public long compact() {
+      return NONE.compact();
+    }
+
+    @Override
+    public void forEach(Cache.Visitor visitor) {
+      NONE.forEach(visitor);
+    }
+
+    @Override
+    public long exportTo(OutputStream to) {
+      return NONE.exportTo(to);
+    }
+
+    @Override
+    public Cache.Imported importFrom(InputStream from) {
+      return NONE.importFrom(from);
     }
   }
 }

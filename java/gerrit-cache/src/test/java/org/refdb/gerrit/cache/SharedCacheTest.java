@@ -336,4 +336,16 @@ class SharedCacheTest extends WithRedis {
     }
     assertEquals(List.of("refdb:site:generation:"), redis.names("site", "generation"));
   }
+
+  /** A cache whose files cannot be opened must not look like one that is configured without files. */
+  @Test
+  void theStatisticsTellACacheThatFailsFromOneWithoutFiles() {
+    Config without = SharedNode.config(redis.address());
+    without.setLong("cache", "fleet", "diskLimit", 0);
+    try (SharedNode fails = new SharedNode(site, SharedNode.config(redis.address()), TestDef.named("fleet"), key -> key);
+        SharedNode hasNone = new SharedNode(site, without, TestDef.named("fleet"), key -> key)) {
+      assertTrue(CacheAdmin.of(fails.cache).orElseThrow().stat().text().contains("in memory only, see error_log"));
+      assertFalse(CacheAdmin.of(hasNone.cache).orElseThrow().stat().text().contains("error_log"));
+    }
+  }
 }

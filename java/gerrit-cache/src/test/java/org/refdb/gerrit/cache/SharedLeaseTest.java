@@ -1,6 +1,7 @@
 package org.refdb.gerrit.cache;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -12,6 +13,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.AfterEach;
@@ -222,6 +224,29 @@ class SharedLeaseTest extends WithRedis {
       assertTrue(loads <= 2, loads + " loads"); // one, on a machine that is not busy
     } finally {
       nodes.forEach(SharedNode::close);
+    }
+  }
+
+  /** A lease may have ended during a long load, and be another node's when the load fails. */
+  @Test
+  void theLeaseOfAnotherNodeIsNotEnded() throws Exception {
+    AtomicReference<String> lease = new AtomicReference<>();
+    Function<String, String> failing =
+        key -> {
+          if (key.startsWith("lesson")) {
+            return slowly(key);
+          }
+          List<String> leases = redis.names("site", "fleet").stream().filter(name -> name.endsWith("+")).toList();
+          assertEquals(1, leases.size());
+          lease.set(leases.getFirst());
+          redis.call("SET", lease.get(), "another node's");
+          throw new IllegalStateException("fails");
+        };
+    try (SharedNode node = taught(node(true, failing))) {
+      assertThrows(Exception.class, () -> node.cache.get("k"));
+      node.cache.get("lesson that is offered after that");
+      node.awaitStored(5);
+      assertNotNull(redis.call("GET", lease.get()));
     }
   }
 }

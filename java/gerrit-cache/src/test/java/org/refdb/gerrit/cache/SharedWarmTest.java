@@ -3,6 +3,7 @@ package org.refdb.gerrit.cache;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -17,7 +18,6 @@ import org.refdb.gerrit.cache.shared.Counts.Event;
 class SharedWarmTest extends WithRedis {
   private static final int KEYS = 400;
   private static final int FAST = 100_000;
-
 
   private SharedNode node() {
     return node(SharedNode.config(redis.address()), TestDef.named("fleet"));
@@ -43,7 +43,7 @@ class SharedWarmTest extends WithRedis {
   }
 
   private static Warming warm(SharedNode node, String cache, int rate) throws IOException {
-    return new CacheAdmin(node.factory()).warm(cache, rate);
+    return new CacheAdmin(node.factory()).warm(null, cache, rate);
   }
 
   @Test
@@ -75,7 +75,7 @@ class SharedWarmTest extends WithRedis {
       SharedNode.await(() -> warming.progress().stored() >= 100, "it does not go on");
       assertTrue(System.nanoTime() - start >= TimeUnit.MILLISECONDS.toNanos(800), "100 entries take a second");
       assertTrue(warming.progress().stored() < KEYS);
-      assertThrows(IOException.class, () -> new CacheAdmin(cold.factory()).warm(null, 0));
+      assertThrows(IOException.class, () -> new CacheAdmin(cold.factory()).warm(null, null, 0));
       warming.stop();
       Warming.Progress progress = ended(warming);
       assertEquals(Warming.State.STOPPED, progress.state());
@@ -88,11 +88,11 @@ class SharedWarmTest extends WithRedis {
     fill();
     try (SharedNode cold = node()) {
       CacheAdmin admin = new CacheAdmin(cold.factory());
-      Warming first = admin.warm(null, 10);
-      assertThrows(IOException.class, () -> admin.warm(null, 10));
+      Warming first = admin.warm(null, null, 10);
+      assertThrows(IOException.class, () -> admin.warm(null, null, 10));
       first.stop();
       ended(first);
-      assertEquals(KEYS, ended(admin.warm(null, FAST)).looked());
+      assertEquals(KEYS, ended(admin.warm(null, null, FAST)).looked());
       assertTrue(admin.warming().isPresent());
     }
   }
@@ -166,6 +166,77 @@ class SharedWarmTest extends WithRedis {
       assertEquals(0, progress.stored(), progress.text());
       assertEquals(Warming.State.DONE, progress.state());
     }
+  }
+
+  /** A cache such as change_notes has no files, so what is copied must be in memory. */
+  @Test
+  void aCacheWithoutFilesIsWarmedInMemory() throws Exception {
+    try (SharedNode peer = node(inMemory(1024), TestDef.named("fleet"));
+        SharedNode cold = node(inMemory(1024), TestDef.named("fleet"))) {
+      for (int i = 0; i < KEYS; i++) {
+        peer.cache.get("key " + i);
+      }
+      peer.awaitStored(KEYS);
+      cold.cache.invalidate("key 0");
+      Warming.Progress progress = ended(warm(cold, null, FAST));
+      assertEquals(KEYS - 1, progress.stored(), progress.text());
+      redis.pause();
+      try {
+        for (int i = 1; i < KEYS; i++) {
+          assertEquals("value of key " + i, cold.cache.get("key " + i));
+        }
+        assertEquals(0, cold.loads.get());
+        cold.cache.invalidate("key 1");
+        cold.cache.get("key 1");
+        assertEquals(1, cold.loads.get(), "an invalidated value does not come back");
+        cold.cache.invalidateAll();
+        cold.cache.get("key 2");
+        assertEquals(2, cold.loads.get());
+      } finally {
+        redis.resume();
+      }
+    }
+  }
+
+  /** Of 400 values, those have room that do not displace any of the 50 that are in use. */
+  @Test
+  void whatIsInUseInMemoryIsNotDisplaced() throws Exception {
+    fill();
+    try (SharedNode cold = node(inMemory(100), TestDef.named("fleet"))) {
+      for (int i = 0; i < 50; i++) {
+        cold.cache.get("own " + i);
+      }
+      Warming.Progress progress = ended(warm(cold, null, FAST));
+      assertEquals(Warming.State.DONE, progress.state(), progress.text());
+      assertTrue(progress.stored() >= 25 && progress.stored() <= 30, progress.text());
+      cold.cache.cleanUp();
+      int before = cold.loads.get();
+      for (int i = 0; i < 50; i++) {
+        assertNotNull(cold.cache.getIfPresent("own " + i));
+      }
+      assertEquals(before, cold.loads.get());
+      assertTrue(cold.cache.size() <= 80, cold.cache.size() + " values");
+    }
+  }
+
+  @Test
+  void whatTheStoreRefusesIsNotCountedAsStored() throws Exception {
+    try (SharedNode peer = node();
+        SharedNode cold = node()) {
+      peer.cache.getAll(List.of("a", "b"));
+      peer.awaitStored(2);
+      cold.opener.refuses.set(Integer.MAX_VALUE);
+      Warming.Progress progress = ended(warm(cold, null, FAST));
+      assertEquals(0, progress.stored(), progress.text());
+      assertEquals(2, progress.unusable(), progress.text());
+    }
+  }
+
+  private Config inMemory(long memoryLimit) {
+    Config config = SharedNode.config(redis.address());
+    config.setLong("cache", "fleet", "diskLimit", 0);
+    config.setLong("cache", "fleet", "memoryLimit", memoryLimit);
+    return config;
   }
 
   private Config small() {

@@ -36,11 +36,11 @@ final class ImportingStore extends ForwardingStore {
   }
 
   /**
-   * Imports an older entry, unless its key was changed since. Returns false if the store refuses the entry, because it
-   * has no room at the moment or the entry is too large.
+   * Imports an older entry, unless its key was changed since. This waits for no room, because changes by users wait for
+   * it. Returns what came of it; null if the key was changed.
    */
-  synchronized boolean importEntry(byte[] key, byte[] value, long createdMillis) {
-    return !state.wants(key) || store.put(key, value, createdMillis, false);
+  synchronized Placed importEntry(byte[] key, byte[] value, long createdMillis) {
+    return state.wants(key) ? store.place(key, value, createdMillis, false) : null;
   }
 
   private void note(byte[] key) {

@@ -21,7 +21,7 @@ import org.refdb.gerrit.cache.store.StoreOpener;
 public final class Takeover {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final long RETRY_MILLIS = 5;
-  private static final int RETRIES = 200;
+  private static final int RETRIES = 6_000;
 
   private final Driver driver;
   private final ExecutorService importer;
@@ -126,13 +126,14 @@ public final class Takeover {
   }
 
   /**
-   * Imports an entry. The store refuses an entry for which it finds no room, so this retries, since an import can wait.
-   * An entry that is too large is always refused.
+   * Imports an entry. Where the store has no room at the moment, this retries, since an import can wait. Returns whether
+   * the entry was stored, which it was not if its key was changed since or if it is too large.
    */
   private static boolean takeWithRetries(ImportingStore store, byte[] key, byte[] value, long created) {
     for (int i = 0; i < RETRIES; i++) {
-      if (store.importEntry(key, value, created)) {
-        return true;
+      Store.Placed placed = store.importEntry(key, value, created);
+      if (placed != Store.Placed.NO_ROOM) {
+        return placed == Store.Placed.STORED;
       }
       try {
         Thread.sleep(RETRY_MILLIS);

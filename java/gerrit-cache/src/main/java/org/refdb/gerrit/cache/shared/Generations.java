@@ -27,6 +27,9 @@ final class Generations {
   private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
   private static final int DIGITS_MAX = 18;
 
+  /** How often a number is written because another node writes at the same time; the next poll goes on. */
+  private static final int WRITES_MAX = 4;
+
   /** A generation that is further in the future than any clock is wrong counts as damaged. */
   private static final long AHEAD_MILLIS_MAX = TimeUnit.DAYS.toMillis(3_650);
 
@@ -60,6 +63,12 @@ final class Generations {
     long own = seen.get(cache);
     boolean isKnown = all != 0 && own != 0 && System.nanoTime() - validUntilNanos < 0;
     return isKnown ? all + "." + own : null;
+  }
+
+  /** Returns when a generation began, in milliseconds since 1970. */
+  static long millis(String generation) {
+    int dot = generation.indexOf('.');
+    return Math.max(Long.parseLong(generation.substring(0, dot)), Long.parseLong(generation.substring(dot + 1)));
   }
 
   /** Raises the generation of a cache, or of {@link #ALL}. It holds here at once, and elsewhere after {@link #poll}. */
@@ -130,15 +139,44 @@ final class Generations {
     if (here == onServer) {
       return true;
     }
-    byte[] number = Long.toString(here).getBytes(US_ASCII);
-    CommandArguments set = new CommandArguments(Protocol.Command.SET).key(name).add(number);
     if (onServer == 0) {
-      set.add("NX".getBytes(US_ASCII)); // another node may be as new as this one
+      write(client, name, here, "NX"); // another node may be as new as this one
+      return false;
     }
-    try (Call call = client.send(set, name)) {
-      answer(client, call, name, System.nanoTime());
+    // Another node may have written a higher number since it was read. That one must stand, or nodes would miss a flush.
+    for (int i = 0; i < WRITES_MAX; i++) {
+      long replaced = number(replace(client, name, here));
+      if (replaced <= here) {
+        break;
+      }
+      here = seen.merge(cache, replaced, Math::max);
     }
     return false;
+  }
+
+  /** Writes a generation. Returns what it has replaced, or nothing if the server, before Redis 6.2, does not tell. */
+  private static Object replace(Client client, byte[] name, long number) throws TimeoutException {
+    try {
+      return write(client, name, number, "GET");
+    } catch (JedisDataException e) {
+      if (!String.valueOf(e.getMessage()).contains("syntax")) {
+        throw e;
+      }
+      write(client, name, number, null);
+      return null;
+    }
+  }
+
+  /** Writes a generation. Returns the server's answer. */
+  private static Object write(Client client, byte[] name, long number, String how) throws TimeoutException {
+    CommandArguments set =
+        new CommandArguments(Protocol.Command.SET).key(name).add(Long.toString(number).getBytes(US_ASCII));
+    if (how != null) {
+      set.add(how.getBytes(US_ASCII));
+    }
+    try (Call call = client.send(set, name)) {
+      return answer(client, call, name, System.nanoTime());
+    }
   }
 
   /**

@@ -2,6 +2,7 @@ package org.refdb.gerrit.cache.shared;
 
 import static java.nio.charset.StandardCharsets.US_ASCII;
 
+import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
@@ -123,10 +124,11 @@ final class Leases {
     if (wait <= 0 || caches.breaker().isOpen()) {
       return Holder.UNKNOWN;
     }
+    byte[] token = UUID.randomUUID().toString().getBytes(US_ASCII);
     CommandArguments set =
         new CommandArguments(Protocol.Command.SET)
             .key(place.lease())
-            .add("1".getBytes(US_ASCII))
+            .add(token)
             .add("NX".getBytes(US_ASCII))
             .add("PX".getBytes(US_ASCII))
             .add(Long.toString(TimeUnit.NANOSECONDS.toMillis(nanos)).getBytes(US_ASCII));
@@ -135,6 +137,7 @@ final class Leases {
       boolean isTaken = call.await(wait) != null;
       if (isTaken) {
         place.leaseEndsNanos = start + nanos;
+        place.leaseToken = token;
       }
       return isTaken ? Holder.THIS : Holder.ANOTHER;
     } catch (JedisDataException e) {

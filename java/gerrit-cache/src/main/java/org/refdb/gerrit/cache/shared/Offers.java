@@ -4,6 +4,7 @@ import static java.nio.charset.StandardCharsets.US_ASCII;
 
 import com.google.common.flogger.FluentLogger;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -33,8 +34,27 @@ final class Offers implements AutoCloseable {
    * A change of one entry.
    *
    * @param value the value to store; null to delete the entry
+   * @param isSpare whether an entry that the server has stays as it is
+   * @param lease whose lease it is that ends; null for an entry of the cache
    */
-  record Offer(Counts counts, byte[] name, byte[] key, byte[] value, long createdMillis) {
+  record Offer(
+      Counts counts,
+      byte[] name,
+      byte[] key,
+      byte[] value,
+      long createdMillis,
+      boolean isSpare,
+      SharedTier.Place lease) {
+    private static final byte[] NOTHING = {};
+
+    static Offer deletion(Counts counts, byte[] name) {
+      return new Offer(counts, name, NOTHING, null, 0, false, null);
+    }
+
+    static Offer leaseEnd(Counts counts, SharedTier.Place place) {
+      return new Offer(counts, place.lease(), NOTHING, null, 0, false, place);
+    }
+
     long bytes() {
       return EntryFormat.size(name.length + key.length, value == null ? 0 : value.length);
     }
@@ -99,8 +119,8 @@ final class Offers implements AutoCloseable {
     try {
       byte[] entry =
           offer.value == null ? null : format.encode(offer.name, offer.key, offer.value, offer.createdMillis);
-      store(offer, entry);
-      if (entry != null) {
+      boolean isDone = isDue(offer) && store(offer, entry) != null;
+      if (entry != null && isDone) {
         offer.counts.one(Counts.Event.STORED);
         offer.counts.add(Counts.Event.BYTES_STORED, entry.length);
       }
@@ -118,9 +138,27 @@ final class Offers implements AutoCloseable {
     }
   }
 
-  private void store(Offer offer, byte[] entry) throws TimeoutException {
+  /**
+   * Returns whether the change is still to be made. A lease is ended only while it lasts and is this node's, because
+   * another node takes one that has ended. Between the look and the deletion that can happen too, but only within the
+   * time of one answer.
+   */
+  private boolean isDue(Offer offer) throws TimeoutException {
+    if (offer.lease == null) {
+      return true;
+    }
+    if (System.nanoTime() - offer.lease.leaseEndsNanos >= 0) {
+      return false;
+    }
+    try (Call call = client.get(new byte[][] {offer.name})[0]) {
+      return call.await(ANSWER_NANOS_MAX) instanceof byte[] token && Arrays.equals(token, offer.lease.leaseToken);
+    }
+  }
+
+  /** Returns the server's answer, which is null if a spare value is not needed. */
+  private Object store(Offer offer, byte[] entry) throws TimeoutException {
     try (Call call = client.send(command(offer, entry), offer.name)) {
-      call.await(ANSWER_NANOS_MAX);
+      return call.await(ANSWER_NANOS_MAX);
     }
   }
 
@@ -133,11 +171,16 @@ final class Offers implements AutoCloseable {
     if (entry == null) {
       return new CommandArguments(Protocol.Command.DEL).key(offer.name);
     }
-    return new CommandArguments(Protocol.Command.SET)
-        .key(offer.name)
-        .add(entry)
-        .add("PX".getBytes(US_ASCII))
-        .add(Long.toString(settings.ttl().toMillis()).getBytes(US_ASCII));
+    CommandArguments set =
+        new CommandArguments(Protocol.Command.SET)
+            .key(offer.name)
+            .add(entry)
+            .add("PX".getBytes(US_ASCII))
+            .add(Long.toString(settings.ttl().toMillis()).getBytes(US_ASCII));
+    if (offer.isSpare) {
+      set.add("NX".getBytes(US_ASCII));
+    }
+    return set;
   }
 
   @Override

@@ -24,10 +24,18 @@ public final class SharedCaches implements AutoCloseable {
   private final Generations generations;
   private final EntryFormat format;
   private final Offers offers;
+  private final Peers peers;
+  private volatile Servant servant;
   private final Thread keeper = new Thread(this::keep, "refdb-shared-keeper");
   private boolean isClosed;
 
-  private SharedCaches(SharedSettings settings, Sharing sharing) throws IOException {
+  /** Does what another node asks. */
+  public interface Servant {
+    /** Hears each second what another node asks; null for nothing. This must not wait. */
+    void asked(Peers.Request request);
+  }
+
+  private SharedCaches(SharedSettings settings, Sharing sharing, String instanceId) throws IOException {
     this.settings = settings;
     this.sharing = sharing;
     this.client = new Client(settings.address(), new Connector(settings), breaker);
@@ -36,6 +44,7 @@ public final class SharedCaches implements AutoCloseable {
     this.generations = new Generations(settings.namespace());
     this.format = new EntryFormat(settings.keys());
     this.offers = new Offers(client, breaker, format, settings);
+    this.peers = new Peers(client, format, settings.namespace(), instanceId);
     keeper.setDaemon(true);
     keeper.start();
     offers.start();
@@ -51,7 +60,8 @@ public final class SharedCaches implements AutoCloseable {
       if (!settings.isEncrypted()) {
         logger.atWarning().log("Whoever reaches the shared cache can forge its values: set cache.refdbSharedKey");
       }
-      return new SharedCaches(settings, new Sharing(config, site, settings));
+      String instanceId = config.getString("gerrit", null, "instanceId");
+      return new SharedCaches(settings, new Sharing(config, site, settings), instanceId);
     } catch (IllegalArgumentException | IOException e) {
       logger.atSevere().log("There is no shared cache: %s", e.getMessage());
       return null;
@@ -82,12 +92,34 @@ public final class SharedCaches implements AutoCloseable {
       try {
         client.refresh();
         breaker.probed(generations.poll(client) <= settings.deadline().toNanos());
+        serve();
       } catch (TimeoutException e) {
         breaker.probed(false);
       } catch (RuntimeException e) {
         breaker.failed(e);
       }
     }
+  }
+
+  private void serve() {
+    Servant present = servant;
+    if (present != null) {
+      try {
+        present.asked(peers.request());
+      } catch (IOException e) {
+        logger.atFine().withCause(e).log("Not known what other nodes ask");
+      }
+    }
+  }
+
+  /** Sets who does what other nodes ask. */
+  public void serveWith(Servant does) {
+    servant = does;
+  }
+
+  /** Returns the contact with other nodes. */
+  public Peers peers() {
+    return peers;
   }
 
   private synchronized boolean pause(long millis) {

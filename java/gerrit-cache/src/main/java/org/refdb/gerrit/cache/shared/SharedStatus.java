@@ -14,7 +14,7 @@ import redis.clients.jedis.Protocol;
  * @param inUse whether requests ask it now
  * @param encrypted whether its values are encrypted and authenticated
  * @param evictionPolicy the server's {@code maxmemory-policy}; "unknown" if it does not tell
- * @param persistence whether the server writes to disk: "rdb", "aof", "none" or "unknown"
+ * @param persistence whether the server has written to disk since it was started: "rdb", "aof", "none so far" or "unknown"
  * @param opened how often requests were kept from it since the start, because it failed or was late
  * @param waitingEntries values that wait to be stored on it
  * @param waitingBytes their bytes
@@ -63,11 +63,14 @@ public record SharedStatus(
         .orElse(UNKNOWN);
   }
 
-  private static String persistence(String aof, String saves) {
+  static String persistence(String aof, String saves) {
     if (aof.equals(UNKNOWN)) {
       return UNKNOWN;
     }
-    return aof.equals("1") ? "aof" : saves.equals("0") || saves.equals(UNKNOWN) ? "none" : "rdb";
+    if (aof.equals("1")) {
+      return "aof";
+    }
+    return saves.equals(UNKNOWN) ? UNKNOWN : saves.equals("0") ? "none so far" : "rdb";
   }
 
   /** Returns the state as a few lines of text. */

@@ -30,6 +30,9 @@ public final class SharedTier {
   /** A thread that wakes so much later than it wanted to shows that this process was paused, as by its collector. */
   private static final long STALL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
+  /** By how much the clocks of nodes may differ. */
+  private static final long SKEW_MILLIS = 60_000;
+
   /** How long {@link #read} waits. */
   private static final long READ_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
 
@@ -58,6 +61,9 @@ public final class SharedTier {
 
     /** When the lease of the value ends, if this node has taken it; a time of {@link System#nanoTime}. */
     long leaseEndsNanos;
+
+    /** What tells the lease of this node from that of another. */
+    byte[] leaseToken;
 
     private Place(byte[] name) {
       this.name = name;
@@ -174,7 +180,7 @@ public final class SharedTier {
   /** Ends the lease of a value that is not going to be stored, unless it may have ended and be another node's. */
   public void endLease(Place place) {
     if (place != null && place.leaseEndsNanos != 0 && System.nanoTime() - place.leaseEndsNanos < 0) {
-      delete(place.lease());
+      caches.offers().add(Offers.Offer.leaseEnd(counts, place));
     }
   }
 
@@ -194,22 +200,12 @@ public final class SharedTier {
     long start = System.nanoTime();
     byte[][] entryNames = Arrays.stream(asked).mapToObj(i -> answers[i].place.name).toArray(byte[][]::new);
     Call[] calls = caches.client().ask(entryNames, start + wait);
-    boolean isLate = false;
-    for (int i = 0; i < calls.length; i++) {
-      try {
-        Object entry = calls[i].await(wait - (System.nanoTime() - start));
-        if (i == 0) {
-          caches.patience().answered(calls[i].answeredNanos() - start);
-        }
-        answers[asked[i]] = opened(answers[asked[i]], keys[asked[i]], entry);
-      } catch (TimeoutException e) {
-        isLate = true;
-        counts.one(left < allowed ? Event.OUT_OF_BUDGET : Event.LATE);
-      } catch (RuntimeException e) { // no connection, or the server's own words
-        counts.one(Event.FAILED);
-        failed(entryNames[i], e);
-      } finally {
-        calls[i].close();
+    boolean isLate;
+    try {
+      isLate = take(calls, keys, answers, asked, start, wait, left < allowed);
+    } finally {
+      for (Call call : calls) { // also those after one that fails for want of memory
+        call.close();
       }
     }
     long waited = System.nanoTime() - start;
@@ -220,6 +216,28 @@ public final class SharedTier {
       caches.patience().late();
       caches.breaker().late();
     }
+  }
+
+  /** Takes the answers that come in time. Returns whether one did not. */
+  private boolean take(
+      Call[] calls, byte[][] keys, Answer[] answers, int[] asked, long start, long wait, boolean isShort) {
+    boolean isLate = false;
+    for (int i = 0; i < calls.length; i++) {
+      try {
+        Object entry = calls[i].await(wait - (System.nanoTime() - start));
+        if (i == 0) {
+          caches.patience().answered(calls[i].answeredNanos() - start);
+        }
+        answers[asked[i]] = opened(answers[asked[i]], keys[asked[i]], entry);
+      } catch (TimeoutException e) {
+        isLate = true;
+        counts.one(isShort ? Event.OUT_OF_BUDGET : Event.LATE);
+      } catch (RuntimeException e) { // no connection, or the server's own words
+        counts.one(Event.FAILED);
+        failed(answers[asked[i]].place.name, e);
+      }
+    }
+    return isLate;
   }
 
   private void failed(byte[] name, RuntimeException cause) {
@@ -319,7 +337,7 @@ public final class SharedTier {
   }
 
   private void delete(byte[] name) {
-    caches.offers().add(new Offers.Offer(counts, name, new byte[0], null, 0));
+    caches.offers().add(Offers.Offer.deletion(counts, name));
   }
 
   /**
@@ -339,8 +357,28 @@ public final class SharedTier {
       counts.one(Event.TOO_LARGE);
       endLease(place);
     } else {
-      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis));
+      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis, false, null));
     }
+  }
+
+  /**
+   * Offers a value that this node has had for some time, unless the server has one. The caller must see to it that no
+   * other thread calls {@link #changed} for the key meanwhile. Returns whether it was offered: a value from before the
+   * last flush is not, nor one from the minute after it, because the clocks of nodes differ.
+   */
+  public boolean offerHeld(byte[] key, Object value, byte[] valueBytes, long createdMillis) {
+    String generation = caches.generations().of(cache);
+    boolean mayBe =
+        generation != null
+            && createdMillis > Generations.millis(generation) + SKEW_MILLIS
+            && !isChanged(key)
+            && !Verdicts.isNegative(value)
+            && EntryFormat.size(key.length, valueBytes.length) <= caches.settings().valueBytesMax();
+    if (mayBe) {
+      byte[] name = names.of(generation, key);
+      caches.offers().add(new Offers.Offer(counts, name, key, valueBytes, createdMillis, true, null));
+    }
+    return mayBe;
   }
 
   /** Offers a value that was put. If keys do not determine values here, calls {@link #changed} instead. */

@@ -59,6 +59,11 @@ public final class CacheFolder {
     return path;
   }
 
+  /** Returns the path of the folder of a version. */
+  Path versionPath(int version) {
+    return path.resolve("v" + version);
+  }
+
   /** Returns the name of the cache. */
   public String cache() {
     String name = path.getFileName().toString();

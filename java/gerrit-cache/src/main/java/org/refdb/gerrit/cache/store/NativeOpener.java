@@ -5,6 +5,8 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import org.refdb.engine.Cache;
 import org.refdb.engine.Cache.Durability;
@@ -24,7 +26,7 @@ public final class NativeOpener implements StoreOpener {
       if (Planted.ON && Planted.is("caches-13")) {
         PlantedStores.lookIntoTheJvm();
       }
-      Cache cache = Cache.open(options(spec));
+      Cache cache = Cache.open(options(spec, spec.keys().current()));
       if (Planted.ON && Planted.is("caches-09")) {
         cache.clear(Durability.BUFFERED);
       }
@@ -49,10 +51,28 @@ public final class NativeOpener implements StoreOpener {
     }
   }
 
+  /**
+   * {@inheritDoc}
+   *
+   * <p>The files have an old key until they are opened for writing after a change of keys, so the old keys are tried too.
+   */
   @Override
   public Store openToRead(Spec spec) throws IOException {
-    Path folder = CacheFolder.of(root(spec), spec.name()).path();
-    return Files.exists(folder) ? new NativeStore(Cache.openToRead(options(spec))) : NoStore.INSTANCE;
+    if (!Files.exists(CacheFolder.of(root(spec), spec.name()).versionPath(spec.version()))) {
+      return NoStore.INSTANCE;
+    }
+    List<byte[]> keys = new ArrayList<>(spec.keys().old());
+    keys.addFirst(spec.keys().current()); // null if new content is not encrypted
+    for (byte[] key : keys.subList(0, keys.size() - 1)) {
+      try {
+        return new NativeStore(Cache.openToRead(options(spec, key)));
+      } catch (EngineException e) {
+        if (e.kind() != EngineException.Kind.REFUSED) {
+          throw e;
+        }
+      }
+    }
+    return new NativeStore(Cache.openToRead(options(spec, keys.getLast())));
   }
 
   @Override
@@ -64,7 +84,7 @@ public final class NativeOpener implements StoreOpener {
     return spec.directory().resolve(FOLDER);
   }
 
-  private static Cache.Options options(Spec spec) {
+  private static Cache.Options options(Spec spec, byte[] key) {
     long limitBytes = Math.max(spec.limitBytes(), Cache.SMALLEST_LIMIT_BYTES);
     return new Cache.Options(
         root(spec),
@@ -72,7 +92,7 @@ public final class NativeOpener implements StoreOpener {
         spec.version(),
         Planted.ON ? PlantedStores.limitBytes(spec, limitBytes) : limitBytes,
         spec.expireAfter(),
-        spec.keys().current(),
+        key,
         spec.keys().old());
   }
 

@@ -48,6 +48,11 @@ final class NativeUpkeep implements Store.Upkeep {
   }
 
   @Override
+  public void forEachWithValue(Cache.Visitor visitor) {
+    answer(() -> cache.forEach(true, visitor));
+  }
+
+  @Override
   public long exportTo(OutputStream to) {
     return answer(() -> cache.exportTo(to));
   }

@@ -51,7 +51,7 @@ public enum NoStore implements Store {
 
   private enum NoUpkeep implements Upkeep {
     /** The only instance. */
-  INSTANCE;
+    INSTANCE;
 
     @Override
     public Map<String, Long> figures() {
@@ -70,6 +70,9 @@ public enum NoStore implements Store {
 
     @Override
     public void forEach(Cache.Visitor visitor) {}
+
+    @Override
+    public void forEachWithValue(Cache.Visitor visitor) {}
 
     @Override
     public long exportTo(OutputStream to) {

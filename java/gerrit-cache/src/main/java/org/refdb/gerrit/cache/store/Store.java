@@ -38,6 +38,9 @@ public interface Store extends AutoCloseable {
     /** Visits every entry, without its value. */
     void forEach(Cache.Visitor visitor);
 
+    /** Visits every entry with its value. An entry that changes meanwhile is visited in its old or new form, or not. */
+    void forEachWithValue(Cache.Visitor visitor);
+
     /** Writes all entries to a stream, as {@code refdb cache export} does. Returns their number. */
     long exportTo(OutputStream to);
 

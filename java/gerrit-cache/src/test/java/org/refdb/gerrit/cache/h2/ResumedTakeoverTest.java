@@ -100,7 +100,8 @@ class ResumedTakeoverTest {
     Store store = opener.open(spec());
     ImportingStore importing = new ImportingStore(store, H2Import.begin(file));
     for (int i = 0; i < BEFORE_THE_END; i++) {
-      assertTrue(importing.importEntry(("key " + i).getBytes(UTF_8), "from H2".getBytes(UTF_8), 1));
+      byte[] key = ("key " + i).getBytes(UTF_8);
+      assertEquals(Store.Placed.STORED, importing.importEntry(key, "from H2".getBytes(UTF_8), 1));
     }
     for (String key : List.of("key 1", "key 200", "key 201")) {
       importing.invalidate(key.getBytes(UTF_8), false);

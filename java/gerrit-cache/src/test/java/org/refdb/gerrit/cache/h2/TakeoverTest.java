@@ -28,6 +28,7 @@ import org.refdb.gerrit.cache.HeapOpener;
 import org.refdb.gerrit.cache.Killed;
 import org.refdb.gerrit.cache.TestGerrit;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
+import org.refdb.gerrit.cache.store.Store;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** From Gerrit's own H2 caches to refdb's and back. */
@@ -135,17 +136,31 @@ class TakeoverTest extends H2Site {
     byte[] old = {9};
     store.invalidate(removed, false);
     store.put(changed, new byte[] {5}, 7, false);
-    for (byte[] key : new byte[][] {removed, changed, untouched}) {
-      assertTrue(store.importEntry(key, old, 1));
-    }
+    assertNull(store.importEntry(removed, old, 1));
+    assertNull(store.importEntry(changed, old, 1));
+    assertEquals(Store.Placed.STORED, store.importEntry(untouched, old, 1));
     assertNull(store.get(removed, Found::new));
     assertEquals(5, store.get(changed, Found::new).value()[0]);
     assertEquals(9, store.get(untouched, Found::new).value()[0]);
     store.clear(false);
-    assertTrue(store.importEntry(untouched, old, 1));
+    assertNull(store.importEntry(untouched, old, 1));
     assertNull(store.get(untouched, Found::new), "flushed during the import");
     assertFalse(store.isImporting());
     assertTrue(Files.exists(file.aside()) && !Files.exists(file.importing()), "not to be gone on with after a flush");
+  }
+
+  /** A request that changes the cache waits while an entry is imported, so an import must not wait for room. */
+  @Test
+  void anImportThatFindsNoRoomKeepsNobodyWaiting() throws Exception {
+    HeapOpener opener = new HeapOpener();
+    StoreOpener.Spec spec = new StoreOpener.Spec(site, "c", 1, 1 << 20, null, EncryptionKeys.NONE, true);
+    H2File file = new H2File(site, "c");
+    Files.writeString(file.own(), "H2's");
+    opener.refuse(1);
+    try (ImportingStore store = new ImportingStore(opener.open(spec), H2Import.begin(file))) {
+      assertEquals(Store.Placed.NO_ROOM, store.importEntry(new byte[] {1}, new byte[] {2}, 1));
+      assertEquals(Store.Placed.STORED, store.importEntry(new byte[] {1}, new byte[] {2}, 1));
+    }
   }
 
   @Test

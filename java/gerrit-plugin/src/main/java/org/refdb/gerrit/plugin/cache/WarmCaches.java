@@ -19,23 +19,23 @@ import org.kohsuke.args4j.Option;
 import org.refdb.gerrit.cache.CacheAdmin;
 import org.refdb.gerrit.cache.Warming;
 
-/** Copies what the servers of a site share into the files of this one, in the background. */
+/** Copies what the servers of a site share into the caches of this one, in the background. */
 final class WarmCaches {
   /** Entries a second, with which neither this server nor that of the shared cache is busy. */
   private static final int RATE = 1_000;
 
-  /** The only source so far; an export of another server can be imported. */
+  /** The source that is no server; all others are the {@code gerrit.instanceId} of one. */
   private static final String SHARED = "shared";
 
   private WarmCaches() {}
 
   private static Warming.Progress begin(CacheAdmin admin, String from, String cache, int rate)
       throws RestApiException {
-    if (!SHARED.equals(from)) {
-      throw new BadRequestException("values can be copied from \"" + SHARED + "\" only; import the export of a server");
+    if (from == null || from.isBlank()) {
+      throw new BadRequestException("from must be \"" + SHARED + "\", or the gerrit.instanceId of a server");
     }
     try {
-      return admin.warm(cache, rate).progress();
+      return admin.warm(SHARED.equals(from) ? null : from, cache, rate).progress();
     } catch (IOException e) {
       throw new ResourceConflictException(e.getMessage(), e);
     }
@@ -51,11 +51,11 @@ final class WarmCaches {
     return warming.progress();
   }
 
-  /** {@code refdb cache warm [--from shared [--rate ENTRIES] [CACHE] | --stop]}. */
+  /** {@code refdb cache warm [--from shared|NODE [--rate ENTRIES] [CACHE] | --stop]}. */
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
-  @CommandMetaData(name = "warm", description = "Copies what servers share into the files of this one, or shows how far it is")
+  @CommandMetaData(name = "warm", description = "Copies what servers share into this one, or shows how far it is")
   static final class Command extends CacheCommand {
-    @Option(name = "--from", metaVar = "shared", usage = "begins to copy from the cache that servers share")
+    @Option(name = "--from", metaVar = "shared|NODE", usage = "begins to copy what servers share, after NODE has shared what it has")
     private String from;
 
     @Option(name = "--rate", metaVar = "ENTRIES", usage = "the most entries a second; 1000 without it")

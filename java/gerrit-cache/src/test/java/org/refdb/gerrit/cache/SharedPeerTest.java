@@ -1,0 +1,156 @@
+package org.refdb.gerrit.cache;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.time.Duration;
+import java.util.Base64;
+import org.eclipse.jgit.lib.Config;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.refdb.gerrit.cache.shared.Counts.Event;
+
+/** A cold server has another one share what it has, and copies that. */
+class SharedPeerTest extends WithRedis {
+  private static final int KEYS = 300;
+  private static final int FAST = 100_000;
+  private static final String PEER = "peer-1";
+
+  /** The site has had its shared cache for some time. */
+  @BeforeEach
+  void ageTheGenerations() {
+    String then = String.valueOf(System.currentTimeMillis() - Duration.ofHours(1).toMillis());
+    redis.call("SET", "refdb:site:generation:", then);
+    redis.call("SET", "refdb:site:generation:fleet", then);
+  }
+
+  private Config config(String instance, boolean hasFiles) {
+    Config config = SharedNode.config(redis.address());
+    config.setString("gerrit", null, "instanceId", instance);
+    if (!hasFiles) {
+      config.setLong("cache", "fleet", "diskLimit", 0);
+    }
+    return config;
+  }
+
+  private SharedNode node(Config config) {
+    return new SharedNode(site, config, TestDef.named("fleet"), key -> "value of " + key).awaitInUse();
+  }
+
+  private static Warming warm(SharedNode cold, String peer, int rate) throws IOException {
+    return new CacheAdmin(cold.factory()).warm(peer, null, rate);
+  }
+
+  private static Warming.Progress ended(Warming warming) {
+    SharedNode.await(() -> warming.progress().state() != Warming.State.RUNNING, "it does not end");
+    return warming.progress();
+  }
+
+  private static void fill(SharedNode peer) throws Exception {
+    for (int i = 0; i < KEYS; i++) {
+      peer.cache.get("key " + i);
+    }
+    peer.awaitStored(KEYS);
+  }
+
+  /** As a server of the shared cache that had no room for the values. */
+  private void forgetValues() {
+    redis.call("DEL", redis.names("site", "fleet").toArray(String[]::new));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aColdServerComputesAlmostNothingOfWhatItsPeerHas(boolean hasFiles) throws Exception {
+    try (SharedNode peer = node(config(PEER, hasFiles));
+        SharedNode cold = node(config("cold", hasFiles))) {
+      fill(peer);
+      forgetValues();
+      Warming.Progress progress = ended(warm(cold, PEER, FAST));
+      assertEquals(Warming.State.DONE, progress.state(), progress.text());
+      assertEquals(KEYS, progress.offered(), progress.text());
+      assertEquals(KEYS, progress.stored(), progress.text());
+      redis.pause(); // from here on it has only what it has copied
+      try {
+        for (int i = 0; i < KEYS; i++) {
+          assertEquals("value of key " + i, cold.cache.get("key " + i));
+        }
+      } finally {
+        redis.resume();
+      }
+      assertTrue(cold.loads.get() <= KEYS / 20, cold.loads.get() + " values were computed");
+      assertEquals(0, redis.names("site", "peer").stream().filter(name -> name.endsWith("request")).count());
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void whatWasInvalidatedOrFlushedIsNotOffered(boolean hasFiles) throws Exception {
+    try (SharedNode peer = node(config(PEER, hasFiles));
+        SharedNode cold = node(config("cold", hasFiles))) {
+      fill(peer);
+      peer.cache.invalidate("key 0");
+      peer.cache.invalidate("key 1");
+      peer.cache.get("key 1");
+      SharedNode.await(() -> redis.names("site", "fleet").size() == KEYS - 2, "they are not deleted");
+      forgetValues();
+      Warming.Progress progress = ended(warm(cold, PEER, FAST));
+      assertEquals(KEYS - 2, progress.offered(), progress.text());
+      cold.shared().flush("fleet");
+      Thread.sleep(1_500); // until the peer has read it
+      progress = ended(warm(cold, PEER, FAST));
+      assertEquals(Warming.State.DONE, progress.state(), progress.text());
+      assertEquals(0, progress.offered(), "the peer has these values from before the flush");
+    }
+  }
+
+  @Test
+  void aPeerKeepsTheRateAndStopsWithTheOneThatAsked() throws Exception {
+    try (SharedNode peer = node(config(PEER, true));
+        SharedNode cold = node(config("cold", true));
+        SharedNode other = node(config("other", true))) {
+      fill(peer);
+      forgetValues();
+      Warming slow = warm(cold, PEER, 20);
+      SharedNode.await(() -> slow.progress().offered() > 0, "it does not go on");
+      Warming.Progress refused = ended(warm(other, PEER, 20));
+      assertTrue(refused.failure().contains("another node"), refused.text());
+      slow.stop();
+      assertEquals(Warming.State.STOPPED, ended(slow).state());
+      Thread.sleep(2_500);
+      int stored = redis.names("site", "fleet").size();
+      assertTrue(stored < KEYS / 2, stored + " were offered");
+      Thread.sleep(500);
+      assertEquals(stored, redis.names("site", "fleet").size(), "the peer goes on");
+    }
+  }
+
+  @Test
+  void aServerThatIsNotThereIsToldToTheAdministrator() throws Exception {
+    try (SharedNode cold = node(config("cold", true))) {
+      assertThrows(IOException.class, () -> warm(cold, "cold", FAST));
+      Warming.Progress progress = ended(warm(cold, "nobody", FAST));
+      assertEquals(Warming.State.FAILED, progress.state());
+      assertTrue(progress.failure().contains("nobody"), progress.text());
+    }
+  }
+
+  /** Where there is a key, whoever can write to the server cannot set a node to work. */
+  @Test
+  void aForgedRequestIsNoRequest() throws Exception {
+    Config sealed = config(PEER, true);
+    sealed.setString("cache", null, "refdbSharedKey", Base64.getEncoder().encodeToString(new byte[32]));
+    try (SharedNode peer = node(sealed);
+        SharedNode plain = node(config("cold", true))) {
+      fill(peer);
+      long before = peer.count(Event.STORED);
+      forgetValues();
+      Warming.Progress progress = ended(warm(plain, PEER, FAST));
+      assertEquals(Warming.State.FAILED, progress.state(), progress.text());
+      assertEquals(before, peer.count(Event.STORED));
+    }
+  }
+}
