@@ -23,7 +23,7 @@ use crate::{
 use bstr::{BStr, BString};
 use refdb_repo::{Objects, RepositoryError, hooks::RepositoryHooks};
 use refdb_types::{HashKind, Ident, ObjectId, RefName, SYMREF_DEPTH_MAX};
-use refdb_vfs::{Fs, LockTimeout, again_if_lost};
+use refdb_vfs::{Fs, again_if_lost};
 use reftable::{
     BlockCache, WriteOptions,
     stack::{Access, Durability, StackOptions},
@@ -126,7 +126,7 @@ impl Store {
             (Some(memory), _) => Box::new(memory),
             (None, RefFormat::Reftable) => {
                 let stack = stack_options(&fs, &repository, &settings, &environment, &reading, is_synced);
-                Box::new(reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout))
+                Box::new(reftable_backend(&fs, &repository, stack, Some(&settings)))
             }
             (None, RefFormat::Files) => {
                 let objects = Arc::clone(&objects);
@@ -266,6 +266,16 @@ impl Store {
             Some(_) => Ok(()),
             None => Err(RepositoryError::NotARepository(self.repository.git_dir().to_owned()).into()),
         }
+    }
+
+    /// Fails if refs of this repository are not written, because on its mount updates could be lost and
+    /// `refdb.unsafeStorage` is not set. Writers check this by themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::UnsafeStorage`] says what is wrong with the mount.
+    pub fn check_storage(&self) -> Result<()> {
+        self.backend.check_storage()
     }
 
     /// The backend that stores the refs.
@@ -439,7 +449,7 @@ fn reftable_backend(
     fs: &Fs,
     repository: &Repository,
     stack: StackOptions,
-    lock_timeout: Option<LockTimeout>,
+    settings: Option<&Settings>,
 ) -> ReftableBackend {
     ReftableBackend::new(ReftableOptions {
         fs: fs.clone(),
@@ -447,7 +457,8 @@ fn reftable_backend(
         common_dir: repository.refs_dir().to_owned(),
         worktree: repository.worktree_id().map(ToOwned::to_owned),
         stack,
-        lock_timeout,
+        lock_timeout: settings.and_then(|settings| settings.reftable.lock_timeout),
+        may_be_unsafe: settings.is_some_and(|settings| settings.may_be_unsafe),
         format: repository.format_watch().cloned(),
     })
 }

@@ -18,7 +18,8 @@ pub(crate) fn is_local(kind: &StatFs) -> bool {
         0x2fc1_2fc1,
         0xca45_1a4e,
     ];
-    const AS_IF_SHARED: [&str; 4] = ["vfs-local", "vfs-stale", "vfs-stale-early", "vfs-stale-late"];
+    const AS_IF_SHARED: [&str; 6] =
+        ["vfs-local", "vfs-stale", "vfs-stale-early", "vfs-stale-late", "vfs-nocto", "vfs-sshfs"];
     LOCAL.contains(&(kind.f_type as u64)) && !AS_IF_SHARED.iter().any(|fault| planted(fault))
 }
 
