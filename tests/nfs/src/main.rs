@@ -3,8 +3,8 @@
 //! `nfs-tests scenes MOUNT-OPTIONS ENGINE,... [SCENE...]` plays what is known to go wrong, step by step.
 //! `nfs-tests load MOUNT-OPTIONS HISTORY FORMAT TRUST ENGINE,... SECONDS SEED` writes down the history of a load.
 //! `nfs-tests faults ...` does so on three clients while machines, the network, the share and clocks fail.
-//! `nfs-tests short MOUNT-OPTIONS FOLDER SECONDS SEED` plays the scenes, counts the requests of one listing, and leaves two
-//! histories of loads in FOLDER.
+//! `nfs-tests short MOUNT-OPTIONS FOLDER SECONDS SEED` plays the scenes, counts the requests of one listing, and leaves
+//! two histories of loads in FOLDER.
 //! `nfs-tests requests MOUNT-OPTIONS` counts the requests of each operation.
 //! `nfs-tests gerrits MOUNT-OPTIONS REFDB-JAR JDK SECONDS` has users work with a real Gerrit on each of two clients.
 //! `nfs-tests storage MOUNT-OPTIONS REFDB WORD|... [planted]` runs `refdb check-storage`; its verdict must begin with
@@ -14,7 +14,8 @@
 //! separated by tabs) to the agent of that line, and prints its answer.
 //! `nfs-tests boot [MOUNT-OPTIONS]` only boots and stops the nodes.
 //! `nfs-tests agent` is what the nodes run.
-//! `nfs-tests names FOLDER` lists a folder as refdb does, and prints how many entries it has; `requests` runs it on a node.
+//! `nfs-tests names FOLDER` lists a folder as refdb does, and prints how many entries it has. `requests` runs it on a
+//! node.
 //! `nfs-tests watch FILE END` prints how long FILE stayed the same, until END exists; `pack` runs it on a node.
 
 mod agent;
