@@ -213,7 +213,7 @@ mod tests {
     fn head_and_session_stand_where_git_has_them() {
         let git = b"multi_ack no-done symref=HEAD:refs/heads/x filter session-id=1 object-format=sha1 agent=git/2\n";
         let text = |head: Option<&str>, session: Option<&str>| {
-            String::from_utf8(complete(git, head.map(Into::into), session.map(Into::into))).unwrap()
+            String::from_utf8(complete(git, head.map(Into::into), session)).unwrap()
         };
         assert_eq!(text(None, None), "multi_ack no-done filter object-format=sha1 agent=git/2");
         assert_eq!(
