@@ -8,7 +8,7 @@ use crate::{
     for_each_ref::{
         filter::Filter,
         history::History,
-        list::{Detached, Layout, Plan},
+        list::{Detached, Layout, Plan, list},
         quote::Quote,
         repository::RepositoryWorld,
         sort::{Entry, Order},
@@ -117,7 +117,12 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         return leave();
     }
     wish.find_objects(&session, &words)?;
-    list(&session, &*snapshot, wish, &own, head, &colors, shows_colors)
+    drop(snapshot);
+    let columns = (wish.columns.are_wanted() && own.verbose == 0).then_some((wish.columns, PADDING));
+    let look = Look { kind: own.kind, verbose: own.verbose, digits: own.digits, colors: &colors };
+    shortlist::print(&session, columns, |snapshot, output| {
+        print_branches(&session, snapshot, &wish, &look, shows_colors, output)
+    })
 }
 
 /// Returns whether git would accept the settings that it reads before anything else.
@@ -172,35 +177,33 @@ fn show_current(name: &[u8]) -> Result<u8> {
     Ok(0)
 }
 
-fn list(
+fn print_branches(
     session: &Session,
     snapshot: &dyn Snapshot,
-    mut wish: Wish,
-    own: &Own,
-    head: Head,
-    colors: &Colors,
+    wish: &Wish,
+    look: &Look<'_>,
     shows_colors: bool,
-) -> Result<u8> {
+    output: &mut Output,
+) -> Result<()> {
     let history = History::of(session);
-    let (branch, detached) = match head {
+    let (branch, detached) = match Head::of(snapshot) {
         Head::Branch(name) => (Some(name), None),
-        Head::Detached(id) if own.kind != Kind::Remote => {
+        Head::Detached(id) if look.kind != Kind::Remote => {
             (None, Some(Detached { id, description: head::description(session, snapshot, &history, &id)? }))
         }
         _ => (None, None),
     };
     let mut world = RepositoryWorld::new(session, snapshot, &history, branch);
     let order = Order::new(&wish.sort, wish.ignore_case, &mut |name| world.find_base(name))?;
-    let look = Look { kind: own.kind, verbose: own.verbose, digits: own.digits, colors };
     let description = detached.as_ref().map(|head| head.description.clone());
     let of_all = |entries: &[Entry]| {
         let width = look.width(entries, description.as_ref().map(|text| text.as_bstr()));
         shortlist::format(look.format(width).as_bstr(), &mut |_| Ok(()))
     };
-    let text = wish.format.take().map_or_else(|| (own.verbose == 0).then(|| look.format(0)), Some);
+    let text = wish.format.clone().or_else(|| (look.verbose == 0).then(|| look.format(0)));
     let format = text.map(|text| shortlist::format(text.as_bstr(), &mut |name| world.find_base(name))).transpose()?;
-    let ranges = Ranges::Prefixes(folders(own.kind));
-    let filter = Filter { commits_only: own.verbose > 0, ..wish.filter() };
+    let ranges = Ranges::Prefixes(folders(look.kind));
+    let filter = Filter { commits_only: look.verbose > 0, ..wish.filter() };
     let mut plan = Plan {
         filter,
         walk: Walk { ranges: &ranges, root_refs: false, after: None },
@@ -213,8 +216,7 @@ fn list(
         detached,
         shows_bases: false,
     };
-    let columns = (wish.columns.are_wanted() && own.verbose == 0).then_some((wish.columns, PADDING));
-    shortlist::show(session, snapshot, &history, &mut world, &mut plan, columns)
+    list(session, snapshot, &history, &mut world, &mut plan, output)
 }
 
 fn folders(kind: Kind) -> Vec<BString> {

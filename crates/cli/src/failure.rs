@@ -115,6 +115,11 @@ impl From<refdb::Error> for Failure {
 }
 
 impl Failure {
+    /// Returns whether the failed list can be begun again.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Failure::Lost(_))
+    }
+
     /// Returns the failure for an error that occurred while refs were listed.
     pub fn of_list(error: refdb::Error) -> Self {
         let is_lost = error.is_stale();

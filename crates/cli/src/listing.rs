@@ -281,7 +281,7 @@ fn follow_at_most(refs_max: usize, snapshot: &dyn Snapshot, name: &BStr) -> Resu
             Ok(Some(Target::Symbolic(next))) => name = next,
             // A ref that cannot be read leads nowhere.
             Ok(None) | Err(refdb::Error::BrokenRef(_)) => return Ok(None),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(Failure::of_list(error)),
         }
     }
     Ok(None)

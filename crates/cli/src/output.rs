@@ -1,7 +1,8 @@
 //! Standard output through one large buffer.
 
 use crate::failure::{Failure, Result, message, system_text};
-use std::io;
+use refdb::{Snapshot, Store};
+use std::{cell::Cell, io, rc::Rc};
 
 /// Standard output through one large buffer, which is written when it is full and at the end.
 ///
@@ -11,11 +12,9 @@ use std::io;
 pub struct Output {
     buffer: Vec<u8>,
     holds: bool,
-    has_written: bool,
+    /// Shared with [`Output::list`], which asks while it lends the output to the list.
+    has_written: Rc<Cell<bool>>,
 }
-
-/// Maximum number of times that a list is read anew because a file was lost.
-const LOSSES_MAX: usize = 8;
 
 const FLUSH_BYTES: usize = 128 << 10;
 const SPARE_BYTES: usize = 8 << 10;
@@ -49,20 +48,26 @@ impl Output {
         self.buffer.reserve(FLUSH_BYTES + SPARE_BYTES);
     }
 
-    /// Lists refs, and begins again if a file is lost on a network file system before any of the list has been written.
-    pub fn list<T>(&mut self, mut list: impl FnMut(&mut Output) -> Result<T>) -> Result<T> {
-        for _ in 0..LOSSES_MAX {
-            match list(self) {
-                Err(Failure::Lost(_)) if !self.has_written => self.buffer.clear(),
-                listed => return listed,
+    /// Lists refs of a state of the store, and begins again with the state of then if a file is lost on a network file
+    /// system before any of the list has been written.
+    pub fn list<T>(
+        &mut self,
+        store: &Store,
+        mut list: impl FnMut(&dyn Snapshot, &mut Output) -> Result<T>,
+    ) -> Result<T> {
+        let has_written = Rc::clone(&self.has_written);
+        let may_repeat = |failure: &Failure| failure.is_lost() && !has_written.get();
+        store.read(may_repeat, |snapshot| {
+            if !self.has_written.get() {
+                self.buffer.clear();
             }
-        }
-        list(self)
+            list(snapshot, self)
+        })
     }
 
     /// Writes everything that is in the buffer.
     pub fn flush(&mut self) -> Result<()> {
-        self.has_written |= !self.buffer.is_empty();
+        self.has_written.set(self.has_written.get() || !self.buffer.is_empty());
         let mut rest = &self.buffer[..];
         while !rest.is_empty() {
             match rustix::io::write(io::stdout(), rest) {

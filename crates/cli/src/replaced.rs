@@ -1,8 +1,8 @@
 //! Shows replacements in place of objects, as `git replace` does. See git-replace(1).
 
 use crate::failure::say;
-use bstr::{BString, ByteSlice};
-use refdb::{Error, Result, Store, TargetView};
+use bstr::{BStr, BString, ByteSlice};
+use refdb::{Error, Result, Snapshot, Store, TargetView};
 use refdb_types::ObjectId;
 use std::{collections::HashMap, os::unix::ffi::OsStrExt};
 
@@ -17,17 +17,20 @@ pub fn apply(store: &Store) -> Result<()> {
 
 /// Returns the replacement of each replaced object.
 fn find(store: &Store) -> Result<HashMap<ObjectId, ObjectId>> {
-    let mut found = HashMap::new();
     // A bad value is ignored, because refs do not depend on it.
     let is_off = store.config().last("core.usereplacerefs").is_some_and(|value| value.boolean().is_ok_and(|on| !on));
     if is_off || store.environment().get(NOT_HEEDED).is_some() {
-        return Ok(found);
+        return Ok(HashMap::new());
     }
     let base = store.environment().get("GIT_REPLACE_REF_BASE");
     let base: BString = base.map_or("refs/replace/".into(), |base| base.as_bytes().into());
-    let snapshot = store.snapshot()?;
+    store.read(Error::is_stale, |snapshot| find_below(base.as_bstr(), snapshot, store))
+}
+
+fn find_below(base: &BStr, snapshot: &dyn Snapshot, store: &Store) -> Result<HashMap<ObjectId, ObjectId>> {
+    let mut found = HashMap::new();
     let mut cursor = snapshot.cursor(false)?;
-    cursor.seek(base.as_bstr())?;
+    cursor.seek(base)?;
     loop {
         let view = match cursor.next() {
             Ok(Some(view)) => view,
@@ -36,7 +39,7 @@ fn find(store: &Store) -> Result<HashMap<ObjectId, ObjectId>> {
             Err(Error::BrokenRef(_)) => continue,
             Err(error) => return Err(error),
         };
-        let Some(name) = view.name.strip_prefix(&base[..]) else { return Ok(found) };
+        let Some(name) = view.name.strip_prefix(base.as_bytes()) else { return Ok(found) };
         let TargetView::Direct(by) = view.target else { continue };
         match ObjectId::from_hex(store.objects().hash(), name) {
             Ok(replaced) => drop(found.insert(replaced, by)),

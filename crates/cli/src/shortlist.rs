@@ -7,13 +7,10 @@ use crate::{
     for_each_ref::{
         filter::Filter,
         format::{Format, ParseError},
-        history::History,
-        list::{Plan, list},
         options::{color, commit, end_of_history, object, set_list},
         patterns::Patterns,
         quote::Quote,
         reach::Reach,
-        repository::RepositoryWorld,
     },
     options::{Command, Opt, Parser, Setting, Value, Word},
     output::Output,
@@ -162,12 +159,12 @@ impl Wish {
     }
 
     /// Returns the conditions on refs.
-    pub fn filter(&mut self) -> Filter {
+    pub fn filter(&self) -> Filter {
         Filter {
-            patterns: Patterns::short(std::mem::take(&mut self.patterns), self.ignore_case),
+            patterns: Patterns::short(self.patterns.clone(), self.ignore_case),
             exclude: Patterns::default(),
-            points_at: std::mem::take(&mut self.points_at),
-            reach: std::mem::take(&mut self.reach),
+            points_at: self.points_at.clone(),
+            reach: self.reach.clone(),
             commits_only: false,
         }
     }
@@ -227,26 +224,24 @@ pub fn format(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<
     }
 }
 
-/// Lists refs by a plan. If `columns` is given, lists them in columns with that many spaces between them.
-pub fn show(
+/// Prints the refs that `list` lists, as [`Output::list`] does. If `columns` is given, prints them in columns with that
+/// many spaces between them.
+pub fn print(
     session: &Session,
-    snapshot: &dyn Snapshot,
-    history: &History<'_>,
-    world: &mut RepositoryWorld<'_>,
-    plan: &mut Plan<'_>,
     columns: Option<(Columns, usize)>,
+    list: impl FnMut(&dyn Snapshot, &mut Output) -> Result<()>,
 ) -> Result<u8> {
     let mut output = Output::default();
     output.expect_much();
-    let Some((columns, padding)) = columns else {
-        let result = list(session, snapshot, history, world, plan, &mut output);
+    if columns.is_some() {
+        output.hold();
+    }
+    let result = output.list(&session.store, list);
+    match columns {
         // Refs that were listed before a failure are shown.
-        output.flush()?;
-        return result.map(|()| 0);
-    };
-    output.hold();
-    let result = list(session, snapshot, history, world, plan, &mut output);
-    columns.arrange(session.store.environment(), output.buffer(), padding)?;
+        None => output.flush()?,
+        Some((columns, padding)) => columns.arrange(session.store.environment(), output.buffer(), padding)?,
+    }
     result.map(|()| 0)
 }
 

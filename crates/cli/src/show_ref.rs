@@ -151,7 +151,7 @@ fn perform(session: &Session, options: &Options, output: &mut Output) -> Result<
     } else if options.exists {
         exists(session, options)
     } else {
-        output.list(|output| list(session, options, output))
+        output.list(&session.store, |snapshot, output| list(session, snapshot, options, output))
     }
 }
 
@@ -171,17 +171,16 @@ fn check_modes(options: &Options) -> Result<()> {
     }
 }
 
-fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8> {
+fn list(session: &Session, snapshot: &dyn Snapshot, options: &Options, output: &mut Output) -> Result<u8> {
     let ranges = match (options.branches, options.tags) {
         (false, false) => Ranges::All,
         (true, false) => Ranges::Prefixes(vec!["refs/heads/".into()]),
         (false, true) => Ranges::Prefixes(vec!["refs/tags/".into()]),
         (true, true) => Ranges::Prefixes(vec!["refs/heads/".into(), "refs/tags/".into()]),
     };
-    let snapshot = session.store.snapshot()?;
     let mut found = false;
     if options.head
-        && let Some((_, id)) = listing::follow_to_null(&*snapshot, "HEAD".into())?
+        && let Some((_, id)) = listing::follow_to_null(snapshot, "HEAD".into())?
     {
         let row = Row { name: "HEAD".into(), id: &id, symref: None, peeled: &Peeled::Unknown };
         Shower { session, options, output }.show(&row)?;
@@ -191,11 +190,11 @@ fn list(session: &Session, options: &Options, output: &mut Output) -> Result<u8>
     let walk = Walk { ranges: &ranges, root_refs: false, after: None };
     if options.is_plain() {
         let mut lister = PlainLister::new(&options.names, &session.store, output);
-        listing::walk(&*snapshot, &walk, &mut lister)?;
+        listing::walk(snapshot, &walk, &mut lister)?;
         found |= lister.found();
     } else {
         let mut lister = Lister { shower: Shower { session, options, output }, found };
-        listing::walk(&*snapshot, &walk, &mut lister)?;
+        listing::walk(snapshot, &walk, &mut lister)?;
         found = lister.found;
     }
     session.warn_of_disorder();

@@ -6,7 +6,7 @@ mod storage;
 
 use crate::{
     Invocation,
-    failure::{Result, fatal},
+    failure::{Failure, Result, fatal},
     listing,
     options::{Command, Opt, Parser, Word},
     output::Output,
@@ -110,7 +110,6 @@ fn print(json: Option<&impl Serialize>, text: impl FnOnce() -> String) -> Result
 }
 
 fn report(session: &Session) -> Result<Report> {
-    let snapshot = session.store.snapshot()?;
     let repository = session.store.repository();
     let (files, stack) = match repository.ref_format() {
         RefFormat::Files => {
@@ -124,7 +123,7 @@ fn report(session: &Session) -> Result<Report> {
     Ok(Report {
         format: if files.is_some() { "files" } else { "reftable" },
         hash: repository.hash().name(),
-        refs: count(&*snapshot)?,
+        refs: session.store.read(Failure::is_lost, count)?,
         files,
         stack,
     })
@@ -132,7 +131,7 @@ fn report(session: &Session) -> Result<Report> {
 
 fn count(snapshot: &dyn Snapshot) -> Result<Refs> {
     let mut refs = Refs::default();
-    let mut cursor = snapshot.cursor(false)?;
+    let mut cursor = snapshot.cursor(false).map_err(Failure::of_list)?;
     loop {
         let view = match cursor.next() {
             Ok(Some(view)) => view,
@@ -144,7 +143,7 @@ fn count(snapshot: &dyn Snapshot) -> Result<Refs> {
                 }
                 continue;
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(Failure::of_list(error)),
         };
         refs.total += 1;
         refs.peeled += u64::from(matches!(view.peeled, Peeled::To(_)));
@@ -160,7 +159,7 @@ fn count(snapshot: &dyn Snapshot) -> Result<Refs> {
             }
         }
     }
-    refs.with_reflog = snapshot.log_names()?.len() as u64;
+    refs.with_reflog = snapshot.log_names().map_err(Failure::of_list)?.len() as u64;
     Ok(refs)
 }
 

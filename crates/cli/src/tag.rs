@@ -6,7 +6,7 @@ use crate::{
     failure::Result,
     for_each_ref::{
         history::History,
-        list::{Layout, Plan},
+        list::{Layout, Plan, list},
         quote::Quote,
         repository::RepositoryWorld,
         sort::Order,
@@ -14,10 +14,12 @@ use crate::{
     listing::{self, Ranges, Walk},
     numbers::{self, WithUnit},
     options::{Command, Opt, Setting, Value, Word},
+    output::Output,
     session::Session,
     shortlist::{self, Wish, Words, understood},
 };
 use bstr::{BString, ByteSlice};
+use refdb::Snapshot;
 
 /// The command line.
 pub static COMMAND: Command = Command {
@@ -67,7 +69,8 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
         return Err(shortlist::leave(invocation, &COMMAND));
     }
     wish.find_objects(&session, &words)?;
-    list(&session, wish, lines, colors)
+    let columns = (wish.columns.are_wanted() && lines.is_none()).then_some((wish.columns, PADDING));
+    shortlist::print(&session, columns, |snapshot, output| print_tags(&session, snapshot, &wish, lines, colors, output))
 }
 
 /// Returns whether the command line asks for a list.
@@ -93,11 +96,17 @@ fn lines(words: &Words<'_>) -> Option<Option<i32>> {
     Some(lines)
 }
 
-fn list(session: &Session, mut wish: Wish, lines: Option<i32>, colors: bool) -> Result<u8> {
-    let snapshot = session.store.snapshot()?;
-    let head = listing::follow(&*snapshot, "HEAD".into())?.map(|(branch, _)| branch.into());
+fn print_tags(
+    session: &Session,
+    snapshot: &dyn Snapshot,
+    wish: &Wish,
+    lines: Option<i32>,
+    colors: bool,
+    output: &mut Output,
+) -> Result<()> {
+    let head = listing::follow(snapshot, "HEAD".into())?.map(|(branch, _)| branch.into());
     let history = History::of(session);
-    let mut world = RepositoryWorld::new(session, &*snapshot, &history, head);
+    let mut world = RepositoryWorld::new(session, snapshot, &history, head);
     let order = Order::new(&wish.sort, wish.ignore_case, &mut |name| world.find_base(name))?;
     let text = wish.format.clone().unwrap_or_else(|| usual_format(lines));
     let format = shortlist::format(text.as_bstr(), &mut |name| world.find_base(name))?;
@@ -114,8 +123,7 @@ fn list(session: &Session, mut wish: Wish, lines: Option<i32>, colors: bool) -> 
         detached: None,
         shows_bases: true,
     };
-    let columns = (wish.columns.are_wanted() && lines.is_none()).then_some((wish.columns, PADDING));
-    shortlist::show(session, &*snapshot, &history, &mut world, &mut plan, columns)
+    list(session, snapshot, &history, &mut world, &mut plan, output)
 }
 
 fn usual_format(lines: Option<i32>) -> BString {

@@ -6,7 +6,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::{
     io::{Read, Write},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, Output, Stdio},
     sync::mpsc::RecvTimeoutError,
     thread::sleep,
     time::{Duration, Instant},
@@ -61,6 +61,57 @@ fn a_list_begins_again_where_none_of_it_is_printed() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let expected: String = (1..COUNT).map(|at| format!("refs/heads/{at:06}\n")).collect();
     assert!(listed == expected, "the refs of the new state, each once, and not {} bytes", listed.len());
+}
+
+/// Runs a command line, whose first large file is lost once.
+fn run(repo: &Repo, fault: &str, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_refdb"))
+        .args(words)
+        .current_dir(repo.git_dir())
+        .env("REFDB_PLANTED_FAULT", fault)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn each_list_begins_again_where_none_of_it_is_shown() {
+    let lists: [&[&str]; 8] = [
+        &["for-each-ref", "--sort=-refname"],
+        &["show-ref"],
+        &["branch"],
+        &["tag", "--sort=-refname"],
+        &["stat", "--json"],
+        &["receive-pack", "--http-backend-info-refs", "."],
+        &["reflog", "list"],
+        &["for-each-ref", "--format=%(refname)", "refs/heads/000*"],
+    ];
+    for format in RefFormat::ALL {
+        let repo = repository(format);
+        let commit = repo.commits(1)[0];
+        let names: Vec<String> = (0..COUNT).map(|at| format!("refs/tags/{at:06}")).collect();
+        repo.create_refs(names.iter().map(|name| (name, commit)));
+        repo.git(["pack-refs", "--all"]);
+        for words in lists {
+            let lost = run(&repo, "vfs-stale-early", words);
+            assert!(lost.status.success(), "{words:?}: {}", String::from_utf8_lossy(&lost.stderr));
+            assert!(lost.stderr.is_empty(), "{words:?}: {}", String::from_utf8_lossy(&lost.stderr));
+            let plain = run(&repo, "", words);
+            assert!(lost.stdout == plain.stdout, "{words:?}: {} bytes", lost.stdout.len());
+        }
+    }
+}
+
+#[test]
+fn a_list_that_was_shown_in_part_ends_with_an_error_and_does_not_mix_two_states() {
+    let repo = repository(RefFormat::Reftable);
+    for words in [&["for-each-ref"][..], &["show-ref"], &["receive-pack", "--http-backend-info-refs", "."]] {
+        let lost = run(&repo, "vfs-stale-late", words);
+        let said = String::from_utf8_lossy(&lost.stderr);
+        assert_eq!(lost.status.code(), Some(128), "{words:?}: {said}");
+        assert!(said.contains("while it was being read: try again"), "{words:?}: {said}");
+        let plain = run(&repo, "", words);
+        assert!(plain.stdout.starts_with(&lost.stdout) && !lost.stdout.is_empty(), "{words:?}");
+    }
 }
 
 #[test]

@@ -75,3 +75,10 @@ pub enum Error {
     #[error(transparent)]
     Refdb(#[from] refdb::Error),
 }
+
+impl Error {
+    /// Returns whether the server of a network file system has lost a file that was being read.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(self, Error::Refdb(error) if error.is_stale())
+    }
+}

@@ -5,30 +5,51 @@ use bstr::{BString, ByteSlice};
 use gix_path::RelativePath;
 use gix_ref::Reference;
 use refdb::{Cursor, Snapshot};
-use std::fmt;
+use std::{
+    fmt,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+};
 
 /// A state of the refs from which iterators are created. With reftables it is a snapshot of one point in time; with
 /// files, each ref is read when the iterator reaches it, so that two refs may be seen at different times.
-pub struct Platform {
-    pub(crate) snapshot: Box<dyn Snapshot>,
+///
+/// If the server of a network file system loses a file that is being read, the iterators begin again with the state of
+/// then, as long as none of them has returned anything. Later they end with an error.
+pub struct Platform<'s> {
+    store: &'s refdb::Store,
+    /// The state of the refs when the platform was made, and those that took its place.
+    states: [OnceLock<Box<dyn Snapshot>>; STATES_MAX],
+    /// The index of the last state that was made.
+    current: AtomicUsize,
+    /// Whether an iterator has returned anything.
+    has_shown: AtomicBool,
 }
+
+/// Maximum number of states of a platform.
+const STATES_MAX: usize = 9;
 
 /// An iterator over references in order of name. A ref that is broken, or that gix-ref cannot represent, yields an
 /// error after which the iteration continues. Any other error ends it.
 #[must_use]
 pub struct Iter<'p> {
+    platform: &'p Platform<'p>,
+    /// The index of the state that the cursor reads.
+    state: usize,
     cursor: Box<dyn Cursor + 'p>,
     kept: Kept,
     ended: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Kept {
     Prefix(BString),
     Root,
 }
 
-impl fmt::Debug for Platform {
+impl fmt::Debug for Platform<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Platform").finish_non_exhaustive()
     }
@@ -40,7 +61,32 @@ impl fmt::Debug for Iter<'_> {
     }
 }
 
-impl Platform {
+impl<'s> Platform<'s> {
+    pub(crate) fn new(store: &'s refdb::Store) -> Result<Self> {
+        let states = [const { OnceLock::new() }; STATES_MAX];
+        let platform = Platform { store, states, current: AtomicUsize::new(0), has_shown: AtomicBool::new(false) };
+        platform.state(0)?;
+        Ok(platform)
+    }
+
+    /// Returns the state of this index, which is read now if it does not exist yet.
+    fn state(&self, at: usize) -> Result<&dyn Snapshot> {
+        if let Some(state) = self.states[at].get() {
+            return Ok(&**state);
+        }
+        let state = self.store.snapshot()?;
+        Ok(&**self.states[at].get_or_init(|| state))
+    }
+
+    /// Lets another state take the place of one that was lost, unless an iterator has returned something of that.
+    fn replace(&self, lost: usize) -> bool {
+        let is_allowed = !self.has_shown.load(SeqCst) && lost + 1 < STATES_MAX;
+        if is_allowed {
+            self.current.fetch_max(lost + 1, SeqCst);
+        }
+        is_allowed
+    }
+
     /// Iterates over all refs below `refs/`.
     ///
     /// # Errors
@@ -93,17 +139,35 @@ impl Platform {
     ///
     /// If the refs cannot be read.
     pub fn pseudo(&self) -> Result<Iter<'_>> {
-        Ok(Iter { cursor: self.snapshot.cursor(true)?, kept: Kept::Root, ended: false })
+        self.begin(Kept::Root)
     }
 
     fn below(&self, prefix: &[u8]) -> Result<Iter<'_>> {
-        let mut cursor = self.snapshot.cursor(false)?;
-        cursor.seek(prefix.as_bstr())?;
-        Ok(Iter { cursor, kept: Kept::Prefix(prefix.into()), ended: false })
+        self.begin(Kept::Prefix(prefix.into()))
+    }
+
+    fn begin(&self, kept: Kept) -> Result<Iter<'_>> {
+        loop {
+            let state = self.current.load(SeqCst);
+            match self.state(state).and_then(|snapshot| kept.cursor(snapshot)) {
+                Ok(cursor) => return Ok(Iter { platform: self, state, cursor, kept, ended: false }),
+                Err(error) if error.is_stale() && self.replace(state) => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 
 impl Kept {
+    /// Returns a cursor at the first name of the list.
+    fn cursor<'p>(&self, snapshot: &'p dyn Snapshot) -> Result<Box<dyn Cursor + 'p>> {
+        let mut cursor = snapshot.cursor(matches!(self, Kept::Root))?;
+        if let Kept::Prefix(prefix) = self {
+            cursor.seek(prefix.as_bstr())?;
+        }
+        Ok(cursor)
+    }
+
     /// Returns whether a name belongs to the list. Root refs sort before all others, and refs with a common prefix are
     /// adjacent, so the first name that does not belong to the list ends it.
     fn has(&self, name: &[u8]) -> bool {
@@ -121,15 +185,29 @@ impl Iterator for Iter<'_> {
         if self.ended {
             return None;
         }
-        let row = match self.cursor.next() {
-            Ok(Some(view)) if self.kept.has(view.name) => return Some(reference_for_gix(&view)),
-            Err(refdb::Error::BrokenRef(broken)) if self.kept.has(&broken.name) => {
-                return Some(Err(refdb::Error::BrokenRef(broken).into()));
+        loop {
+            // Only iterators that have returned nothing find another state, since there is none afterwards.
+            if self.state != self.platform.current.load(SeqCst) {
+                match self.platform.begin(self.kept.clone()) {
+                    Ok(again) => *self = again,
+                    Err(error) => {
+                        self.ended = true;
+                        return Some(Err(error));
+                    }
+                }
             }
-            Ok(_) | Err(refdb::Error::BrokenRef(_)) => None,
-            Err(error) => Some(Err(error.into())),
-        };
-        self.ended = true;
-        row
+            let (row, ended) = match self.cursor.next() {
+                Ok(Some(view)) if self.kept.has(view.name) => (Some(reference_for_gix(&view)), false),
+                Err(refdb::Error::BrokenRef(broken)) if self.kept.has(&broken.name) => {
+                    (Some(Err(refdb::Error::BrokenRef(broken).into())), false)
+                }
+                Ok(_) | Err(refdb::Error::BrokenRef(_)) => (None, true),
+                Err(error) if error.is_stale() && self.platform.replace(self.state) => continue,
+                Err(error) => (Some(Err(error.into())), true),
+            };
+            self.platform.has_shown.store(true, SeqCst);
+            self.ended = ended;
+            return row;
+        }
     }
 }

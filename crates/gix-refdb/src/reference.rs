@@ -51,22 +51,24 @@ pub trait ReferenceExt {
 impl ReferenceExt for Reference {
     fn follow(&self, store: &Store) -> Option<Result<Reference>> {
         self.target.try_name()?;
-        Some(store.refdb().snapshot().map_err(Error::from).and_then(|snapshot| step(self, &*snapshot)))
+        Some(store.read(|snapshot| step(self, snapshot)))
     }
 
     fn follow_to_object(&mut self, store: &Store) -> Result<ObjectId> {
         if let Target::Object(id) = self.target {
             return Ok(id);
         }
-        let begin = self.name.clone();
-        let snapshot = store.refdb().snapshot()?;
-        for _ in 1..CHAIN_MAX {
-            *self = step(self, &*snapshot)?;
-            if let Target::Object(id) = self.target {
-                return Ok(id);
+        let begin = self.clone();
+        store.read(|snapshot| {
+            *self = begin.clone();
+            for _ in 1..CHAIN_MAX {
+                *self = step(self, snapshot)?;
+                if let Target::Object(id) = self.target {
+                    return Ok(id);
+                }
             }
-        }
-        Err(Error::Depth { name: begin.into_inner() })
+            Err(Error::Depth { name: begin.name.clone().into_inner() })
+        })
     }
 
     fn peel_to_id(&mut self, store: &Store, objects: &dyn Find) -> Result<ObjectId> {

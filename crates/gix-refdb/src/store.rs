@@ -63,7 +63,7 @@ impl Store {
         gix_ref::name::Error: From<E>,
     {
         let partial = partial.try_into().map_err(|error| Error::Name(error.into()))?;
-        find_in(&*self.inner.snapshot()?, partial)
+        self.read(|snapshot| find_in(snapshot, partial))
     }
 
     /// Returns the ref for which a full or partial name stands. Symbolic refs are not followed.
@@ -78,7 +78,7 @@ impl Store {
     {
         let partial = partial.try_into().map_err(|error| Error::Name(error.into()))?;
         let missing = || Error::NotFound(NotFound { name: partial.as_bstr().to_owned() });
-        find_in(&*self.inner.snapshot()?, partial)?.ok_or_else(missing)
+        self.read(|snapshot| find_in(snapshot, partial))?.ok_or_else(missing)
     }
 
     /// Returns the current state of the refs, which can be iterated.
@@ -86,8 +86,8 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Refdb`] if the refs cannot be read.
-    pub fn iter(&self) -> Result<Platform> {
-        Ok(Platform { snapshot: self.inner.snapshot()? })
+    pub fn iter(&self) -> Result<Platform<'_>> {
+        Platform::new(&self.inner)
     }
 
     /// Returns whether the ref has a reflog, which may be empty.
@@ -96,7 +96,7 @@ impl Store {
     ///
     /// [`Error::Refdb`] if the refs cannot be read.
     pub fn reflog_exists(&self, name: &FullNameRef) -> Result<bool> {
-        Ok(self.inner.snapshot()?.has_log(name.as_bstr())?)
+        self.read(|snapshot| Ok(snapshot.has_log(name.as_bstr())?))
     }
 
     /// Returns the entries of a ref's reflog, newest first; `None` if the ref has no reflog. All entries are held in
@@ -106,12 +106,19 @@ impl Store {
     ///
     /// [`Error::Refdb`] if the reflog cannot be read.
     pub fn reflog_rev(&self, name: &FullNameRef) -> Result<Option<Vec<gix_ref::log::Line>>> {
-        let mut lines = Vec::new();
-        let exists = self.inner.snapshot()?.log(name.as_bstr(), &mut |entry| {
-            lines.push(line_for_gix(entry));
-            ControlFlow::Continue(())
-        })?;
-        Ok(exists.then_some(lines))
+        self.read(|snapshot| {
+            let mut lines = Vec::new();
+            let exists = snapshot.log(name.as_bstr(), &mut |entry| {
+                lines.push(line_for_gix(entry));
+                ControlFlow::Continue(())
+            })?;
+            Ok(exists.then_some(lines))
+        })
+    }
+
+    /// Reads a state of the refs, and again if the server of a network file system loses a file meanwhile.
+    pub(crate) fn read<T>(&self, read: impl FnMut(&dyn Snapshot) -> Result<T>) -> Result<T> {
+        self.inner.read(Error::is_stale, read)
     }
 }
 

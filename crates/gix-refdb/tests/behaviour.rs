@@ -8,7 +8,7 @@ use gix_ref::{
     transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog},
 };
 use gix_refdb::{Error, ReferenceExt, Store};
-use refdb_testkit::{RefFormat, Repo};
+use refdb_testkit::{RefFormat, Repo, run_with_fault};
 
 #[path = "../examples/first_steps.rs"]
 mod first_steps;
@@ -226,4 +226,42 @@ fn an_edit_replaced_a_hook_as_if_it_were_a_broken_ref() {
             assert_eq!(std::fs::read(repo.git_dir().join(name)).unwrap(), b"kept\n", "{name}");
         }
     });
+}
+
+#[test]
+fn a_list_that_loses_its_file_begins_again_or_fails_clearly() {
+    run_with_fault("lists_begin_again", "vfs-stale-early");
+    run_with_fault("a_list_ends_early", "vfs-stale-late");
+}
+
+fn many(format: RefFormat) -> (Repo, Store) {
+    let repo = Repo::bare(format, refdb::HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs((0..20_000).map(|at| (format!("refs/heads/{at:06}"), id)));
+    repo.git(["pack-refs", "--all"]);
+    let store = Store::at(repo.git_dir()).unwrap();
+    (repo, store)
+}
+
+#[test]
+#[ignore = "run by another test, in an environment of its own"]
+fn lists_begin_again() {
+    let (_repo, store) = many(RefFormat::Reftable);
+    let platform = store.iter().unwrap();
+    // The loss of one list's file makes the other begin again too, so that both show one state.
+    let (one, other) = (platform.all().unwrap(), platform.prefixed("refs/heads/0010".try_into().unwrap()).unwrap());
+    assert_eq!(other.map(Result::unwrap).count(), 100);
+    assert_eq!(one.map(Result::unwrap).count(), 20_000);
+}
+
+#[test]
+#[ignore = "run by another test, in an environment of its own"]
+fn a_list_ends_early() {
+    let (_repo, store) = many(RefFormat::Reftable);
+    let platform = store.iter().unwrap();
+    let mut all = platform.all().unwrap();
+    let shown = all.by_ref().take_while(Result::is_ok).count();
+    assert!(shown > 5_000 && shown < 20_000, "{shown}");
+    assert!(all.next().is_none(), "an error ends the list");
+    assert_eq!(platform.all().unwrap().map(Result::unwrap).count(), 20_000, "it is lost once");
 }

@@ -118,6 +118,20 @@ impl View {
         Ok((!storage.is_local).then(|| storage.to_string()))
     }
 
+    /// The reason why refs are not written because of the repository's mount; `None` if they are. See
+    /// [`refdb::Store::check_storage`].
+    ///
+    /// # Errors
+    ///
+    /// Fails if the repository cannot be opened.
+    pub fn storage_fault(&self) -> Result<Option<String>> {
+        match self.opened()?.store.check_storage() {
+            Ok(()) => Ok(None),
+            Err(fault @ refdb::Error::Misuse(refdb::Misuse::UnsafeStorage { .. })) => Ok(Some(fault.to_string())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The hash function of the repository's object ids when a query last looked, like [`format`](Self::format).
     pub fn hash(&self) -> Result<HashKind> {
         Ok(self.opened()?.store.hash())

@@ -30,7 +30,6 @@ mod packing;
 mod probe;
 mod reflog;
 mod snapshot;
-mod storage;
 mod store;
 mod strategy;
 mod transaction;

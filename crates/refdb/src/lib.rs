@@ -22,6 +22,7 @@ mod lock_files;
 mod log_edit;
 pub mod memory;
 mod migrate;
+mod mount_check;
 mod object_name;
 mod own_locks;
 #[doc(hidden)]

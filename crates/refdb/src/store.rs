@@ -12,7 +12,7 @@ use builder::Syncing;
 pub use read::{Ref, Refs};
 
 use crate::{
-    Backend, Environment, Maintenance, Misuse, RefFormat, Repository, Result, Settings, Snapshot, Target,
+    Backend, Environment, Error, Maintenance, Misuse, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::{OptimizeOptions, OptimizePlan, Optimized},
     config::{Config, Fsync, SharedRepository},
     files::{FilesBackend, FilesOptions, PackedAccess, PageBudget},
@@ -23,7 +23,7 @@ use crate::{
 use bstr::{BStr, BString};
 use refdb_repo::{Objects, RepositoryError, hooks::RepositoryHooks};
 use refdb_types::{HashKind, Ident, ObjectId, RefName, SYMREF_DEPTH_MAX};
-use refdb_vfs::{Fs, LockTimeout, again_if_lost};
+use refdb_vfs::{Fs, again_if_lost};
 use reftable::{
     BlockCache, WriteOptions,
     stack::{Access, Durability, StackOptions},
@@ -126,7 +126,7 @@ impl Store {
             (Some(memory), _) => Box::new(memory),
             (None, RefFormat::Reftable) => {
                 let stack = stack_options(&fs, &repository, &settings, &environment, &reading, is_synced);
-                Box::new(reftable_backend(&fs, &repository, stack, settings.reftable.lock_timeout))
+                Box::new(reftable_backend(&fs, &repository, stack, Some(&settings)))
             }
             (None, RefFormat::Files) => {
                 let objects = Arc::clone(&objects);
@@ -198,10 +198,10 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Those of [`Snapshot::get`], and [`Error::Repository`](crate::Error::Repository) if the ref was not found and the
+    /// Those of [`Snapshot::get`], and [`Error::Repository`] if the ref was not found and the
     /// repository has gone or been migrated since it was opened.
     pub fn get(&self, name: &BStr) -> Result<Option<Target>> {
-        let found = self.read(|snapshot| snapshot.get(name))?;
+        let found = self.read(Error::is_stale, |snapshot| snapshot.get(name))?;
         if found.is_none() {
             self.check_is_there()?;
         }
@@ -214,17 +214,44 @@ impl Store {
     ///
     /// Those of [`Store::get`], for each ref of the chain.
     pub fn resolve(&self, name: &RefName) -> Result<Resolved> {
-        let resolved = self.read(|snapshot| resolve(snapshot, name))?;
+        let resolved = self.read(Error::is_stale, |snapshot| resolve(snapshot, name))?;
         if matches!(resolved, Resolved::Missing(_)) {
             self.check_is_there()?;
         }
         Ok(resolved)
     }
 
-    /// Calls `read` with a snapshot, and again with a new one if the server of a network file system loses a file
-    /// meanwhile.
-    fn read<T>(&self, mut read: impl FnMut(&dyn Snapshot) -> Result<T>) -> Result<T> {
-        again_if_lost(LOSSES_MAX + 1, crate::Error::is_stale, || read(&*self.snapshot()?))
+    /// Calls `read` with the present state of all refs. If the server of a network file system loses a file that is
+    /// being read, calls it again with the state of then, at most 9 times in all.
+    ///
+    /// `may_repeat` says whether an error is such a loss ([`Error::is_stale`]) and nothing of the attempt has been shown
+    /// to anybody, so that no reader sees two states mixed. `read` begins from nothing each time.
+    ///
+    /// ```
+    /// # use refdb_testkit::{Repo, RefFormat};
+    /// # let repo = Repo::bare(RefFormat::Reftable, refdb::HashKind::Sha1);
+    /// # let store = refdb::Store::open(repo.git_dir())?;
+    /// use refdb::{Error, Snapshot};
+    /// let count = store.read(Error::is_stale, |snapshot| {
+    ///     let (mut cursor, mut count) = (snapshot.cursor(true)?, 0);
+    ///     while cursor.next()?.is_some() {
+    ///         count += 1;
+    ///     }
+    ///     Ok::<_, Error>(count)
+    /// })?;
+    /// assert_eq!(count, 1, "HEAD");
+    /// # Ok::<_, Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the last call of `read`, and of [`Store::snapshot`].
+    pub fn read<T, E: From<Error>>(
+        &self,
+        may_repeat: impl Fn(&E) -> bool,
+        mut read: impl FnMut(&dyn Snapshot) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        again_if_lost(LOSSES_MAX + 1, may_repeat, || read(&*self.snapshot()?))
     }
 
     /// Fails if the repository was moved, deleted or migrated, because then a ref that was not found may still exist.
@@ -239,6 +266,16 @@ impl Store {
             Some(_) => Ok(()),
             None => Err(RepositoryError::NotARepository(self.repository.git_dir().to_owned()).into()),
         }
+    }
+
+    /// Fails if refs of this repository are not written, because on its mount updates could be lost and
+    /// `refdb.unsafeStorage` is not set. Writers check this by themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::UnsafeStorage`] says what is wrong with the mount.
+    pub fn check_storage(&self) -> Result<()> {
+        self.backend.check_storage()
     }
 
     /// The backend that stores the refs.
@@ -328,7 +365,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time,
-    /// [`Error::Lock`](crate::Error::Lock) if that of packed-refs is not, [`Misuse::Setting`] if a setting that writers
+    /// [`Error::Lock`] if that of packed-refs is not, [`Misuse::Setting`] if a setting that writers
     /// need is bad, and others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         match &self.settings.bad_for_writers {
@@ -412,7 +449,7 @@ fn reftable_backend(
     fs: &Fs,
     repository: &Repository,
     stack: StackOptions,
-    lock_timeout: Option<LockTimeout>,
+    settings: Option<&Settings>,
 ) -> ReftableBackend {
     ReftableBackend::new(ReftableOptions {
         fs: fs.clone(),
@@ -420,7 +457,8 @@ fn reftable_backend(
         common_dir: repository.refs_dir().to_owned(),
         worktree: repository.worktree_id().map(ToOwned::to_owned),
         stack,
-        lock_timeout,
+        lock_timeout: settings.and_then(|settings| settings.reftable.lock_timeout),
+        may_be_unsafe: settings.is_some_and(|settings| settings.may_be_unsafe),
         format: repository.format_watch().cloned(),
     })
 }

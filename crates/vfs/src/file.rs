@@ -82,6 +82,7 @@ impl File {
     /// Fills `buffer` from `offset`; fails if the file ends before.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.require_name()
+            .and_then(|()| self.require_content(offset))
             .and_then(|()| self.inner.read_exact_at(buffer, offset))
             .map_err(|source| Error::new("read", &self.path, source))
     }
@@ -89,6 +90,7 @@ impl File {
     /// Reads at `offset` into `buffer`, and returns the number of bytes read, which is 0 at the end of the file.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
         self.require_name()
+            .and_then(|()| self.require_content(offset))
             .and_then(|()| self.inner.read_at(buffer, offset))
             .map_err(|source| Error::new("read", &self.path, source))
     }
@@ -113,6 +115,27 @@ impl File {
     #[inline]
     fn require_name(&self) -> io::Result<()> {
         if planted("vfs-stale") && rustix::fs::fstat(&self.inner)?.st_nlink == 0 {
+            return Err(io::ErrorKind::StaleNetworkFileHandle.into());
+        }
+        Ok(())
+    }
+
+    /// With a planted fault, fails once in a process as if the server had lost a large file: when something near its
+    /// start is read after its first page, or something between its middle and its
+    /// end.
+    #[inline]
+    fn require_content(&self, offset: u64) -> io::Result<()> {
+        const LATE_BYTES: u64 = 128 << 10;
+        static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+        let is_lost = if planted("vfs-stale-early") {
+            offset > 0 && offset < self.inner.metadata()?.len() / 8
+        } else if planted("vfs-stale-late") {
+            let len = self.inner.metadata()?.len();
+            offset > LATE_BYTES && offset > len / 2 && offset < len / 8 * 7
+        } else {
+            false
+        };
+        if is_lost && !HAS_FAILED.swap(true, Relaxed) {
             return Err(io::ErrorKind::StaleNetworkFileHandle.into());
         }
         Ok(())
@@ -293,6 +316,19 @@ mod tests {
         let file = fs.open(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(file.read_all().map_err(|error| error.to_string()), Ok(b"content".into()), "it is held open");
+    }
+
+    #[test]
+    fn each_part_of_a_large_file_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, path) = (Fs::real(), dir.path().join("file"));
+        std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+        let file = fs.open(&path).unwrap();
+        for offset in [0, 64 << 10, 700 << 10] {
+            let mut bytes = [0; 100];
+            let got = file.read_at(&mut bytes, offset).map_err(|error| error.to_string());
+            assert_eq!((got, bytes), (Ok(100), [7; 100]), "nothing is lost");
+        }
     }
 
     #[test]

@@ -17,6 +17,14 @@ use std::{
 
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
+/// The number of bytes that one call lists of a local folder.
+const LOCAL_LIST_BYTES: usize = 32 << 10;
+
+/// The number of bytes that one call lists of a folder on a network file system, enough for 30,000 entries. Only in the
+/// first call of a listing, an NFS client asks for the kinds of entries together with their names. Each entry of a
+/// later call costs a request of its own.
+const SHARED_LIST_BYTES: usize = 1 << 20;
+
 /// A folder that is held open.
 ///
 /// Its methods take the name of an entry and reach that entry through the folder's descriptor. Another process that
@@ -155,7 +163,7 @@ impl Folder {
     /// Calls `entry` with each entry after the current position of the descriptor, until `entry` breaks.
     pub(crate) fn read_with(&self, entry: &mut dyn FnMut(&[u8], EntryKind) -> ControlFlow<()>) -> Result<()> {
         let mut list = || -> io::Result<()> {
-            let mut buffer = Vec::with_capacity(32 << 10);
+            let mut buffer = Vec::with_capacity(if self.asks_server { SHARED_LIST_BYTES } else { LOCAL_LIST_BYTES });
             let mut entries = rustix::fs::RawDir::new(&self.inner, buffer.spare_capacity_mut());
             while let Some(found) = entries.next() {
                 let found = found?;

@@ -318,13 +318,14 @@ impl Fs {
     /// As [`create_new`](Self::create_new), for a lock: nothing that can fail happens between creating the file and
     /// recording it for an abort.
     pub(crate) fn create_noted(&self, path: &Path, mode: u32, note: Note) -> Result<File> {
-        self.hooks
-            .change(Op::Create(path), "create", path, || {
+        let created = self.changing(path, || {
+            self.hooks.change(Op::Create(path), "create", path, || {
                 let mut options = std::fs::OpenOptions::new();
                 options.write(true).read(true).create_new(true).mode(mode);
                 self.hooks.opening(|| options.open(path)).inspect(|_| note.arm())
             })
-            .map(|inner| self.file(inner, path))
+        });
+        created.map(|inner| self.file(inner, path))
     }
 
     /// As [`create_new`](Self::create_new), but replaces a file that a dead process left behind. The caller must hold a
@@ -357,10 +358,12 @@ impl Fs {
 
     /// Gives a file without a name the path for which it was created. Fails if the path exists.
     pub(crate) fn name(&self, file: &File) -> Result<()> {
-        self.hooks.change(Op::Create(file.path()), "create", file.path(), || {
-            let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_std().as_raw_fd()));
-            self.sending_once(&opened, file.path(), || {
-                rustix::fs::linkat(CWD, &opened, CWD, file.path(), AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
+        let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_std().as_raw_fd()));
+        self.changing(file.path(), || {
+            self.hooks.change(Op::Create(file.path()), "create", file.path(), || {
+                self.sending_once(&opened, file.path(), || {
+                    rustix::fs::linkat(CWD, &opened, CWD, file.path(), AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
+                })
             })
         })
     }
@@ -382,19 +385,21 @@ impl Fs {
             options.append(true).create(create).mode(mode).custom_flags(OFlags::NONBLOCK.bits() as i32);
             self.hooks.opening(|| options.open(self.hooks.look_up(path, LookUp::Name)?))
         };
-        let inner = match open(false) {
+        let inner = self.changing(path, || match open(false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.hooks.change(Op::Create(path), "create", path, || open(true))
             }
             opened => opened.map_err(|source| Error::new("open", path, source)),
-        };
+        });
         inner.map(|inner| self.file(inner, path))
     }
 
     /// Renames `from` to `to`, replacing what was there.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        self.hooks.change(Op::Rename(from, to), "rename a file to", to, || {
-            self.sending_once(from, to, || std::fs::rename(from, to))
+        self.changing(to, || {
+            self.hooks.change(Op::Rename(from, to), "rename a file to", to, || {
+                self.sending_once(from, to, || std::fs::rename(from, to))
+            })
         })
     }
 
@@ -417,17 +422,18 @@ impl Fs {
 
     /// Makes `to` another name of the file `from`; fails if `to` exists.
     pub fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
-        self.hooks.change(Op::Link(from, to), "link", to, || {
-            self.sending_once(from, to, || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(Into::into))
-        })
+        let link = || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(io::Error::from);
+        self.changing(to, || self.hooks.change(Op::Link(from, to), "link", to, || self.sending_once(from, to, link)))
     }
 
     /// As [`hard_link`](Self::hard_link), for a file to which only this process gives names. `file` is the open file
     /// `from`.
     pub(crate) fn link_own(&self, file: &File, from: &Path, to: &Path) -> Result<()> {
-        self.hooks.change(Op::Link(from, to), "link", to, || {
-            let link = || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(io::Error::from);
-            self.hooks.sent(link).or_else(|error| if self.leads_to(to, file)? { Ok(()) } else { Err(error) })
+        let link = || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(io::Error::from);
+        self.changing(to, || {
+            self.hooks.change(Op::Link(from, to), "link", to, || {
+                self.hooks.sent(link).or_else(|error| if self.leads_to(to, file)? { Ok(()) } else { Err(error) })
+            })
         })
     }
 
@@ -438,7 +444,9 @@ impl Fs {
 
     /// Removes a file's name.
     pub fn remove_file(&self, path: &Path) -> Result<()> {
-        self.hooks.change(Op::Remove(path), "remove", path, || self.hooks.sent(|| std::fs::remove_file(path)))
+        self.changing(path, || {
+            self.hooks.change(Op::Remove(path), "remove", path, || self.hooks.sent(|| std::fs::remove_file(path)))
+        })
     }
 
     /// Removes the name of a file that must exist, because the caller holds its lock and has just seen it. If a server
@@ -452,15 +460,20 @@ impl Fs {
 
     /// Creates a folder; its parent must exist.
     pub fn create_dir(&self, path: &Path, mode: u32) -> Result<()> {
-        self.hooks.change(Op::MakeDir(path), "create the folder", path, || {
-            self.hooks.sent(|| rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(mode)).map_err(Into::into))
+        self.changing(path, || {
+            self.hooks.change(Op::MakeDir(path), "create the folder", path, || {
+                self.hooks.sent(|| rustix::fs::mkdirat(CWD, path, Mode::from_raw_mode(mode)).map_err(Into::into))
+            })
         })
     }
 
     /// Removes an empty folder.
     pub fn remove_dir(&self, path: &Path) -> Result<()> {
-        self.hooks
-            .change(Op::RemoveDir(path), "remove the folder", path, || self.hooks.sent(|| std::fs::remove_dir(path)))
+        self.changing(path, || {
+            self.hooks.change(Op::RemoveDir(path), "remove the folder", path, || {
+                self.hooks.sent(|| std::fs::remove_dir(path))
+            })
+        })
     }
 
     /// Sets permission bits regardless of the umask.

@@ -18,7 +18,9 @@ pub(crate) fn is_local(kind: &StatFs) -> bool {
         0x2fc1_2fc1,
         0xca45_1a4e,
     ];
-    LOCAL.contains(&(kind.f_type as u64)) && !planted("vfs-local") && !planted("vfs-stale")
+    let is_planted = planted("vfs-local") || planted("vfs-nocto") || planted("vfs-sshfs");
+    let is_lost = planted("vfs-stale") || planted("vfs-stale-early") || planted("vfs-stale-late");
+    LOCAL.contains(&(kind.f_type as u64)) && !is_planted && !is_lost
 }
 
 /// Returns whether a file system is NFS.

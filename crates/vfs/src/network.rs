@@ -13,7 +13,9 @@
 //! began. In NFS 3, where only time stamps and no counter show that a folder has changed, this holds only as far as the
 //! server's time stamps differ.
 
-use crate::{Error, File, Fs, LookUp, Result, ServerHandle, Stat, asked, error::is_stale, kind, path, planted};
+use crate::{
+    Error, File, Fs, LookUp, Result, ServerHandle, Stat, again_if_lost, asked, error::is_stale, kind, path, planted,
+};
 use rustix::{
     fd::{AsFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags, StatFs, StatxFlags},
@@ -240,18 +242,35 @@ impl Fs {
     }
 
     /// Calls `read`, which opens a file by its name and reads it, again if the file was replaced while it was read.
-    pub(crate) fn reading<T>(&self, path: &Path, mut read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-        let mut attempts_left = if self.asks_server() { ATTEMPTS_MAX } else { 0 };
-        loop {
-            match read() {
-                Err(error) if is_stale(&error) && attempts_left > 0 => {
-                    attempts_left -= 1;
-                    asked::forget();
-                    self.refresh_parent(path, DEPTH_MAX);
-                }
-                read => return read,
-            }
+    pub(crate) fn reading<T>(&self, path: &Path, read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        self.again_if_stale(path, is_stale, read)
+    }
+
+    /// Calls `change`, which changes a name, again if the client took a folder that another machine has removed for the
+    /// one to which the path leads. Nothing was changed then.
+    pub(crate) fn changing<T>(&self, path: &Path, change: impl FnMut() -> Result<T>) -> Result<T> {
+        self.again_if_stale(path, Error::is_stale, change)
+    }
+
+    /// Repeats `attempt` after another look at the name, up to [`ATTEMPTS_MAX`] times.
+    fn again_if_stale<T, E>(
+        &self,
+        path: &Path,
+        is_stale: impl Fn(&E) -> bool,
+        mut attempt: impl FnMut() -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
+        if !self.asks_server() {
+            return attempt();
         }
+        let mut looks = 0;
+        again_if_lost(ATTEMPTS_MAX + 1, is_stale, || {
+            if looks > 0 {
+                asked::forget();
+                self.refresh_parent(path, DEPTH_MAX);
+            }
+            looks += 1;
+            attempt()
+        })
     }
 }
 
@@ -336,7 +355,14 @@ impl Fs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::cell::Cell;
+    use crate::{IoHook, Lock, LockTimeout, Op, Verdict};
+    use std::{
+        cell::Cell,
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering::SeqCst},
+        },
+    };
 
     fn network() -> Fs {
         Fs::real().asking_server(true)
@@ -386,6 +412,50 @@ mod tests {
         };
         network().asking(&path, true, gone).unwrap();
         assert_eq!(names.get(), 2);
+    }
+
+    /// Fails as many changes as the number says, as a client does that knows a removed folder by the name.
+    #[derive(Debug)]
+    struct OldFolder(AtomicUsize);
+
+    impl IoHook for OldFolder {
+        fn before(&self, _op: Op<'_>) -> Verdict {
+            match self.0.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)) {
+                Ok(_) => Verdict::Fail(Errno::STALE.into()),
+                Err(_) => Verdict::Proceed,
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_in_a_folder_that_another_machine_has_replaced_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let old = Arc::new(OldFolder(AtomicUsize::new(0)));
+        let fs = Fs::with_hook(Arc::<OldFolder>::clone(&old) as Arc<dyn IoHook>).asking_server(true);
+        let stale = |count: usize| old.0.store(count, SeqCst);
+        stale(3);
+        let file = fs.create_new(&path("new"), 0o666).unwrap();
+        stale(3);
+        fs.link_own(&file, &path("new"), &path("lock")).unwrap();
+        stale(3);
+        fs.hard_link(&path("new"), &path("other")).unwrap();
+        stale(3);
+        fs.rename(&path("lock"), &path("ref")).unwrap();
+        stale(3);
+        fs.remove_file(&path("other")).unwrap();
+        stale(3);
+        fs.create_dir(&path("folder"), 0o777).unwrap();
+        stale(3);
+        fs.append(&path("folder/log"), 0o666).unwrap();
+        fs.remove_file(&path("folder/log")).unwrap();
+        stale(3);
+        fs.remove_dir(&path("folder")).unwrap();
+        stale(3);
+        Lock::acquire(&fs, &path("HEAD"), 0o666, LockTimeout::None).unwrap().release().unwrap();
+        stale(usize::MAX);
+        assert!(fs.create_new(&path("never"), 0o666).unwrap_err().is_stale(), "but not for ever");
+        assert_eq!(usize::MAX - old.0.load(SeqCst), 1 + ATTEMPTS_MAX);
     }
 
     #[test]

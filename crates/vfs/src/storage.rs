@@ -1,7 +1,7 @@
 //! Examines the mount that a folder is on: its kind, its options, and what follows from them for refs before anything
 //! is tried.
 
-use crate::{Fs, Result};
+use crate::{Fs, Result, planted};
 use std::{fmt, path::Path};
 
 /// Returns whether a mount option keeps `flock` local to this machine.
@@ -18,6 +18,12 @@ pub struct Mount {
 impl Mount {
     /// Returns the mount that `path` is on, from `/proc/self/mountinfo`; `None` if it cannot be found there.
     pub fn of(path: &Path) -> Option<Self> {
+        if planted("vfs-nocto") {
+            return Some(Mount::parse("nfs4,rw,vers=4.2,nocto"));
+        }
+        if planted("vfs-sshfs") {
+            return Some(Mount::parse("fuse.sshfs,rw"));
+        }
         let stat = rustix::fs::stat(path).ok()?;
         let device = format!("{}:{}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
@@ -56,9 +62,43 @@ impl Mount {
         }
     }
 
-    /// Returns the reason why loose refs and packed-refs must not be written here, if there is one: a program can miss
-    /// that another machine has changed a folder, even if it asks the server first.
+    /// Returns the kind of file system, such as `nfs4` or `fuse.sshfs`.
+    fn kind(&self) -> &str {
+        self.words().next().unwrap_or_default()
+    }
+
+    /// Returns whether the file system is SMB.
+    fn is_smb(&self) -> bool {
+        matches!(self.kind(), "cifs" | "smb3")
+    }
+
+    /// Returns the reason why refs must not be written here in any format, if there is one: the client does not ask the
+    /// server even about a file that is opened, or a file cannot be created, linked or renamed in one step.
+    pub fn fault(&self) -> Option<&'static str> {
+        match self.kind() {
+            "fuse.sshfs" => Some("sshfs answers from a cache of its own without asking the server"),
+            "fuse.s3fs" | "fuse.gcsfuse" | "fuse.goofys" | "fuse.rclone" | "fuse.blobfuse" | "fuse.blobfuse2" => {
+                Some("a store of objects can neither create nor rename a file in one step")
+            }
+            _ if self.is_smb() && self.has("cache=loose") => {
+                Some("the mount option cache=loose keeps the client from asking the server about a file that is opened")
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the reason why loose refs and packed-refs must not be written here, if there is one: that of
+    /// [`fault`](Self::fault), or a program can miss that another machine has changed a folder, even if it asks the
+    /// server first.
     pub fn fault_of_files(&self) -> Option<&'static str> {
+        if let Some(fault) = self.fault() {
+            return Some(fault);
+        }
+        if self.is_smb() {
+            return Some(
+                "a client of SMB believes for up to a second that a file does not exist; keep refs in reftables",
+            );
+        }
         if !self.is_nfs() {
             return None;
         }
@@ -127,22 +167,27 @@ impl Storage {
     /// Returns what follows for refs, one conclusion on each line. Lines begin with the verdicts of `refdb
     /// check-storage`; a line about an unsafe format comes first.
     pub fn conclusions(&self) -> Vec<String> {
-        let Some(mount) = self.mount.as_ref().filter(|mount| mount.is_nfs()) else {
-            return vec![if self.is_local {
-                "safe: the file system is local".into()
-            } else {
-                "not tested: refdb does not know this kind of file system, and treats it like NFS; try it with `refdb \
-                 check-storage`"
-                    .into()
-            }];
+        const NOT_TESTED: &str = "refdb does not know this kind of file system, and treats it like NFS; try it with \
+                                  `refdb check-storage`";
+        let mount = match &self.mount {
+            _ if self.is_local => return vec!["safe: the file system is local".into()],
+            None => return vec![format!("not tested: {NOT_TESTED}")],
+            Some(mount) => mount,
         };
+        if let Some(why) = mount.fault() {
+            return vec![format!("unsafe: files, reftable: refdb refuses to write: {why}")];
+        }
         let mut lines = Vec::new();
-        match mount.fault_of_files() {
-            Some(why) => {
-                lines.push(format!("unsafe: files: refdb refuses to write: {why}"));
-                lines.push("safe: reftable".into());
-            }
-            None => lines.push("safe: files, reftable".into()),
+        let fault = mount.fault_of_files();
+        lines.extend(fault.map(|why| format!("unsafe: files: refdb refuses to write: {why}")));
+        lines.push(match (mount.is_nfs(), fault) {
+            (true, None) => "safe: files, reftable".into(),
+            (true, Some(_)) => "safe: reftable".into(),
+            (false, None) => format!("not tested: {NOT_TESTED}"),
+            (false, Some(_)) => format!("not tested: reftable: {NOT_TESTED}"),
+        });
+        if !mount.is_nfs() {
+            return lines;
         }
         let seconds = mount.cached_seconds();
         if seconds > 0 {
@@ -190,9 +235,25 @@ mod tests {
 
     #[test]
     fn mounts_on_which_a_client_misses_changes_are_named() {
-        for safe in ["nfs4,rw,vers=4.2,hard", "nfs4,rw,vers=4.0,noac", "ext4,rw,relatime", "fuse.sshfs,rw"] {
-            assert_eq!(Mount::parse(safe).fault_of_files(), None, "{safe}");
+        for safe in ["nfs4,rw,vers=4.2,hard", "nfs4,rw,vers=4.0,noac", "ext4,rw,relatime", "fuse.glusterfs,rw"] {
+            assert_eq!((Mount::parse(safe).fault_of_files(), Mount::parse(safe).fault()), (None, None), "{safe}");
         }
+        for (options, word) in [
+            ("fuse.sshfs,rw,user_id=0", "cache of its own"),
+            ("fuse.s3fs,rw", "one step"),
+            ("cifs,rw,vers=3.1.1,cache=loose,actimeo=1", "cache=loose"),
+        ] {
+            let storage = nfs(options);
+            let mount = storage.mount.as_ref().unwrap();
+            assert!(mount.fault().is_some_and(|fault| fault.contains(word)), "{options}");
+            assert_eq!(mount.fault_of_files(), mount.fault());
+            assert!(storage.conclusions()[0].starts_with("unsafe: files, reftable: refdb refuses to write: "));
+        }
+        let smb = nfs("smb3,rw,vers=3.1.1,cache=strict,actimeo=1");
+        let [first, second] = &smb.conclusions()[..] else { panic!("{smb}") };
+        assert!(first.starts_with("unsafe: files: ") && first.contains("a second"), "{smb}");
+        assert!(second.starts_with("not tested: reftable: "), "{smb}");
+        assert_eq!(smb.mount.unwrap().fault(), None);
         for (options, word) in [
             ("nfs,rw,vers=3,hard", "tick"),
             ("nfs,rw,vers=3,lookupcache=none,noac", "tick"),
@@ -226,7 +287,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_called_safe() {
         let unknown = Storage { is_local: false, mount: None };
-        for storage in [unknown, nfs("fuse.sshfs,rw")] {
+        for storage in [unknown, nfs("fuse.glusterfs,rw")] {
             assert!(storage.conclusions()[0].starts_with("not tested: "), "{storage}");
             assert!(storage.to_string().contains("\nflock: not known"), "{storage}");
         }

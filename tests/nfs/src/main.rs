@@ -3,7 +3,8 @@
 //! `nfs-tests scenes MOUNT-OPTIONS ENGINE,... [SCENE...]` plays what is known to go wrong, step by step.
 //! `nfs-tests load MOUNT-OPTIONS HISTORY FORMAT TRUST ENGINE,... SECONDS SEED` writes down the history of a load.
 //! `nfs-tests faults ...` does so on three clients while machines, the network, the share and clocks fail.
-//! `nfs-tests short MOUNT-OPTIONS FOLDER SECONDS SEED` plays the scenes, and leaves two histories of loads in FOLDER.
+//! `nfs-tests short MOUNT-OPTIONS FOLDER SECONDS SEED` plays the scenes, counts the requests of one listing, and leaves
+//! two histories of loads in FOLDER.
 //! `nfs-tests requests MOUNT-OPTIONS` counts the requests of each operation.
 //! `nfs-tests gerrits MOUNT-OPTIONS REFDB-JAR JDK SECONDS` has users work with a real Gerrit on each of two clients.
 //! `nfs-tests storage MOUNT-OPTIONS REFDB WORD|... [planted]` runs `refdb check-storage`; its verdict must begin with
@@ -13,6 +14,8 @@
 //! separated by tabs) to the agent of that line, and prints its answer.
 //! `nfs-tests boot [MOUNT-OPTIONS]` only boots and stops the nodes.
 //! `nfs-tests agent` is what the nodes run.
+//! `nfs-tests names FOLDER` lists a folder as refdb does, and prints how many entries it has. `requests` runs it on a
+//! node.
 //! `nfs-tests watch FILE END` prints how long FILE stayed the same, until END exists; `pack` runs it on a node.
 
 mod agent;
@@ -61,6 +64,7 @@ fn main() {
                 "the verdict is {word}"
             );
         }),
+        ["names", folder] => requests::names(Path::new(folder)),
         ["watch", file, end] => pack::watch(Path::new(file), Path::new(end)),
         ["pack", mount, delay, engines @ ..] => {
             let engines: Vec<(&str, &str)> =
@@ -106,6 +110,7 @@ fn short(cluster: &Cluster, folder: &Path, seconds: u64, seed: u64) {
         (tell(&scenes::run(cluster, &sound)), faulty.join().expect("the scenes are played"))
     });
     assert_eq!(bad, 0, "all scenes end as expected");
+    requests::list_a_folder(cluster);
     let found = found.iter().filter(|played| played.what.contains("files") && !played.is_right).count();
     assert!(found > 0, "a harness that cannot fail proves nothing");
     println!("{PLANTED}: {found} scenes of refs in files went wrong, as they have to");

@@ -1,6 +1,8 @@
 //! How many requests a client sends to the server for each kind of operation, as its kernel counts them.
 
 use crate::node::Cluster;
+use refdb_vfs::Fs;
+use std::path::Path;
 
 /// What the kernel does in the background, whoever asks.
 const BACKGROUND: [&str; 3] = ["SEQUENCE", "RENEW", "DELEGRETURN"];
@@ -35,24 +37,57 @@ pub(crate) fn run(cluster: &Cluster) {
             ("two updates at once", pair(&ids[0], &ids[1])),
         ];
         for (what, words) in operations {
-            let before = counts(cluster);
             let mut all = vec!["view", &path];
             all.extend(words.iter().map(String::as_str));
-            let said = cluster.ask(1, 1, &all).expect("the view answers");
-            let sent: Vec<(String, u64)> = counts(cluster)
-                .into_iter()
-                .map(|(name, count)| {
-                    let known = before.iter().find(|(other, _)| *other == name).map_or(0, |(_, count)| *count);
-                    (name, count - known)
-                })
-                .filter(|(name, count)| *count > 0 && !BACKGROUND.contains(&name.as_str()))
-                .collect();
-            let sum: u64 = sent.iter().map(|(_, count)| count).sum();
-            let kinds: Vec<String> = sent.iter().map(|(name, count)| format!("{count} {name}")).collect();
-            println!("| {format} | {what} | {sum} | {} |", kinds.join(", "));
+            let (_, said) = count(cluster, format, what, || cluster.ask(1, 1, &all).expect("the view answers"));
             assert!(!said.starts_with("refused"), "{what}: {said}");
         }
     }
+    list_a_folder(cluster);
+}
+
+/// Entries of a folder that is listed.
+const ENTRIES: usize = 8000;
+
+/// The most requests that listing the folder may take. If the kind of each entry took one, it would be thousands.
+const LISTING_MAX: u64 = 200;
+
+/// Lists a large folder again after another machine has changed it.
+pub(crate) fn list_a_folder(cluster: &Cluster) {
+    let folder = "/mnt/share/folder";
+    cluster.shell(2, &format!("mkdir {folder} && cd {folder} && for ((i = 1; i < {ENTRIES}; i++)); do : >$i; done"));
+    let own = std::env::current_exe().expect("this program has a path");
+    let names = format!("{} names {folder}", own.display());
+    cluster.shell(1, &names);
+    cluster.shell(2, &format!(": >{folder}/new"));
+    let what = format!("a folder of {ENTRIES} files, again");
+    let (sum, said) = count(cluster, "files", &what, || cluster.shell(1, &names));
+    assert_eq!(said, ENTRIES.to_string());
+    assert!(sum < LISTING_MAX, "{sum} requests to list a folder");
+}
+
+/// Lists a folder as refdb does, and prints how many entries it has.
+pub(crate) fn names(folder: &Path) {
+    let fs = Fs::real().at(folder).expect("the folder is there");
+    println!("{}", fs.read_dir(folder).expect("the folder is listed").len());
+}
+
+/// Does something on the first client. Prints a row of the table, and returns the number of requests and the answer.
+fn count(cluster: &Cluster, format: &str, what: &str, act: impl FnOnce() -> String) -> (u64, String) {
+    let before = counts(cluster);
+    let said = act();
+    let sent: Vec<(String, u64)> = counts(cluster)
+        .into_iter()
+        .map(|(name, count)| {
+            let known = before.iter().find(|(other, _)| *other == name).map_or(0, |(_, count)| *count);
+            (name, count - known)
+        })
+        .filter(|(name, count)| *count > 0 && !BACKGROUND.contains(&name.as_str()))
+        .collect();
+    let sum = sent.iter().map(|(_, count)| count).sum();
+    let kinds: Vec<String> = sent.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    println!("| {format} | {what} | {sum} | {} |", kinds.join(", "));
+    (sum, said)
 }
 
 /// The requests of each kind so far.

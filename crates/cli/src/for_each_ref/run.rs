@@ -15,6 +15,7 @@ use crate::{
     session::Session,
 };
 use bstr::ByteSlice;
+use refdb::Snapshot;
 
 /// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
@@ -30,17 +31,23 @@ fn run_as(command: &'static Command, invocation: &Invocation<'_>) -> Result<u8> 
     let session = Session::begin(invocation, command)?;
     let mut options = Options::parse(&session, invocation, command)?;
     let mut output = Output::default();
-    let result = output.list(|output| list_refs(&session, command, &mut options, output));
+    let result =
+        output.list(&session.store, |snapshot, output| list_refs(&session, snapshot, command, &mut options, output));
     // Refs that were listed before a failure are shown.
     output.flush()?;
     result.map(|()| 0)
 }
 
-fn list_refs(session: &Session, command: &Command, options: &mut Options, output: &mut Output) -> Result<()> {
-    let snapshot = session.store.snapshot()?;
-    let head = follow(&*snapshot, "HEAD".into())?.map(|(branch, _)| branch.into());
+fn list_refs(
+    session: &Session,
+    snapshot: &dyn Snapshot,
+    command: &Command,
+    options: &mut Options,
+    output: &mut Output,
+) -> Result<()> {
+    let head = follow(snapshot, "HEAD".into())?.map(|(branch, _)| branch.into());
     let history = History::of(session);
-    let mut world = RepositoryWorld::new(session, &*snapshot, &history, head);
+    let mut world = RepositoryWorld::new(session, snapshot, &history, head);
     let format = options.compile(command, &mut |name| world.find_base(name))?;
     let order = options.order(&mut |name| world.find_base(name))?;
     options.read_patterns()?;
@@ -67,5 +74,5 @@ fn list_refs(session: &Session, command: &Command, options: &mut Options, output
         shows_bases: true,
     };
     output.expect_much();
-    list(session, &*snapshot, &history, &mut world, &mut plan, output)
+    list(session, snapshot, &history, &mut world, &mut plan, output)
 }

@@ -24,7 +24,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if let Some(argument) = COMMAND.arguments(invocation.words)?.first() {
         return Err(Failure::Error(message!["list does not accept arguments: '", argument, "'"], FAILED));
     }
-    let mut names = session.store.snapshot()?.log_names()?;
+    let mut names = session.store.read(refdb::Error::is_stale, |snapshot| snapshot.log_names())?;
     if session.store.repository().ref_format() == RefFormat::Files {
         // In git's walk through the folders, `a/b` comes before `a-b`.
         names.sort_by(|one, other| one.split(|byte| *byte == b'/').cmp(other.split(|byte| *byte == b'/')));

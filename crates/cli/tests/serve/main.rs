@@ -6,6 +6,7 @@
 mod agrees_with_http_backend;
 mod attacks;
 mod is_as_fresh_as_the_files;
+mod lost_files;
 mod operation;
 mod other_clients;
 mod pushes;

@@ -72,6 +72,16 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_sharedStorage<'l>(
     call(env, |env| text_for_log(env, VIEW.get(view)?.shared_storage()?))
 }
 
+/// Returns why refs are not written because of the mount of the repository. Empty if they are.
+#[unsafe(no_mangle)]
+pub extern "system" fn Java_org_refdb_engine_RefNatives_storageFault<'l>(
+    env: EnvUnowned<'l>,
+    _class: JClass<'l>,
+    view: jlong,
+) -> JByteArray<'l> {
+    call(env, |env| text_for_log(env, VIEW.get(view)?.storage_fault()?))
+}
+
 /// Returns the warning that a trust setting says `always` on a network file system. Empty if there is nothing to report.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_takeIgnoredTrust<'l>(

@@ -4,9 +4,9 @@ use crate::{
     wire::{Advertisement, Offer},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Snapshot, TargetView};
+use refdb::{Snapshot, Store, TargetView};
 use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, Target};
-use std::{collections::HashSet, ops::ControlFlow};
+use std::{cell::Cell, collections::HashSet, ops::ControlFlow};
 
 /// Sends all refs except hidden and dangling ones. Broken refs, and refs whose names are too long for a packet, are
 /// skipped with a warning. The objects of refs are not looked up, so that a client can delete a ref whose object is
@@ -14,58 +14,31 @@ use std::{collections::HashSet, ops::ControlFlow};
 ///
 /// `others` are the values of the refs of alternates, which are sent as `.have` lines unless a ref with the same value
 /// was sent.
+///
+/// If the server of a network file system loses a file that is read, the refs are read again as long as nothing has been
+/// sent. Later the advertisement fails, because a client must not get refs of two states.
 pub(super) fn advertise(
-    snapshot: &dyn Snapshot,
+    store: &Store,
     hidden: &HiddenRefs,
     offer: &Offer,
     version_1: bool,
     others: Option<&[ObjectId]>,
     channel: &mut Channel<'_>,
 ) -> Result<(), ServeError> {
-    let mut packets = Vec::new();
-    let advertisement = Advertisement::begin(offer, version_1, &mut packets);
-    let seen = others.is_some().then(HashSet::new);
-    let mut advertiser = Advertiser { snapshot, hidden, advertisement, packets, seen, channel };
-    let mut names = OrderedNames::default();
-    let mut cursor = snapshot.cursor(false)?;
-    loop {
-        let (mut failed, mut behind) = (None, None);
-        let walked = cursor.for_each(&mut |view| {
-            let shown = if !names.accept(view.name) {
-                advertiser.pass_over("ignoring ref with broken name", view.name)
-            } else {
-                advertiser.show(view.name, view.target)
-            };
-            match shown {
-                Ok(Advertised::One) => ControlFlow::Continue(()),
-                Ok(Advertised::SkipTo(name)) => {
-                    behind = Some(name);
-                    ControlFlow::Break(())
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        });
-        if let Some(error) = failed {
-            return Err(error);
+    let has_sent = Cell::new(false);
+    let may_repeat = |error: &ServeError| error.is_stale() && !has_sent.get();
+    let (advertisement, mut packets) = store.read(may_repeat, |snapshot| {
+        let mut packets = Vec::new();
+        let advertisement = Advertisement::begin(offer, version_1, &mut packets);
+        let seen = others.is_some().then(HashSet::new);
+        let has_sent = &has_sent;
+        let mut advertiser = Advertiser { snapshot, hidden, advertisement, packets, seen, has_sent, channel };
+        advertiser.show_all()?;
+        for id in others.unwrap_or_default() {
+            advertiser.show(HAVE.into(), TargetView::Direct(*id))?;
         }
-        match walked {
-            Ok(_) => match behind {
-                Some(name) => cursor.seek(name.as_bstr())?,
-                None => break,
-            },
-            Err(refdb::Error::BrokenRef(broken)) => {
-                advertiser.pass_over("ignoring broken ref", broken.name.as_ref())?;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    for id in others.unwrap_or_default() {
-        advertiser.show(HAVE.into(), TargetView::Direct(*id))?;
-    }
-    let Advertiser { advertisement, mut packets, channel, .. } = advertiser;
+        Ok::<_, ServeError>((advertiser.advertisement, advertiser.packets))
+    })?;
     advertisement.end(&mut packets);
     Ok(channel.send(&packets)?)
 }
@@ -88,10 +61,50 @@ struct Advertiser<'a, 'c> {
     packets: Vec<u8>,
     /// The values that were sent, if there are alternates.
     seen: Option<HashSet<ObjectId>>,
+    /// Whether the client has got anything.
+    has_sent: &'a Cell<bool>,
     channel: &'a mut Channel<'c>,
 }
 
 impl Advertiser<'_, '_> {
+    fn show_all(&mut self) -> Result<(), ServeError> {
+        let mut names = OrderedNames::default();
+        let mut cursor = self.snapshot.cursor(false)?;
+        loop {
+            let (mut failed, mut behind) = (None, None);
+            let walked = cursor.for_each(&mut |view| {
+                let shown = if !names.accept(view.name) {
+                    self.pass_over("ignoring ref with broken name", view.name)
+                } else {
+                    self.show(view.name, view.target)
+                };
+                match shown {
+                    Ok(Advertised::One) => ControlFlow::Continue(()),
+                    Ok(Advertised::SkipTo(name)) => {
+                        behind = Some(name);
+                        ControlFlow::Break(())
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        ControlFlow::Break(())
+                    }
+                }
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            match walked {
+                Ok(_) => match behind {
+                    Some(name) => cursor.seek(name.as_bstr())?,
+                    None => return Ok(()),
+                },
+                Err(refdb::Error::BrokenRef(broken)) => {
+                    self.pass_over("ignoring broken ref", broken.name.as_ref())?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
     fn show(&mut self, name: &BStr, target: TargetView<'_>) -> Result<Advertised, ServeError> {
         if self.hidden.covers(name) {
             return Ok(match self.hidden.folder_around(name) {
@@ -118,7 +131,9 @@ impl Advertiser<'_, '_> {
         if !self.advertisement.add(&id, name, &mut self.packets) {
             return self.pass_over("ignoring ref whose name is too long for the protocol", name);
         }
-        self.channel.send_if_full(&mut self.packets)?;
+        if self.channel.send_if_full(&mut self.packets)? {
+            self.has_sent.set(true);
+        }
         Ok(Advertised::One)
     }
 

@@ -20,18 +20,19 @@ impl Session<'_, '_> {
         let mut order: Vec<usize> = (0..commands.len()).collect();
         order.sort_by(|a, b| commands.get(*a).name.cmp(commands.get(*b).name));
         order.dedup_by(|a, b| commands.get(*a).name == commands.get(*b).name);
-        let mut symbolic = Symbolic::default();
-        let mut probes = order.iter().map(|at| Probe { name: commands.get(*at).name, below: false });
-        let snapshot = self.store.snapshot()?;
-        snapshot.probe(&mut probes, &mut symbolic)?;
-        if symbolic.found.is_empty() {
+        let ends = self.store.read(ServeError::is_stale, |snapshot| {
+            let mut symbolic = Symbolic::default();
+            let mut probes = order.iter().map(|at| Probe { name: commands.get(*at).name, below: false });
+            snapshot.probe(&mut probes, &mut symbolic)?;
+            let mut ends = HashMap::new();
+            for (position, target) in symbolic.found {
+                ends.insert(commands.get(order[position]).name.to_owned(), follow(snapshot, target)?);
+            }
+            Ok::<_, ServeError>(ends)
+        })?;
+        if ends.is_empty() {
             return Ok(());
         }
-        let mut ends = HashMap::new();
-        for (position, target) in symbolic.found {
-            ends.insert(commands.get(order[position]).name.to_owned(), follow(&*snapshot, target)?);
-        }
-        drop(snapshot);
         for at in 0..self.outcomes.len() {
             let name = self.request.commands.get(at).name;
             if self.outcomes[at].refusal.is_some() {

@@ -149,12 +149,13 @@ impl<'c> Channel<'c> {
     }
 
     /// Sends and clears `packets` if they are at least [`SEND_BYTES`] long.
-    pub(super) fn send_if_full(&mut self, packets: &mut Vec<u8>) -> io::Result<()> {
-        if packets.len() >= SEND_BYTES {
+    pub(super) fn send_if_full(&mut self, packets: &mut Vec<u8>) -> io::Result<bool> {
+        let is_full = packets.len() >= SEND_BYTES;
+        if is_full {
             self.send(packets)?;
             packets.clear();
         }
-        Ok(())
+        Ok(is_full)
     }
 
     /// Sends text for the user.

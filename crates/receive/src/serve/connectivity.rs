@@ -129,8 +129,11 @@ impl Session<'_, '_> {
 
     /// Walks from the new ids to objects to which refs point, in this process.
     fn walk(&self, new: &HashSet<ObjectId>) -> Result<Walked, ServeError> {
-        let snapshot = self.store.snapshot()?;
-        let near = self.near_tips(&*snapshot)?;
+        self.store.read(ServeError::is_stale, |snapshot| self.walk_to_refs_of(snapshot, new))
+    }
+
+    fn walk_to_refs_of(&self, snapshot: &dyn Snapshot, new: &HashSet<ObjectId>) -> Result<Walked, ServeError> {
+        let near = self.near_tips(snapshot)?;
         let open = |near: &HashSet<ObjectId>| {
             let commits = near.iter().filter(|id| matches!(self.objects.classify(id), Ok(ObjectClass::Commit)));
             Ok(Walked::Open(commits.copied().collect()))
@@ -143,7 +146,7 @@ impl Session<'_, '_> {
         };
         let Some(incoming) = incoming else { return open(&near) };
         let Some(reached) = walk::history(&incoming, new) else { return open(&near) };
-        let boundary = self.boundary(&*snapshot, &near, &reached.edges)?;
+        let boundary = self.boundary(snapshot, &near, &reached.edges)?;
         if boundary.len() < reached.edges.len() {
             return open(&near.into_iter().chain(boundary.into_iter().take(tips::NEAR_MAX)).collect());
         }
@@ -246,10 +249,12 @@ impl Session<'_, '_> {
         if is_elsewhere || repository.is_partial_clone() || !self.request.shallow.is_empty() {
             return Ok(true);
         }
-        let snapshot = self.store.snapshot()?;
-        let mut cursor = snapshot.cursor(false)?;
-        cursor.seek("refs/replace/".into())?;
-        Ok(cursor.next()?.is_some_and(|view| view.name.starts_with(b"refs/replace/")))
+        let has_replacements = self.store.read(refdb::Error::is_stale, |snapshot| {
+            let mut cursor = snapshot.cursor(false)?;
+            cursor.seek("refs/replace/".into())?;
+            Ok::<_, refdb::Error>(cursor.next()?.is_some_and(|view| view.name.starts_with(b"refs/replace/")))
+        })?;
+        Ok(has_replacements)
     }
 }
 

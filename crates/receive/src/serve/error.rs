@@ -29,6 +29,14 @@ pub enum ServeError {
     Store(#[from] refdb::Error),
 }
 
+impl ServeError {
+    /// Returns whether the server of a network file system has lost a file while it was read, so that what was read can
+    /// be read again.
+    pub(super) fn is_stale(&self) -> bool {
+        matches!(self, ServeError::Store(error) if error.is_stale())
+    }
+}
+
 impl From<refdb_vfs::Error> for ServeError {
     fn from(error: refdb_vfs::Error) -> Self {
         ServeError::Store(error.into())

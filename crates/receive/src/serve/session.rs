@@ -189,9 +189,8 @@ pub fn serve(
     let offer = offer(store, settings, call);
     let mut channel = channel(store, output)?;
     if call.only_advertise || !call.stateless {
-        let snapshot = store.snapshot()?;
         let others = alternates::tips(store, &call.git, settings.work_limits, output)?;
-        advertise(&*snapshot, &settings.hidden, &offer, call.version_1, others.as_deref(), &mut channel)?;
+        advertise(store, &settings.hidden, &offer, call.version_1, others.as_deref(), &mut channel)?;
     }
     if call.only_advertise {
         return Ok(());

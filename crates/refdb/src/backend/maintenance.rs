@@ -40,6 +40,16 @@ pub trait Maintenance: Backend {
     /// removed.
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()>;
 
+    /// Fails if refs must not be written because of the mount that they are on, unless `refdb.unsafeStorage` is set.
+    /// Each writer checks this by itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage).
+    fn check_storage(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Returns whether the refs lie in a repository on disk, which may be moved, deleted or migrated while the store is
     /// open.
     fn is_on_disk(&self) -> bool {

@@ -232,7 +232,12 @@ impl Maintenance for FilesBackend {
         log_edit::prune(&self.store, names, how, judge)
     }
 
+    fn check_storage(&self) -> Result<()> {
+        self.store.check_storage()
+    }
+
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
+        self.store.check_storage()?;
         self.store.check_format()?;
         for name in names {
             set::heed_signals()?;

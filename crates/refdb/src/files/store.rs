@@ -8,13 +8,13 @@ use super::{
         read::Packed,
     },
 };
-use crate::{Error, Limit, Result};
-use refdb_vfs::{BatchId, again_if_lost};
+use crate::{Error, Limit, Result, mount_check::MountCheck};
+use refdb_vfs::{BatchId, Mount, again_if_lost};
 use std::{
     collections::VecDeque,
     fmt,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
 };
 
 /// A chain of this many symbolic links from packed-refs or a reflog to its file is too long; Linux itself follows 40.
@@ -30,8 +30,7 @@ pub(super) struct Store {
     pub(super) cache: PackedCache,
     /// Journal files for small batches.
     pub(super) journal_files: FreeJournalFiles,
-    /// See [`Store::check_storage`].
-    pub(super) storage_fault: OnceLock<Option<&'static str>>,
+    mount_check: MountCheck,
 }
 
 impl fmt::Debug for Store {
@@ -45,7 +44,15 @@ impl Store {
         let layout = Layout { git_dir: options.git_dir.clone(), common_dir: options.common_dir.clone() };
         let cache = PackedCache::new(layout.packed_path());
         let journal_files = FreeJournalFiles::default();
-        Store { options, layout, cache, journal_files, storage_fault: OnceLock::new() }
+        Store { options, layout, cache, journal_files, mount_check: MountCheck::default() }
+    }
+
+    /// Fails if refs must not be written as files on this mount, unless `refdb.unsafeStorage` is set.
+    pub(super) fn check_storage(&self) -> Result<()> {
+        if self.options.may_be_unsafe {
+            return Ok(());
+        }
+        self.mount_check.check(&self.options.fs, &self.layout.common_dir, Mount::fault_of_files)
     }
 
     /// Another store for the same repository, which signs its locks and does not recover a dead batch whose lock it

@@ -86,9 +86,14 @@ impl Maintenance for ReftableBackend {
         self
     }
 
+    fn check_storage(&self) -> Result<()> {
+        self.stacks.check_storage()
+    }
+
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let lock_timeout = self.stacks.options.lock_timeout();
         let scope = scope_of(options);
+        self.stacks.check_storage()?;
         self.stacks.options.check_format()?;
         let stack = self.optimized_stack()?;
         match stack.compact(scope, lock_timeout) {

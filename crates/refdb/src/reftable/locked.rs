@@ -45,6 +45,7 @@ impl ReftableLocked {
     }
 
     pub(super) fn lock(stacks: &Arc<Stacks>, claims: &dyn Claims) -> Result<Self> {
+        stacks.check_storage()?;
         let Survey { places, too_long } = Survey::of(stacks, claims);
         // The stack of a removed worktree needs no lock if no ref is to be set there, so that a symbolic ref that leads
         // there can still be deleted.

@@ -21,6 +21,8 @@ pub struct ReftableOptions {
     pub stack: StackOptions,
     /// How long to wait for the lock of a stack (`reftable.lockTimeout`); `None` for the default of 15 seconds.
     pub lock_timeout: Option<LockTimeout>,
+    /// Whether tables are written even on a network file system on which updates can be lost (`refdb.unsafeStorage`).
+    pub may_be_unsafe: bool,
     /// Detects, under a lock, that the refs have been migrated to another format.
     pub format: Option<FormatWatch>,
 }

@@ -1,7 +1,8 @@
 use super::options::ReftableOptions;
-use crate::Result;
+use crate::{Result, mount_check::MountCheck};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{Scope, canonical_name};
+use refdb_vfs::Mount;
 use reftable::stack::Stack;
 use std::{
     collections::BTreeMap,
@@ -27,11 +28,26 @@ pub(super) struct Stacks {
     common: OnceLock<Stack>,
     own: OnceLock<Stack>,
     others: Mutex<BTreeMap<BString, Stack>>,
+    mount_check: MountCheck,
 }
 
 impl Stacks {
     pub(super) fn new(options: ReftableOptions) -> Self {
-        Stacks { options, common: OnceLock::new(), own: OnceLock::new(), others: Mutex::default() }
+        Stacks {
+            options,
+            common: OnceLock::new(),
+            own: OnceLock::new(),
+            others: Mutex::default(),
+            mount_check: MountCheck::default(),
+        }
+    }
+
+    /// Fails if tables must not be written on this mount, unless `refdb.unsafeStorage` is set.
+    pub(super) fn check_storage(&self) -> Result<()> {
+        if self.options.may_be_unsafe {
+            return Ok(());
+        }
+        self.mount_check.check(&self.options.fs, &self.options.common_dir, Mount::fault)
     }
 
     /// Returns whether this is a linked worktree, which has a stack of its own.

@@ -7,7 +7,8 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName, Target};
-use std::{fmt, iter::FusedIterator, ops::ControlFlow};
+use refdb_vfs::again_if_lost;
+use std::{cell::Cell, fmt, iter::FusedIterator, ops::ControlFlow};
 
 /// An owned ref: its name and value.
 ///
@@ -226,23 +227,16 @@ impl Store {
     /// Errors of reading the storage as a whole; if one occurs after the first refs, it is the iterator's last item.
     /// A ref whose own file is corrupt is an error among the items, and the refs after it follow.
     pub fn refs(&self, prefix: impl AsRef<[u8]>) -> Result<Refs> {
-        let begin = || -> Result<Refs> {
+        let refs = again_if_lost(LOSSES_MAX + 1, Error::is_stale, || {
             let mut refs = Refs::new(self.snapshot()?, prefix.as_ref().as_bstr());
             refs.read_ahead();
-            Ok(refs)
-        };
-        let mut refs = begin()?;
-        for _ in 0..LOSSES_MAX {
-            let is_lost = refs.failed.as_ref().is_some_and(Error::is_stale) && refs.ahead.len() == 0;
-            if !is_lost {
-                break;
+            match refs.failed.take_if(|_| refs.ahead.len() == 0) {
+                Some(error) => Err(error),
+                None => Ok(refs),
             }
-            refs = begin()?;
-        }
-        match refs.failed.take_if(|_| refs.ahead.len() == 0) {
-            Some(error) => return Err(error),
-            None if refs.ahead.len() == 0 => self.check_is_there()?,
-            None => {}
+        })?;
+        if refs.ahead.len() == 0 {
+            self.check_is_there()?;
         }
         Ok(refs)
     }
@@ -276,24 +270,20 @@ impl Store {
     ) -> Result<()> {
         let prefix = prefix.as_ref().as_bstr();
         let mut failed = None;
-        let mut is_empty = true;
-        let mut losses_left = LOSSES_MAX;
-        loop {
-            let visited = each(&*self.snapshot()?, prefix, prefix, &mut |row| {
-                is_empty = false;
+        let is_empty = Cell::new(true);
+        let may_repeat = |error: &Error| is_empty.get() && error.is_stale();
+        self.read(may_repeat, |snapshot| {
+            each(snapshot, prefix, prefix, &mut |row| {
+                is_empty.set(false);
                 visit(row).unwrap_or_else(|error| {
                     failed = Some(error);
                     ControlFlow::Break(())
                 })
-            });
-            match visited {
-                Err(error) if is_empty && losses_left > 0 && error.is_stale() => losses_left -= 1,
-                visited => break visited?,
-            }
-        }
+            })
+        })?;
         match failed {
             Some(error) => Err(error),
-            None if is_empty => self.check_is_there(),
+            None if is_empty.get() => self.check_is_there(),
             None => Ok(()),
         }
     }

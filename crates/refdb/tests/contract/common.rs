@@ -362,6 +362,7 @@ pub(crate) fn reftable_backend(
         worktree: worktree_id(git_dir, common_dir),
         stack: StackOptions::new(WriteOptions::new(hash)),
         lock_timeout,
+        may_be_unsafe: false,
         format: None,
     }))
 }

@@ -84,7 +84,16 @@ impl Scene {
                 stack.durability = if sync { Durability::Sync } else { Durability::None };
                 let lock_timeout = None;
                 let format = None;
-                let options = ReftableOptions { fs, git_dir, common_dir, worktree, stack, lock_timeout, format };
+                let options = ReftableOptions {
+                    fs,
+                    git_dir,
+                    common_dir,
+                    worktree,
+                    stack,
+                    lock_timeout,
+                    may_be_unsafe: false,
+                    format,
+                };
                 Box::new(ReftableBackend::new(options))
             }
         }

@@ -26,7 +26,7 @@ pub struct Settings {
     /// `refdb.smallBatches`: whether atomic batches of a few refs may be written as loose files, if refs are stored as
     /// files.
     pub loose_batches: bool,
-    /// `refdb.unsafeStorage`: whether refs may be written as files on a network file system that may lose updates.
+    /// `refdb.unsafeStorage`: whether refs may be written on a network file system that may lose updates.
     pub may_be_unsafe: bool,
     /// The settings that let git pack refs on its own, if they are the reason why `refdb.smallBatches=auto` does not
     /// write loose files.
@@ -162,8 +162,8 @@ impl Settings {
             settings.loose_batches = settings.small_batches(config, is_bare);
             settings.loose_refs = settings.loose_refs(config.last("refdb.looserefs"));
             settings.packed_refs_timeout = settings.timeout(config.last("core.packedrefstimeout"));
-            settings.may_be_unsafe = settings.may_be_unsafe(config.last("refdb.unsafestorage"));
         }
+        settings.may_be_unsafe = settings.may_be_unsafe(config.last("refdb.unsafestorage"));
         if sync.0 {
             settings.fsync = sync.1;
         }

@@ -66,9 +66,9 @@ impl Capabilities {
             text = text.take().or_else(|| line.split_once_str("\0").map(|(_, text)| text.to_vec()));
         })?;
         let session = facts.settings.session_id.then(session_id);
-        let text = text.map_or(Offered::Written, |text| Offered::Before(text, session));
+        let text = text.map(|text| (text, session));
         let without_refs = offered.contains_str(NO_REF);
-        Ok(Offer { version_1: version == Version::V1, text, without_refs, hash: facts.hash })
+        Ok(Offer { version_1: version == Version::V1, text, left: None, without_refs, hash: facts.hash })
     }
 
     /// Clears the cache, because another git may have been installed.
@@ -124,26 +124,19 @@ fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Offer {
     version_1: bool,
-    text: Offered,
+    /// Git's text, and the session id to insert. The target of HEAD must be inserted too. Git may offer none.
+    text: Option<(Vec<u8>, Option<String>)>,
+    /// The text to write after the first ref.
+    left: Option<Vec<u8>>,
     /// Whether git sends its capabilities even if it lists no ref.
     without_refs: bool,
     hash: HashKind,
 }
 
-#[derive(Debug)]
-enum Offered {
-    /// Git's text, and the session id to insert. The target of HEAD must be inserted too.
-    Before(Vec<u8>, Option<String>),
-    /// The text to write after the first ref.
-    Complete(Vec<u8>),
-    /// The text is written, or git offered none.
-    Written,
-}
-
 impl Offer {
     /// Removes the capability `no-done`, which git offers only if each request has a connection of its own.
     pub(crate) fn is_for_whole_connection(&mut self) {
-        if let Offered::Before(text, _) = &mut self.text {
+        if let Some((text, _)) = &mut self.text {
             let words = text.split(|byte| *byte == b' ').filter(|word| *word != b"no-done");
             *text = bstr::join(" ", words);
         }
@@ -155,10 +148,9 @@ impl Offer {
         if self.version_1 {
             pkt::line(&[b"version 1\n"], out);
         }
-        if let Offered::Before(text, session) = std::mem::replace(&mut self.text, Offered::Written) {
-            let is_symbolic = !head.links.is_empty() && head.found.is_some();
-            self.text = Offered::Complete(complete(&text, is_symbolic.then_some(head.name.as_bstr()), session));
-        }
+        let is_symbolic = !head.links.is_empty() && head.found.is_some();
+        let head = is_symbolic.then_some(head.name.as_bstr());
+        self.left = self.text.as_ref().map(|(text, session)| complete(text, head, session.as_deref()));
     }
 
     /// Writes the line of a ref, with the capabilities if it is the first. `mark` follows the name: `^{}` or nothing.
@@ -169,10 +161,9 @@ impl Offer {
         out.push(b' ');
         out.extend_from_slice(name);
         out.extend_from_slice(mark);
-        if let Offered::Complete(text) = &self.text {
+        if let Some(text) = self.left.take() {
             out.push(0);
-            out.extend_from_slice(text);
-            self.text = Offered::Written;
+            out.extend_from_slice(&text);
         }
         out.push(b'\n');
         pkt::set_length(&mut out[start..]);
@@ -180,14 +171,14 @@ impl Offer {
 
     /// Writes a line with only the capabilities if no ref was written and git would do so.
     pub(super) fn end(&mut self, out: &mut Vec<u8>) {
-        if self.without_refs && !matches!(self.text, Offered::Written) {
+        if self.without_refs && self.left.is_some() {
             self.line(&ObjectId::null(self.hash), NO_REF.into(), b"", out);
         }
     }
 }
 
 /// Returns git's capabilities with these values of `symref` and `session-id`, at the positions where git has them.
-fn complete(text: &[u8], head: Option<&BStr>, session: Option<String>) -> Vec<u8> {
+fn complete(text: &[u8], head: Option<&BStr>, session: Option<&str>) -> Vec<u8> {
     let mut complete = Vec::with_capacity(text.len() + 64);
     let (mut head, mut session) = (head, session);
     for word in text.trim_ascii().split(|byte| *byte == b' ') {
@@ -222,7 +213,7 @@ mod tests {
     fn head_and_session_stand_where_git_has_them() {
         let git = b"multi_ack no-done symref=HEAD:refs/heads/x filter session-id=1 object-format=sha1 agent=git/2\n";
         let text = |head: Option<&str>, session: Option<&str>| {
-            String::from_utf8(complete(git, head.map(Into::into), session.map(Into::into))).unwrap()
+            String::from_utf8(complete(git, head.map(Into::into), session)).unwrap()
         };
         assert_eq!(text(None, None), "multi_ack no-done filter object-format=sha1 agent=git/2");
         assert_eq!(

@@ -6,6 +6,7 @@ use bstr::{BStr, ByteSlice};
 use refdb::{ObjectId, Target, TargetView, backend::Peeled, objects::Lookups};
 use refdb_receive::{HiddenRefs, wire::pkt};
 use refdb_refcache::{ListOptions, Listing, Resolved, Row, Storage, View};
+use refdb_vfs::again_if_lost;
 use std::{collections::HashSet, io, ops::ControlFlow, sync::Arc};
 
 /// The format in which refs are written.
@@ -36,6 +37,7 @@ pub(crate) struct Rows {
     hidden: HiddenRefs,
     style: Style,
     listing: Listing,
+    /// Whether a piece has been given out.
     has_begun: bool,
     has_ended: bool,
     /// The object of HEAD when it was written.
@@ -53,15 +55,28 @@ const PIECE_ROWS: usize = 10_000;
 /// The capacity in bytes that is reserved for the last ref of a piece, and for a short response.
 const ROOM_BYTES: usize = 4 << 10;
 
+/// Maximum number of times that the refs are listed for one response.
+const LISTINGS_MAX: usize = 9;
+
+/// Lists the refs that a response may show.
+fn list(view: &View, hidden: &HiddenRefs, style: &Style) -> io::Result<Listing> {
+    let prefixes = match style {
+        Style::LsRefs(wanted) if !wanted.prefixes.is_empty() => wanted.prefixes.clone(),
+        _ => vec!["refs/".into()],
+    };
+    view.list(&ListOptions::new().prefixes(prefixes).exclude(hidden.folders())).map_err(io::Error::other)
+}
+
+/// Returns whether the server of a network file system lost a file that a listing read.
+fn is_lost(error: &io::Error) -> bool {
+    let source = error.get_ref().and_then(|source| source.downcast_ref::<refdb_refcache::Error>());
+    source.is_some_and(refdb_refcache::Error::is_stale)
+}
+
 impl Rows {
     /// Begins a response with the current refs.
     pub(crate) fn new(served: &Served, facts: Arc<Facts>, hidden: HiddenRefs, style: Style) -> io::Result<Self> {
-        let prefixes = match &style {
-            Style::LsRefs(wanted) if !wanted.prefixes.is_empty() => wanted.prefixes.clone(),
-            _ => vec!["refs/".into()],
-        };
-        let options = ListOptions::new().prefixes(prefixes).exclude(hidden.folders());
-        let listing = served.view().list(&options).map_err(io::Error::other)?;
+        let listing = list(served.view(), &hidden, &style)?;
         let view = Arc::clone(served.view());
         Ok(Rows { view, facts, hidden, style, listing, has_begun: false, has_ended: false, head: None, refs: 0 })
     }
@@ -94,10 +109,29 @@ impl Rows {
     }
 
     /// Returns the next piece. It may be empty before the end if very many refs are hidden.
+    ///
+    /// If the server of a network file system loses a file before the first piece is complete, the refs are listed
+    /// again. Later that is an error, because a client must not get refs of two states.
     pub(crate) fn next_piece(&mut self) -> io::Result<Vec<u8>> {
         if self.has_ended {
             return Ok(Vec::new());
         }
+        let is_first = !self.has_begun;
+        let mut is_again = false;
+        again_if_lost(
+            LISTINGS_MAX,
+            |error| is_first && is_lost(error),
+            || {
+                if std::mem::replace(&mut is_again, true) {
+                    self.listing = list(&self.view, &self.hidden, &self.style)?;
+                    (self.has_begun, self.head, self.refs) = (false, None, 0);
+                }
+                self.piece()
+            },
+        )
+    }
+
+    fn piece(&mut self) -> io::Result<Vec<u8>> {
         let is_short = matches!(&self.style, Style::LsRefs(wanted) if !wanted.prefixes.is_empty()) && !self.has_begun;
         let mut out = Vec::with_capacity(if is_short { ROOM_BYTES } else { PIECE_BYTES + ROOM_BYTES });
         if !std::mem::replace(&mut self.has_begun, true) {

@@ -2,7 +2,7 @@
 
 use crate::{for_each_ref::history::History, session::Session};
 use bstr::BStr;
-use refdb::{Objects, RefView, Result, TargetView};
+use refdb::{Objects, RefView, Result, Snapshot, TargetView};
 use refdb_types::{FormatOptions, ObjectId, check_format};
 use std::{
     collections::{BinaryHeap, HashMap, HashSet},
@@ -94,9 +94,13 @@ impl<'a> Reach<'a> {
     }
 
     /// Visits the refs below `refs/` with the objects that they hold, except for symbolic refs. A broken ref, or one
-    /// with an invalid name, is visited without an object.
+    /// with an invalid name, is visited without an object. If a file is lost on a network file system, refs are visited
+    /// again.
     pub(super) fn for_each_ref(&self, act: &mut dyn FnMut(&BStr, Option<ObjectId>)) -> Result<()> {
-        let snapshot = self.session.store.snapshot()?;
+        self.session.store.read(refdb::Error::is_stale, |snapshot| Self::visit_refs(snapshot, act))
+    }
+
+    fn visit_refs(snapshot: &dyn Snapshot, act: &mut dyn FnMut(&BStr, Option<ObjectId>)) -> Result<()> {
         let mut cursor = snapshot.cursor(false)?;
         loop {
             let mut take = |view: &RefView<'_>| {

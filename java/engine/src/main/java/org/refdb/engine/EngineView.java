@@ -110,6 +110,14 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
+   * Returns why refs of the repository are not written because of its mount; empty if they are, also if {@code
+   * refdb.unsafeStorage} says so.
+   */
+  public Optional<String> storageFault() throws EngineException {
+    return text(handle.call(RefNatives::storageFault));
+  }
+
+  /**
    * Returns the warning that a trust setting says {@code always} although the repository is on a network file system,
    * for a log: once per mount and process, and for 16 mounts at most.
    */

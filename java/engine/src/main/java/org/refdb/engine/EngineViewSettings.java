@@ -54,6 +54,11 @@ public record EngineViewSettings(
     return new EngineViewSettings(Trust.ALWAYS, Trust.ALWAYS, Trust.ALWAYS, false, 0, Sync.YES, List.of());
   }
 
+  /** Returns the same settings with these lines of configuration, each {@code KEY=VALUE}. */
+  public EngineViewSettings with(List<String> lines) {
+    return new EngineViewSettings(packedRefs, looseRefs, tablesList, alwaysSet, believeMillis, sync, lines);
+  }
+
   void pack(Packer request) {
     request.u8(packedRefs.ordinal()).u8(looseRefs.ordinal()).u8(tablesList.ordinal());
     request.u8(alwaysSet ? 1 : 0);

@@ -54,6 +54,8 @@ final class RefNatives {
 
   static native byte[] sharedStorage(long view) throws EngineException;
 
+  static native byte[] storageFault(long view) throws EngineException;
+
   static native byte[] takeIgnoredTrust(long view) throws EngineException;
 
   static native byte[] takeFailingFold(long view) throws EngineException;

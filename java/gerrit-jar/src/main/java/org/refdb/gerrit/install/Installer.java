@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Optional;
 import java.util.Set;
 import org.refdb.engine.NativeLibrary;
@@ -230,8 +231,24 @@ final class Installer {
   /** Examines the repositories as Gerrit's user, who may not read all that root may. */
   private void look(GerritUser user, Site site, ConfigFile config) throws InstallException, IOException {
     List<String> arguments = new ArrayList<>(List.of(site.nativeFolder(config).toString()));
+    if (mayBeUnsafe(site)) {
+      arguments.add(RepositoryLook.OVERRIDE);
+    }
     site.repositories(config).forEach(place -> arguments.add(place.toString()));
-    print(new AsGerrit(site, config, tried(user, site, config)).run(RepositoryLook.class, arguments).text());
+    AsGerrit.Said said = new AsGerrit(site, config, tried(user, site, config)).run(RepositoryLook.class, arguments);
+    print(said.text());
+    if (said.status() == RepositoryLook.UNSAFE) {
+      throw new InstallException(
+          "refdb would refuse to write to these repositories, because updates can be lost on their storage. Mount it"
+              + " differently, or set refdb.unsafeStorage=true in "
+              + site.jgitConfig());
+    }
+  }
+
+  /** Returns whether the site lets refdb write where updates can be lost. */
+  private static boolean mayBeUnsafe(Site site) throws IOException {
+    List<String> values = ConfigFile.readOrNew(site.jgitConfig()).values("refdb", "unsafeStorage");
+    return !values.isEmpty() && Set.of("true", "yes", "on", "1").contains(values.getLast().toLowerCase(Locale.ROOT));
   }
 
   /** Gerrit's user, or this process's user if it cannot act as that one. */

@@ -18,8 +18,8 @@ import org.refdb.engine.SiteLibrary;
 /**
  * Examines a site's repositories before refdb serves them, and reports how it will differ from JGit: refs whose files
  * are corrupt, and repositories that refdb does not support. It also says what the mounts of repositories on network
- * file systems mean for refs. It changes nothing. It runs as Gerrit's user, because root may read what that user may
- * not.
+ * file systems mean for refs, and fails if refdb would refuse to write on one of them. It changes nothing. It runs as
+ * Gerrit's user, because root may read what that user may not.
  */
 public final class RepositoryLook implements Repositories.Visitor {
   private static final int SAID_MAX = 100;
@@ -29,50 +29,74 @@ public final class RepositoryLook implements Repositories.Visitor {
   /** Maximum number of mounts that are reported, because an automounter can make a mount for each repository. */
   private static final int MOUNTS_MAX = 16;
 
+  /** The exit status if refdb would refuse to write to a repository. */
+  static final int UNSAFE = 3;
+
+  /** The setting that lets refdb write on such a mount, as the engine takes it. */
+  static final String OVERRIDE = "refdb.unsafeStorage=true";
+
   private final EngineViews views;
+  private final EngineViewSettings settings;
   private final PrintStream out;
   private int repositories;
   private int refs;
   private int refused;
   private int unreadable;
+  private int unsafe;
 
   /** For each description of a mount, the first repository that was found on such a mount. */
   private final Map<String, Path> mounts = new LinkedHashMap<>();
 
-  private RepositoryLook(EngineViews views, PrintStream out) {
+  private RepositoryLook(EngineViews views, boolean mayBeUnsafe, PrintStream out) {
     this.views = views;
     this.out = out;
+    EngineViewSettings usual = EngineViewSettings.defaults();
+    settings = mayBeUnsafe ? usual.with(List.of(OVERRIDE)) : usual;
   }
 
   /**
-   * Program {@code LIBRARY FOLDER...}: examines all repositories below the folders. {@code LIBRARY} is the folder in
-   * which the native library is unpacked.
+   * Program {@code LIBRARY [refdb.unsafeStorage=true] FOLDER...}: examines all repositories below the folders. {@code
+   * LIBRARY} is the folder in which the native library is unpacked.
    */
   public static void main(String[] arguments) throws IOException {
-    List<Path> folders = List.of(arguments).stream().map(Path::of).toList();
+    List<String> words = List.of(arguments);
+    boolean mayBeUnsafe = words.size() > 1 && words.get(1).equals(OVERRIDE);
+    List<Path> folders = words.stream().skip(mayBeUnsafe ? 2 : 1).map(Path::of).toList();
+    boolean isSafe = true;
     try {
-      SiteLibrary.load(folders.getFirst());
-      at(folders.subList(1, folders.size()), System.out);
+      SiteLibrary.load(Path.of(words.getFirst()));
+      isSafe = at(folders, mayBeUnsafe, System.out);
     } catch (EngineLoadException e) {
       System.out.println("note: the repositories were not looked at: " + e.getMessage());
     }
+    if (!isSafe) {
+      System.exit(UNSAFE);
+    }
   }
 
-  static void at(List<Path> roots, PrintStream out) throws EngineLoadException, IOException {
+  /** Returns whether refdb would write to all repositories. */
+  private static boolean at(List<Path> roots, boolean mayBeUnsafe, PrintStream out)
+      throws EngineLoadException, IOException {
     try (EngineViews views = EngineViews.open(MEMORY_BYTES, FILES_MAX)) {
-      RepositoryLook look = new RepositoryLook(views, out);
+      RepositoryLook look = new RepositoryLook(views, mayBeUnsafe, out);
       Repositories.visit(roots, look);
       look.sum(roots);
+      return look.unsafe == 0;
     }
   }
 
   @Override
   public void repository(Path folder) {
     repositories++;
-    try (EngineView view = views.open(folder, EngineViewSettings.defaults())) {
+    try (EngineView view = views.open(folder, settings)) {
       Optional<String> mount = view.sharedStorage();
       if (mount.isPresent() && mounts.size() < MOUNTS_MAX) {
         mounts.putIfAbsent(mount.get(), folder);
+      }
+      Optional<String> fault = view.storageFault();
+      if (fault.isPresent()) {
+        unsafe++;
+        say(folder, fault.get());
       }
       List<BrokenRef> broken = view.broken();
       for (BrokenRef ref : broken) {
@@ -94,7 +118,7 @@ public final class RepositoryLook implements Repositories.Visitor {
   }
 
   private void say(Path file, String what) {
-    if (refs + refused + unreadable <= SAID_MAX) {
+    if (refs + refused + unreadable + unsafe <= SAID_MAX) {
       out.println("note: " + file + ": " + what);
     }
   }

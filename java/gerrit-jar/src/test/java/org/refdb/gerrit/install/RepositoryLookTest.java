@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -29,6 +30,21 @@ final class RepositoryLookTest {
     assertTrue(shared.contains("storage of " + first.getParent()), shared);
   }
 
+  @Test
+  void anUnsafeMountIsRefusedUnlessTheSiteAllowsIt() throws Exception {
+    Path repository = repository("a.git");
+    String refused = look("vfs-nocto", RepositoryLook.UNSAFE);
+    assertTrue(refused.contains("note: " + repository + ": refusing to write refs"), refused);
+    assertTrue(refused.contains("the mount option nocto"), refused);
+    String allowed = look("vfs-nocto", 0, RepositoryLook.OVERRIDE);
+    assertFalse(allowed.contains("refusing to write"), allowed);
+    Files.writeString(
+        repository.resolve("config"),
+        "[core]\n\trepositoryformatversion = 0\n\tbare = true\n[refdb]\n\tunsafeStorage = true\n");
+    look("vfs-nocto", 0);
+    assertTrue(look("vfs-local", 0).contains("looked at 1 repositories"));
+  }
+
   private Path repository(String name) throws Exception {
     Path repository = folder.resolve("git").resolve(name);
     Files.createDirectories(repository.resolve("objects"));
@@ -39,22 +55,22 @@ final class RepositoryLookTest {
   }
 
   private String look(String fault) throws Exception {
+    return look(fault, 0);
+  }
+
+  private String look(String fault, int status, String... words) throws Exception {
     String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
     String classes = System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
-    List<String> command =
-        List.of(
-            java,
-            "--enable-native-access=ALL-UNNAMED",
-            "-cp",
-            classes,
-            RepositoryLook.class.getName(),
-            Files.createDirectories(folder.resolve("native")).toString(),
-            folder.resolve("git").toString());
+    List<String> command = new ArrayList<>();
+    command.addAll(List.of(java, "--enable-native-access=ALL-UNNAMED", "-cp", classes, RepositoryLook.class.getName()));
+    command.add(Files.createDirectories(folder.resolve("native")).toString());
+    command.addAll(List.of(words));
+    command.add(folder.resolve("git").toString());
     ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
     builder.environment().put("REFDB_PLANTED_FAULT", fault);
     Process process = builder.start();
     String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-    assertEquals(0, process.waitFor(), said);
+    assertEquals(status, process.waitFor(), said);
     return said;
   }
 }
