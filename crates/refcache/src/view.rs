@@ -270,6 +270,14 @@ impl View {
         Ok(self.counters.broken.below(b""))
     }
 
+    /// The names, in order, of the broken refs that the last lists left out, a thousand at most. Reads nothing.
+    pub fn left_out(&self) -> Vec<BString> {
+        if self.counters.broken.count() == 0 {
+            return Vec::new();
+        }
+        self.counters.broken.below(b"").into_iter().map(|broken| broken.name).collect()
+    }
+
     /// The names, in order, of the refs that point at the object, directly or through an annotated tag.
     ///
     /// In a repository with files, the first call after packed-refs has changed reads all of it.

@@ -125,6 +125,28 @@ fn a_fetch_with_many_haves_is_compressed() {
     }
 }
 
+/// A ref that the server left out would look deleted.
+#[test]
+fn a_mirror_that_prunes_keeps_its_copy_of_a_ref_that_is_corrupt_on_the_server() {
+    let pair = Pair::new(RefFormat::Files);
+    let git = &gits()[1];
+    let mirror = pair.client.scratch().join("mirror");
+    let mirror = mirror.to_str().unwrap();
+    pair.run(git, &["clone", "-q", "--mirror", &pair.url, mirror]);
+    let before = refs_of(Path::new(mirror));
+    let file = pair.hosted.git_dir().join("refs/heads/old");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, "no id\n").unwrap();
+    for version in ["protocol.version=0", "protocol.version=2"] {
+        let fetched = pair.try_run(git, &["--git-dir", mirror, "-c", version, "fetch", "-q", "--prune"]);
+        assert!(!fetched.status.success(), "{fetched:?}");
+        assert_eq!(refs_of(Path::new(mirror)), before);
+    }
+    fs::write(&file, text).unwrap();
+    pair.run(git, &["--git-dir", mirror, "fetch", "-q", "--prune"]);
+    assert_eq!(refs_of(Path::new(mirror)), before);
+}
+
 #[test]
 fn git_pushes_in_every_way() {
     for (git, format) in gits().iter().zip(RefFormat::ALL) {

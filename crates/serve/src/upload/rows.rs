@@ -2,12 +2,17 @@
 
 use super::{capabilities::Offer, ls_refs::LsRefs};
 use crate::repository::{Facts, Served};
-use bstr::{BStr, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use refdb::{ObjectId, Target, TargetView, backend::Peeled, objects::Lookups};
 use refdb_receive::{HiddenRefs, wire::pkt};
 use refdb_refcache::{ListOptions, Listing, Resolved, Row, Storage, View};
 use refdb_vfs::again_if_lost;
-use std::{collections::HashSet, io, ops::ControlFlow, sync::Arc};
+use std::{
+    collections::{HashSet, VecDeque},
+    io,
+    ops::ControlFlow,
+    sync::Arc,
+};
 
 /// The format in which refs are written.
 #[derive(Debug)]
@@ -37,6 +42,9 @@ pub(crate) struct Rows {
     hidden: HiddenRefs,
     style: Style,
     listing: Listing,
+    /// The names of refs with corrupt files that are not written yet, in order. They are shown with an id of zeros, as
+    /// git does: a client that prunes would take a ref that is left out for deleted, and delete its own copy.
+    broken: VecDeque<BString>,
     /// Whether a piece has been given out.
     has_begun: bool,
     has_ended: bool,
@@ -67,6 +75,13 @@ fn list(view: &View, hidden: &HiddenRefs, style: &Style) -> io::Result<Listing> 
     view.list(&ListOptions::new().prefixes(prefixes).exclude(hidden.folders())).map_err(io::Error::other)
 }
 
+/// Returns the refs with corrupt files that a list just left out and a response may show.
+fn broken(view: &View, hidden: &HiddenRefs, style: &Style) -> VecDeque<BString> {
+    let mut names: VecDeque<BString> = view.left_out().into();
+    names.retain(|name| style.wants(name) && !hidden.covers(name.as_bstr()));
+    names
+}
+
 /// Returns whether the server of a network file system lost a file that a listing read.
 fn is_lost(error: &io::Error) -> bool {
     let source = error.get_ref().and_then(|source| source.downcast_ref::<refdb_refcache::Error>());
@@ -76,9 +91,11 @@ fn is_lost(error: &io::Error) -> bool {
 impl Rows {
     /// Begins a response with the current refs.
     pub(crate) fn new(served: &Served, facts: Arc<Facts>, hidden: HiddenRefs, style: Style) -> io::Result<Self> {
-        let listing = list(served.view(), &hidden, &style)?;
         let view = Arc::clone(served.view());
-        Ok(Rows { view, facts, hidden, style, listing, has_begun: false, has_ended: false, head: None, refs: 0 })
+        let listing = list(&view, &hidden, &style)?;
+        let broken = broken(&view, &hidden, &style);
+        let (has_begun, has_ended, head, refs) = (false, false, None, 0);
+        Ok(Rows { view, facts, hidden, style, listing, broken, has_begun, has_ended, head, refs })
     }
 
     /// Returns whether the response is complete.
@@ -124,6 +141,7 @@ impl Rows {
             || {
                 if std::mem::replace(&mut is_again, true) {
                     self.listing = list(&self.view, &self.hidden, &self.style)?;
+                    self.broken = broken(&self.view, &self.hidden, &self.style);
                     (self.has_begun, self.head, self.refs) = (false, None, 0);
                 }
                 self.piece()
@@ -137,13 +155,16 @@ impl Rows {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.begin(&mut out)?;
         }
-        let Rows { view, facts, hidden, style, listing, refs, .. } = self;
+        let Rows { view, facts, hidden, style, listing, broken, refs, .. } = self;
         let mut failed = None;
         let (mut is_full, mut rows) = (false, 0);
         let objects = Arc::clone(&facts.objects);
         let mut writer = Writer { view, hidden, style, refs, objects: objects.lookups() };
         listing
-            .each(&mut |row| match writer.row(row, &mut out) {
+            .each(&mut |row| match writer
+                .broken(broken, Some(row.name), &mut out)
+                .and_then(|()| writer.row(row, &mut out))
+            {
                 Ok(()) if out.len() < PIECE_BYTES && rows < PIECE_ROWS => {
                     rows += 1;
                     ControlFlow::Continue(())
@@ -158,11 +179,12 @@ impl Rows {
                 }
             })
             .map_err(io::Error::other)?;
-        drop(writer);
         if let Some(error) = failed {
             return Err(error);
         }
         if !is_full {
+            writer.broken(broken, None, &mut out)?;
+            drop(writer);
             self.end(&mut out);
         }
         Ok(out)
@@ -220,6 +242,16 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Writes the refs with corrupt files that come before this name, or all that are left.
+    fn broken(&mut self, broken: &mut VecDeque<BString>, end: Option<&BStr>, out: &mut Vec<u8>) -> io::Result<()> {
+        while broken.front().is_some_and(|name| end.is_none_or(|end| name.as_bstr() < end)) {
+            let Some(name) = broken.pop_front() else { break };
+            let no_object = ObjectId::null(self.view.hash().map_err(io::Error::other)?);
+            self.write(name.as_bstr(), Some(no_object), None, Peeled::NotTag, out)?;
+        }
+        Ok(())
+    }
+
     fn row(&mut self, row: &Row<'_>, out: &mut Vec<u8>) -> io::Result<()> {
         if !self.hidden.is_empty() && self.hidden.covers(row.name) {
             return Ok(());
