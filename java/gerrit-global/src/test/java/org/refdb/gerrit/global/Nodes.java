@@ -27,15 +27,20 @@ final class Nodes {
 
   /** Settings for an etcd that takes {@code txnOps} operations in a transaction. */
   static Settings largeBatches(String url, String prefix, int txnOps) {
-    return settings(List.of(url), prefix, 20_000, 40_000, 20, txnOps);
+    return settings(List.of(url), prefix, 20_000, 40_000, 20, txnOps, 8);
+  }
+
+  /** Settings for a node that has a single slot. */
+  static Settings oneSlot(String url, String prefix) {
+    return settings(List.of(url), prefix, 20_000, 40_000, 20, 128, 1);
   }
 
   private static Settings settings(List<String> urls, String prefix, long requestMillis, long millis, long lease) {
-    return settings(urls, prefix, requestMillis, millis, lease, 128);
+    return settings(urls, prefix, requestMillis, millis, lease, 128, 8);
   }
 
   private static Settings settings(
-      List<String> urls, String prefix, long requestMillis, long millis, long lease, int txnOps) {
+      List<String> urls, String prefix, long requestMillis, long millis, long lease, int txnOps, int slots) {
     Duration request = Duration.ofMillis(requestMillis);
     Duration whole = Duration.ofMillis(millis);
     Duration lock = Duration.ofMillis(3000);
@@ -54,28 +59,7 @@ final class Nodes {
         whole,
         txnOps,
         3 << 19,
-        8);
-  }
-
-  /** Settings for a node that has a single slot. */
-  static Settings oneSlot(String url, String prefix) {
-    Settings usual = settings(url, prefix);
-    return new Settings(
-        usual.endpoints(),
-        null,
-        null,
-        null,
-        null,
-        null,
-        prefix,
-        usual.requestTimeout(),
-        usual.timeout(),
-        usual.lockTimeout(),
-        usual.lease(),
-        usual.underLocks(),
-        usual.txnOps(),
-        usual.requestBytes(),
-        1);
+        slots);
   }
 
   static GlobalRefs open(String url, String prefix) {
@@ -100,7 +84,7 @@ final class Nodes {
   /** Opens a hasty node that changes at most two refs in one transaction of etcd. */
   static GlobalRefs openSmallNative(String url, String prefix) {
     return new GlobalRefs(
-        settings(List.of(url), prefix, 300, 900, 2, 6),
+        settings(List.of(url), prefix, 300, 900, 2, 6, 8),
         NodeName.of("node" + COUNT.incrementAndGet()));
   }
 
