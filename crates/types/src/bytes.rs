@@ -32,11 +32,11 @@ pub fn has_nul(bytes: &[u8]) -> bool {
     match bytes.last_chunk::<8>() {
         Some(last) => {
             let mut rest = bytes;
-            while let Some((chunk, behind)) = rest.split_first_chunk() {
+            while let Some(chunk) = rest.first_chunk() {
                 if has_zero_byte(u64::from_le_bytes(*chunk)) {
                     return true;
                 }
-                rest = behind;
+                rest = &rest[8..];
             }
             has_zero_byte(u64::from_le_bytes(*last))
         }

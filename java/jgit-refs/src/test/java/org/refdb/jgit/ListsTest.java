@@ -18,6 +18,7 @@ import java.util.Map;
 import java.util.NoSuchElementException;
 import java.util.Random;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.lib.BatchRefUpdate;
 import org.eclipse.jgit.lib.NullProgressMonitor;
 import org.eclipse.jgit.lib.ObjectId;
@@ -62,6 +63,7 @@ class ListsTest {
   static final class Lister {
     private static final int LISTS = 100;
     private static final long PAUSE_MILLIS = 60;
+    private static final AtomicInteger LISTED = new AtomicInteger();
 
     public static void main(String[] arguments) throws Exception {
       Path gitDir = Path.of(arguments[0]);
@@ -71,6 +73,7 @@ class ListsTest {
       try (RefdbRepository repository = Lab.open(gitDir)) {
         for (int i = 0; i < LISTS; i++) {
           assertEquals(PACKED, repository.getRefDatabase().getRefsByPrefix("refs/").size());
+          LISTED.incrementAndGet();
         }
       }
       System.out.println(LISTS + " lists");
@@ -81,9 +84,14 @@ class ListsTest {
         byte[] content = Files.readAllBytes(packedRefs);
         Path next = packedRefs.resolveSibling("packed-refs.new");
         while (true) {
+          int listed = LISTED.get();
           Files.write(next, content);
           Files.move(next, packedRefs, StandardCopyOption.ATOMIC_MOVE);
           Thread.sleep(PAUSE_MILLIS);
+          // On a busy machine, a list takes longer than the pause, and would lose its file in each attempt.
+          while (LISTED.get() == listed) {
+            Thread.sleep(1);
+          }
         }
       } catch (IOException | InterruptedException e) {
         throw new IllegalStateException(e);
