@@ -66,20 +66,18 @@ const ROOM_BYTES: usize = 4 << 10;
 /// Maximum number of times that the refs are listed for one response.
 const LISTINGS_MAX: usize = 9;
 
-/// Lists the refs that a response may show.
-fn list(view: &View, hidden: &HiddenRefs, style: &Style) -> io::Result<Listing> {
+/// Lists the refs that a response may show, and returns the names of those among them that the list leaves out because
+/// their files are corrupt.
+fn list(view: &View, hidden: &HiddenRefs, style: &Style) -> io::Result<(Listing, VecDeque<BString>)> {
     let prefixes = match style {
         Style::LsRefs(wanted) if !wanted.prefixes.is_empty() => wanted.prefixes.clone(),
         _ => vec!["refs/".into()],
     };
-    view.list(&ListOptions::new().prefixes(prefixes).exclude(hidden.folders())).map_err(io::Error::other)
-}
-
-/// Returns the refs with corrupt files that a list just left out and a response may show.
-fn broken(view: &View, hidden: &HiddenRefs, style: &Style) -> VecDeque<BString> {
-    let mut names: VecDeque<BString> = view.left_out().into();
-    names.retain(|name| style.wants(name) && !hidden.covers(name.as_bstr()));
-    names
+    let options = ListOptions::new().prefixes(prefixes).exclude(hidden.folders());
+    let listing = view.list(&options).map_err(io::Error::other)?;
+    let mut broken: VecDeque<BString> = view.left_out().into();
+    broken.retain(|name| style.wants(name) && !hidden.covers(name.as_bstr()));
+    Ok((listing, broken))
 }
 
 /// Returns whether the server of a network file system lost a file that a listing read.
@@ -92,8 +90,7 @@ impl Rows {
     /// Begins a response with the current refs.
     pub(crate) fn new(served: &Served, facts: Arc<Facts>, hidden: HiddenRefs, style: Style) -> io::Result<Self> {
         let view = Arc::clone(served.view());
-        let listing = list(&view, &hidden, &style)?;
-        let broken = broken(&view, &hidden, &style);
+        let (listing, broken) = list(&view, &hidden, &style)?;
         let (has_begun, has_ended, head, refs) = (false, false, None, 0);
         Ok(Rows { view, facts, hidden, style, listing, broken, has_begun, has_ended, head, refs })
     }
@@ -140,8 +137,7 @@ impl Rows {
             |error| is_first && is_lost(error),
             || {
                 if std::mem::replace(&mut is_again, true) {
-                    self.listing = list(&self.view, &self.hidden, &self.style)?;
-                    self.broken = broken(&self.view, &self.hidden, &self.style);
+                    (self.listing, self.broken) = list(&self.view, &self.hidden, &self.style)?;
                     (self.has_begun, self.head, self.refs) = (false, None, 0);
                 }
                 self.piece()
