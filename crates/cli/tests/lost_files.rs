@@ -65,12 +65,7 @@ fn a_list_begins_again_where_none_of_it_is_printed() {
 
 /// Runs a command line, whose first large file is lost once.
 fn run(repo: &Repo, fault: &str, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_refdb"))
-        .args(words)
-        .current_dir(repo.git_dir())
-        .env("REFDB_PLANTED_FAULT", fault)
-        .output()
-        .unwrap()
+    repo.run_with_fault(env!("CARGO_BIN_EXE_refdb"), fault, words)
 }
 
 #[test]

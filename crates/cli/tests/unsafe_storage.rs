@@ -3,15 +3,10 @@
 
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn run(repo: &Repo, fault: &str, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_refdb"))
-        .args(words)
-        .current_dir(repo.git_dir())
-        .env("REFDB_PLANTED_FAULT", fault)
-        .output()
-        .unwrap()
+    repo.run_with_fault(env!("CARGO_BIN_EXE_refdb"), fault, words)
 }
 
 #[test]

@@ -173,6 +173,13 @@ impl Repo {
         git::run(command, input.as_ref())
     }
 
+    /// Runs refdb, or another program of its tests, with a planted fault.
+    pub fn run_with_fault(&self, program: impl AsRef<OsStr>, fault: &str, args: &[&str]) -> Output {
+        let mut command = self.command(program);
+        command.env("REFDB_PLANTED_FAULT", fault).args(args);
+        git::run(command, b"")
+    }
+
     /// Sets a configuration value.
     pub fn config(&self, key: &str, value: &str) {
         self.git(["config", key, value]);
