@@ -108,7 +108,7 @@ public class Reads {
     return sum(repository.getRefDatabase().getRefsByPrefix("refs/changes/"));
   }
 
-  /** The same list, with another exclusion in each question, so that no answer is the list of the question before. */
+  /** Lists with another exclusion each time, so that no answer is the list that the question before got. */
   @Benchmark
   public int listAnew() throws IOException {
     at++;
