@@ -5,6 +5,7 @@ use crate::{
     inflow::Inflow,
     push::{Push, Pushes, Wish, input_pipe, output_pipe},
     service::Service,
+    upload::wants::CHECKED,
 };
 use bstr::BString;
 use bytes::{Bytes, BytesMut};
@@ -39,6 +40,8 @@ pub(crate) struct Place {
     variables: Vec<(OsString, OsString)>,
     /// Settings in the form `key=value` that take precedence over the repository's.
     settings: Vec<OsString>,
+    /// Whether git is started with [`CHECKED`].
+    wants_are_checked: bool,
 }
 
 /// Variables of the server's own environment that programs must not inherit. They would lead git to another repository,
@@ -61,7 +64,7 @@ const REMOVED: [&str; 13] = [
 
 impl Place {
     pub(crate) fn new(folder: &Path) -> Self {
-        Place { folder: folder.to_owned(), variables: Vec::new(), settings: Vec::new() }
+        Place { folder: folder.to_owned(), variables: Vec::new(), settings: Vec::new(), wants_are_checked: false }
     }
 
     /// Sets an environment variable.
@@ -86,10 +89,10 @@ impl Place {
         self
     }
 
-    /// Adds settings in the form `key=value`.
+    /// Spares git its check of the wants of a fetch. No hook may be configured that would see how.
     #[must_use]
-    pub(crate) fn setting(mut self, settings: &[&str]) -> Self {
-        self.settings.extend(settings.iter().map(OsString::from));
+    pub(crate) fn with_checked_wants(mut self) -> Self {
+        self.wants_are_checked = true;
         self
     }
 }
@@ -109,6 +112,9 @@ impl Git {
         place.settings.iter().for_each(|setting| {
             command.arg("-c").arg(setting);
         });
+        if place.wants_are_checked {
+            command.args(CHECKED);
+        }
         REMOVED.iter().for_each(|name| {
             command.env_remove(name);
         });
@@ -180,7 +186,7 @@ impl Git {
     /// to change refs is completed even if the client disconnects, as with git.
     fn receive(&self, wish: Wish, place: &Place, input: OwnedFd, turn: Turn) -> io::Result<pipe::Receiver> {
         let (answer, output) = output_pipe()?;
-        let Place { folder, variables, settings } = place.clone();
+        let Place { folder, variables, settings, .. } = place.clone();
         let own = std::env::vars_os().filter(|(name, _)| !REMOVED.iter().any(|removed| name == removed));
         let variables = own.chain([("REFDB_GIT".into(), self.git.clone())]).chain(variables).collect();
         self.pushes.start(Push { folder, variables, settings, wish, input, output, turn });

@@ -25,7 +25,7 @@ use std::{
 pub(super) fn run(environment: &Environment, invocation: &Invocation<'_>, rest: HandOver) -> Result<u8> {
     let mut git = real_git::command(environment);
     if rest.is_checked {
-        CHECKED.iter().for_each(|setting| _ = git.args(["-c", setting]));
+        git.args(CHECKED);
     }
     git.arg(COMMAND.name).args(invocation.words).stdin(Stdio::piped());
     if rest.is_advertised {

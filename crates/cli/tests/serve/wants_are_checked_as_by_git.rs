@@ -168,6 +168,19 @@ fn haves_depths_and_filters_mean_the_same() {
     }
 }
 
+/// Git said "ready" here when all refs were hidden from it to spare it the check.
+#[test]
+fn the_negotiation_goes_on_while_the_client_has_nothing_in_common_with_what_it_wants() {
+    let served = Served::new(RefFormat::Files);
+    let id = |wanted: &str| served.objects.iter().find(|(what, _)| *what == wanted).unwrap().1;
+    let want = format!("want {} multi_ack_detailed side-band-64k no-progress ofs-delta\n", id("of HEAD"));
+    let (known, unknown) = (format!("have {}\n", id("tip")), format!("have {}\n", id("missing")));
+    for round in [[&known, &unknown, "0000"], [&known, "0000", "done\n"], [&unknown, &known, "0000"]] {
+        let lines: Vec<String> = [&want, "0000"].into_iter().chain(round).map(str::to_owned).collect();
+        served.assert_same(&lines, "haves that do not lead to the want");
+    }
+}
+
 #[test]
 fn a_tip_is_known_as_soon_as_a_ref_holds_it_and_no_longer() {
     for format in RefFormat::ALL {

@@ -19,7 +19,7 @@ use crate::{
         capabilities::Capabilities,
         ls_refs::Progress,
         rows::{Rows, Style},
-        wants::{CHECKED, Tips, Wants, not_visible_tips},
+        wants::{Tips, Wants, not_visible_tips},
     },
 };
 use hyper::{
@@ -232,11 +232,10 @@ impl Server {
                 }
                 begin = bytes;
             } else if !job.facts.settings.has_pack_hook {
-                // `CHECKED` may be set, because there is no hook that would see it.
                 let (wants, bytes) = read_wants(&job.facts, &mut inflow).await.map_err(Failure::Unreadable)?;
                 begin = bytes;
                 if job.has_tips(&wants)? {
-                    place = place.setting(&CHECKED);
+                    place = place.with_checked_wants();
                 }
             }
         }
