@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Variables of git that do not affect the output of upload-pack, or whose effect the server reproduces.
-const HARMLESS: [&str; 16] = [
+const HARMLESS: [&str; 17] = [
     "GIT_ASKPASS",
     "GIT_AUTHOR_DATE",
     "GIT_AUTHOR_EMAIL",
@@ -23,6 +23,7 @@ const HARMLESS: [&str; 16] = [
     "GIT_PROTOCOL",
     "GIT_SSH",
     "GIT_SSH_COMMAND",
+    "GIT_SSH_VARIANT",
     "GIT_TERMINAL_PROMPT",
 ];
 
