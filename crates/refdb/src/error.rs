@@ -107,7 +107,8 @@ pub enum Error {
     /// A [`Backend`](crate::Backend) that is not one of this crate's failed for a reason of its own.
     #[error("{0}")]
     Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A signal asked the process to end. Everything that was not committed has been undone.
+    /// A signal asked the process to end. Everything that was not committed has been undone, except that an interrupted
+    /// migration is finished or undone by the next one.
     #[error("{0}")]
     Interrupted(#[source] std::io::Error),
     /// A symbolic ref leads to a name that no ref can have.

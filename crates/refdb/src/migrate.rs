@@ -139,8 +139,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the refs cannot be migrated, or if files cannot be read or written ([`MigrateError::Store`]). A run that fails or is interrupted leaves all refs intact, in the old format or in the new one, and the next run
-    /// finishes or undoes it. If the disk is full, the run fails before anything has changed.
+    /// If the refs cannot be migrated, or if files cannot be read or written ([`MigrateError::Store`]). A run that
+    /// fails or is interrupted leaves all refs intact, in the old format or in the new one, and the next run finishes
+    /// or undoes it. If the disk is full, the run fails before anything has changed.
     pub fn migrate(&self, options: &MigrateOptions, progress: OnProgress<'_>) -> Result<Migrated> {
         if !self.backend().is_on_disk() {
             return Err(MigrateError::InMemory);

@@ -155,8 +155,8 @@ pub trait Cursor {
     /// error it may return `None` although there are more refs.
     fn next(&mut self) -> Result<Option<RefView<'_>>>;
 
-    /// Hands the following refs to `visit` until it breaks or there are no more. It does what a loop of
-    /// [`next`](Cursor::next) does, at half the cost where there are millions of refs.
+    /// Hands the following refs to `visit` until it breaks or there are no more. This does what a loop of
+    /// [`next`](Cursor::next) does, at less cost for each ref in files and reftables.
     ///
     /// # Errors
     ///

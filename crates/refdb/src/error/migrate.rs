@@ -77,7 +77,7 @@ pub enum MigrateError {
     Store(Error),
 }
 
-/// Whatever an operation on a store can return, including what [`Error`] is made from.
+/// Converts an [`Error`], and whatever converts into one, into [`MigrateError::Store`].
 impl<E: Into<Error>> From<E> for MigrateError {
     fn from(error: E) -> Self {
         MigrateError::Store(error.into())

@@ -15,7 +15,7 @@ pub enum Misuse {
     /// The name is a worktree's, not a ref's.
     #[error("refusing to update ref with bad name '{0}': it is a worktree; its refs are '{0}/HEAD' and so on")]
     Worktree(RefName),
-    /// Git itself keeps this file: `FETCH_HEAD`, `MERGE_HEAD`.
+    /// Git itself writes the file of this name, which is no ref: `FETCH_HEAD`, `MERGE_HEAD`.
     #[error("refusing to update pseudoref '{0}'")]
     Pseudoref(RefName),
     /// A ref of this name would be a file that git uses for something else: `config`, `packed-refs`.
@@ -103,7 +103,7 @@ pub enum Undecided {
     Open {
         /// The ref.
         name: RefName,
-        /// The process that began the transaction, as the mark of the intent names it.
+        /// The node that began the transaction, as the intent names it.
         owner: BString,
         /// The intent.
         path: PathBuf,
@@ -120,7 +120,8 @@ pub enum Limit {
     /// The names of a transaction need more than 4 GiB.
     #[error("too many refs in one transaction: their names exceed 4 GiB")]
     Names,
-    /// Other writers changed symbolic refs in each attempt to lock them.
+    /// The transaction was not prepared in 100 attempts, for instance because other writers changed symbolic refs in
+    /// each of them.
     #[error("symbolic refs were changed again and again while they were to be locked; try again")]
     Attempts,
     /// A chain of symbolic links is too long.

@@ -161,7 +161,7 @@ impl RejectionClass {
 }
 
 impl RejectionReason {
-    /// The class that git reports for this reason.
+    /// The class of this reason: the one that git reports, if git has this reason.
     pub fn class(&self) -> RejectionClass {
         match self {
             RejectionReason::Missing => RejectionClass::NonexistentRef,
@@ -229,13 +229,13 @@ impl Rejection {
         Rejection::of(RefName::new_safe(name.to_vec()).expect("claims were names when they came in"), reason)
     }
 
-    /// The class that git reports for this rejection.
+    /// The class of the reason: the one that git reports, if git has this reason.
     pub fn class(&self) -> RejectionClass {
         self.reason.class()
     }
 }
 
-/// Git's sentences.
+/// The names in the text of a rejection.
 impl Rejection {
     /// The names that the text mentions, as they are. The text has U+FFFD for bytes that are not UTF-8.
     pub fn names(&self) -> impl Iterator<Item = &BStr> {

@@ -173,7 +173,7 @@ impl FilesBackend {
     ///
     /// # Errors
     ///
-    /// A folder that may not be read is reported like a broken ref.
+    /// A folder that may not be read, other than `refs/` itself, is reported like a broken ref.
     pub fn list_folder(&self, name: &BStr) -> Result<Vec<BString>> {
         let path = self.folder_path(name);
         let entries = match listing::list(&self.store.options.fs, &path, usize::MAX, Rivals::Possible) {

@@ -183,8 +183,8 @@ impl<'s> Site<'s> {
     }
 }
 
-/// The lock timeout for locks that others hold only while they write a table or end a transaction, which takes no
-/// longer than this.
+/// The lock timeout for locks that others hold only while they write a table or end a transaction, which normally takes
+/// less time than this.
 const LONG: LockTimeout = LockTimeout::For(std::time::Duration::from_secs(15));
 
 /// The content of HEAD beside reftables, for programs that only check whether this is a repository.

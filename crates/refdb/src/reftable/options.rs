@@ -5,7 +5,7 @@ use refdb_vfs::{Fs, LockTimeout};
 use reftable::stack::StackOptions;
 use std::{path::PathBuf, time::Duration};
 
-/// The context of a reftable backend. No field has a default.
+/// What the reftable backend must know about a repository.
 #[derive(Clone, Debug)]
 pub struct ReftableOptions {
     /// The file system through which files are read and changed.

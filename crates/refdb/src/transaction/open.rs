@@ -54,14 +54,14 @@ impl<'s> Transaction<'s> {
         Transaction { plan: Plan::new(context.hash), context, options, added: 0, rejected: Vec::new(), failed: None }
     }
 
-    /// Adds an edit. Its position, by which rejections name it, is the number of edits added before.
+    /// Adds an edit. The position of an edit, by which rejections name it, is the number of edits added before it.
     ///
     /// # Errors
     ///
     /// Faults that can be found without reading refs are reported at once, as by git: an object that does not exist or
     /// is no commit for a branch ([`Error::Rejected`](crate::Error::Rejected), in [`Mode::PerEdit`] an entry of
-    /// [`rejected`](Self::rejected)), and in either mode an unsafe name, an id of another hash function, or an object
-    /// database that cannot be read.
+    /// [`rejected`](Self::rejected)), and in either mode a name that may not be written, an id of another hash
+    /// function, or an object database that cannot be read.
     pub fn add(&mut self, edit: Edit) -> Result<()> {
         let position = u32::try_from(self.added).map_err(|_| Limit::Edits)?;
         names::check(&edit, self.options)?;
