@@ -74,7 +74,7 @@ pub enum Error {
     /// The reference-transaction hook refused, or could not be run.
     #[error(transparent)]
     Hook(#[from] HookFailure),
-    /// The caller asked for something impossible. No ref has changed.
+    /// The caller asked for something impossible or forbidden. No ref has changed.
     #[error(transparent)]
     Misuse(#[from] Misuse),
     /// A limit was reached. No ref has changed; trying again, or with less, may help.

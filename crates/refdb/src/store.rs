@@ -55,7 +55,8 @@ pub type Committer = Box<dyn Fn() -> Result<Ident> + Send + Sync>;
 #[derive(Clone, Debug)]
 pub enum Reading {
     /// By mapping the files into memory. This is the fastest way, but a program that truncates a mapped file ends
-    /// this process, so it suits programs that end soon.
+    /// this process, so it suits programs that end soon. On a network file system, files are read as by
+    /// [`Cached`](Self::Cached) instead, with a cache of 16 MiB.
     Mapped,
     /// Into private memory; blocks of reftables go through a cache of this number of bytes. This suits servers, which
     /// must survive another program truncating a file.
@@ -64,7 +65,7 @@ pub enum Reading {
     Shared(Arc<BlockCache>, Arc<PageBudget>),
 }
 
-/// How many times a file may be lost while one query is answered.
+/// How many times the server of a network file system may lose a file while one query is answered.
 const LOSSES_MAX: usize = 8;
 
 /// The size in bytes of the block cache for reftables that the caller wants mapped but that cannot be mapped.
@@ -169,7 +170,7 @@ impl Store {
         &self.environment
     }
 
-    /// The whole configuration.
+    /// The whole configuration, as read when the store was opened.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -361,13 +362,13 @@ impl Store {
 
     /// Packs refs so that they are faster to read: moves loose refs that `options` selects into packed-refs, or
     /// compacts the tables of a stack. Does nothing in memory. No ref changes its value. Blocks while another writer
-    /// holds the lock of packed-refs or of the stack, at most for the lock timeout.
+    /// holds the lock of packed-refs or of the stack, each time at most for the lock timeout.
     ///
     /// # Errors
     ///
     /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time,
-    /// [`Error::Lock`] if that of packed-refs is not, [`Misuse::Setting`] if a setting that writers
-    /// need is bad, and others for files that cannot be read or written.
+    /// [`Error::Lock`] if that of packed-refs is not, [`Misuse::Setting`] if a setting that writers need is bad,
+    /// [`Misuse::UnsafeStorage`] as from [`Store::check_storage`], and others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         match &self.settings.bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),

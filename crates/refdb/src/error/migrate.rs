@@ -7,8 +7,9 @@ use std::{fmt, path::PathBuf};
 /// How many refs an error names.
 const NAMED_MAX: usize = 10;
 
-/// Why a migration failed. Nothing has changed, except after [`Unfinished`](MigrateError::Unfinished) and
-/// [`Store`](MigrateError::Store), where the next run finishes or undoes what this one began.
+/// Why a migration failed. Neither a ref nor the format has changed, except after
+/// [`Unfinished`](MigrateError::Unfinished) and [`Store`](MigrateError::Store), where the next run finishes or undoes
+/// what this one began.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {

@@ -5,7 +5,7 @@ use bstr::BString;
 use refdb_types::RefName;
 use std::path::PathBuf;
 
-/// The caller asked for something impossible. No ref has changed.
+/// The caller asked for something impossible or forbidden. No ref has changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misuse {
@@ -128,7 +128,7 @@ pub enum Limit {
     #[error("too many symbolic links lead from '{}'", .0.display())]
     Links(PathBuf),
     /// A worktree was created while the transaction began.
-    #[error("'{}' was made meanwhile; try again", .0.display())]
+    #[error("'{}' was created while the transaction began; try again", .0.display())]
     Meanwhile(PathBuf),
     /// A batch is in progress, or somebody else holds a lock of a batch that was not finished.
     #[error("'{}': a batch of refs is not finished; try again, or see `refdb stat`", .0.display())]

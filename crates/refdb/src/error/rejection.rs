@@ -86,7 +86,7 @@ pub enum RejectionReason {
         /// Its fault.
         why: LooseError,
     },
-    /// Another process holds the ref's lock, or left it behind.
+    /// Another transaction or program holds the ref's lock, or left it behind when it was killed.
     Locked {
         /// The lock file.
         path: PathBuf,
@@ -121,8 +121,9 @@ pub enum RejectionReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RejectionClass {
-    /// A ref exists where this one needs a folder, or the reverse; or a symbolic ref leads to a bad name, or to a ref
-    /// that the transaction edits too.
+    /// The name conflicts with that of another ref, because one of them would have to be a folder; a folder that is not
+    /// empty is in the way of the ref's file; or a symbolic ref leads to a bad name, or to a ref that the transaction
+    /// edits too.
     NameConflict,
     /// The ref exists, but must not, or its lock is held.
     CreateExists,

@@ -123,8 +123,9 @@ impl FilesBackend {
         Ok(())
     }
 
-    /// Moves loose refs into packed-refs without keeping writers waiting. Returns `None` if another process is doing
-    /// so.
+    /// Moves loose refs into packed-refs while writers continue. The new packed-refs is made without the lock of
+    /// packed-refs, unless other writers spoil three attempts, and loose files are removed in portions, each under that
+    /// lock. Returns `None` if another process is packing the refs of this repository.
     pub fn pack_in_background(&self, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
         background::pack(&self.store, options)
     }

@@ -367,7 +367,7 @@ fn plan_text(options: &MigrateOptions) -> String {
     format!("refs are being migrated to {}, {reflogs} reflogs\n", options.to.name())
 }
 
-/// Returns whether a file has this content.
+/// Returns whether a file has this content, apart from white space at the end.
 pub(super) fn holds(site: &Site<'_>, path: &Path, content: &[u8]) -> bool {
     let mut text = Vec::new();
     site.fs.read_small(path, false, &mut text).is_ok() && text.trim_end() == content.trim_end()

@@ -54,7 +54,7 @@ impl Store {
     /// # Errors
     ///
     /// `failed` is called for a log that could not be removed, and the others are still processed. An error that
-    /// concerns the whole store ends the call.
+    /// concerns the whole store, or a signal to the process to end, ends the call.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
         self.backend().drop_logs(names, failed)
     }

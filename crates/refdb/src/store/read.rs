@@ -169,8 +169,8 @@ fn each(
 }
 
 impl Store {
-    /// Returns whether the format has no room for this name, or for the one that it leads to as a symbolic ref. In that
-    /// case the caller must not let git create or update the ref either, but may let git delete it.
+    /// Returns whether the format has no room for this name, or for the one that it leads to as a symbolic ref. If so,
+    /// the caller has to refuse to create or update the ref, even with git, whereas deleting the ref is allowed.
     #[doc(hidden)]
     pub fn is_too_long(&self, name: &BStr) -> Result<bool> {
         let has_no_room = |name| {
@@ -224,9 +224,10 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Errors of reading the storage as a whole; if one occurs after the first refs, it is the iterator's last item.
-    /// A ref whose own file is corrupt, or that leads to a name that no ref can have, is an error among the items, and
-    /// the refs after it follow.
+    /// Errors of reading the storage as a whole, and [`Error::Repository`] if there is no such ref and the repository
+    /// has gone or been migrated; if an error occurs after the first refs, it is the iterator's last item. A ref whose
+    /// own file is corrupt, or that leads to a name that no ref can have, is an error among the items, and the refs
+    /// after it follow.
     pub fn refs(&self, prefix: impl AsRef<[u8]>) -> Result<Refs> {
         let refs = again_if_lost(LOSSES_MAX + 1, Error::is_stale, || {
             let mut refs = Refs::new(self.snapshot()?, prefix.as_ref().as_bstr());
@@ -247,8 +248,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// An error that `visit` returns, or one of reading the storage as a whole. A ref whose own file is corrupt is
-    /// handed to `visit` as an error, and the refs after it follow.
+    /// An error that `visit` returns, one of reading the storage as a whole, or [`Error::Repository`] if there is no
+    /// such ref and the repository has gone or been migrated. A ref whose own file is corrupt is handed to `visit` as
+    /// an error, and the refs after it follow.
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};
