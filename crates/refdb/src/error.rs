@@ -50,9 +50,9 @@ pub enum Error {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// The line, counted from 1.
+        /// The line, counted from 1; also 1 if the fault is in the file as a whole.
         line: u64,
-        /// What is wrong with the line, and the remedy.
+        /// What is wrong, and in some cases the remedy.
         what: String,
     },
     /// An edit was rejected, and its transaction fails with it. No ref has changed, unless the edit was rejected during
@@ -92,8 +92,8 @@ pub enum Error {
         /// The failure that interrupted the batch.
         source: Box<Error>,
     },
-    /// A batch has taken effect only in part: `refs` do not have their new values, because a ref that conflicts with
-    /// their names was created meanwhile, or because another program changed them without a lock.
+    /// A batch has taken effect only in part: `refs` do not have their new values, for instance because a ref that
+    /// conflicts with their names was created meanwhile, or because another program changed them without a lock.
     #[error("{source}; other refs of the batch are changed, these are not: {}", bstr::join(", ", refs).as_bstr())]
     HalfDone {
         /// The refs that do not have their new values.

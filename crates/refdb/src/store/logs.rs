@@ -8,8 +8,7 @@ use refdb_types::{ObjectId, RefName};
 impl Store {
     /// Adds an entry to a ref's reflog, which is created if there is none. The ref keeps its value and need not exist.
     /// The committer and the time are determined as for a transaction; runs of white space in the message become one
-    /// space.
-    /// Waits for locks and runs the hook as a transaction does, but as in git the hook gets no input.
+    /// space. Waits for locks and runs the hook as a transaction does, but as in git the hook gets no input.
     ///
     /// The objects are not read. An entry whose ids are both null only creates the log in reftables and in memory,
     /// which cannot show such an entry.

@@ -64,7 +64,7 @@ pub struct Refs {
     prefix: BString,
     /// What was read and has not been returned yet.
     ahead: std::vec::IntoIter<Result<Ref>>,
-    /// The name at which the next portion begins; `None` at the end.
+    /// The name at or after which the next portion begins; `None` at the end.
     next: Option<BString>,
     /// How many refs are read next.
     portion: usize,
