@@ -140,7 +140,7 @@ pub enum Peeled {
 
 /// Walks refs in ascending order of name.
 ///
-/// A cursor sees the snapshot it comes from for as long as it lives.
+/// A cursor sees what the snapshot that it comes from sees, however long the walk takes.
 pub trait Cursor {
     /// Makes [`next`](Cursor::next) continue with the first ref whose name is not less than `name`. Seeking forward
     /// costs at most what lies between; seeking backward starts anew.

@@ -124,7 +124,8 @@ pub trait Steps {
         self.step(at).name
     }
 
-    /// The ref whose reflog the ref of this step takes over, below its own new entry. The same steps delete that ref.
+    /// The ref whose reflog becomes that of the ref of this step, with the step's own entry as the newest. The same
+    /// steps delete the former ref.
     fn log_source(&self, _at: usize) -> Option<&BStr> {
         None
     }

@@ -5,7 +5,7 @@ use bstr::{BStr, BString};
 use refdb_types::{ObjectId, RefName, Target};
 use std::{fmt, io, path::PathBuf};
 
-/// Why one edit of a transaction is rejected. Its text is git's, where git rejects such an edit.
+/// Why one edit of a transaction is rejected. Its text follows git's, where git rejects such an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// The ref as the caller named it.

@@ -56,7 +56,7 @@ impl Plan {
         self.resolved = Resolved::default();
     }
 
-    /// Forgets what the attempts so far have found out about the first `added` items, and all others.
+    /// Forgets what the attempts so far have found out about the first `added` items, and drops all other items.
     pub(super) fn start_over(&mut self, added: usize) {
         self.edits.items.iter_mut().for_each(|item| item.left_out = false);
         self.reset(added);
