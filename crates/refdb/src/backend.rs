@@ -34,7 +34,7 @@ pub trait Backend: Send + Sync {
     /// The present state, for reading.
     fn snapshot(&self) -> Result<Box<dyn Snapshot>>;
 
-    /// Locks every claimed ref. Blocks while others hold locks, at most for the configured lock timeouts.
+    /// Locks every claimed ref. Blocks while others hold locks, each time at most for the configured lock timeout.
     ///
     /// # Errors
     ///

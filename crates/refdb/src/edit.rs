@@ -40,9 +40,9 @@ pub enum Precondition<T = Target> {
     MustExist,
     /// The ref does not exist.
     MustNotExist,
-    /// The ref exists and has this value.
+    /// The ref exists and has this value. If the value is an object, a symbolic ref that leads to the object matches.
     MustMatch(T),
-    /// The ref has this value if it exists.
+    /// The ref has this value, as in [`MustMatch`](Self::MustMatch), if it exists.
     ExistingMustMatch(T),
 }
 
@@ -73,7 +73,7 @@ impl<T> Precondition<T> {
 pub struct LogOptions {
     /// The entry's message; shared, since most transactions have one for all edits.
     pub message: Option<Arc<BString>>,
-    /// Write an entry whatever `core.logAllRefUpdates` says.
+    /// Create the reflog if there is none, whatever `core.logAllRefUpdates` says.
     pub force_create: bool,
     /// Write no entry.
     pub suppress: bool,

@@ -50,9 +50,9 @@ pub enum Error {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// The line, counted from 1.
+        /// The line, counted from 1; also 1 if the fault is in the file as a whole.
         line: u64,
-        /// What is wrong with the line, and the remedy.
+        /// What is wrong, and in some cases the remedy.
         what: String,
     },
     /// An edit was rejected, and its transaction fails with it. No ref has changed, unless the edit was rejected during
@@ -74,7 +74,7 @@ pub enum Error {
     /// The reference-transaction hook refused, or could not be run.
     #[error(transparent)]
     Hook(#[from] HookFailure),
-    /// The caller asked for something impossible. No ref has changed.
+    /// The caller asked for something impossible or forbidden. No ref has changed.
     #[error(transparent)]
     Misuse(#[from] Misuse),
     /// A limit was reached. No ref has changed; trying again, or with less, may help.
@@ -92,8 +92,8 @@ pub enum Error {
         /// The failure that interrupted the batch.
         source: Box<Error>,
     },
-    /// A batch has taken effect only in part: `refs` do not have their new values, because a ref that conflicts with
-    /// their names was created meanwhile, or because another program changed them without a lock.
+    /// A batch has taken effect only in part: `refs` do not have their new values, for instance because a ref that
+    /// conflicts with their names was created meanwhile, or because another program changed them without a lock.
     #[error("{source}; other refs of the batch are changed, these are not: {}", bstr::join(", ", refs).as_bstr())]
     HalfDone {
         /// The refs that do not have their new values.
@@ -107,7 +107,8 @@ pub enum Error {
     /// A [`Backend`](crate::Backend) that is not one of this crate's failed for a reason of its own.
     #[error("{0}")]
     Backend(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A signal asked the process to end. Everything that was not committed has been undone.
+    /// A signal asked the process to end. Everything that was not committed has been undone, except that an interrupted
+    /// migration is finished or undone by the next one.
     #[error("{0}")]
     Interrupted(#[source] std::io::Error),
     /// A symbolic ref leads to a name that no ref can have.

@@ -11,7 +11,7 @@
 // - `strategy` (how a transaction writes), `lock` (what it locks), `packing` (new packed-refs files), `batch` (a few
 //   loose refs, atomically), `nested` (a name below another) and `transaction` (all of it together);
 // - `log_edit` (entries that are dropped), and `backend` in front of everything;
-// - `storage` (where it may not write);
+// - `store` (what the other modules share) and `budget` (the memory that pages of packed-refs take);
 // - `own` and `fresh` (one worktree's refs, and a store written anew, for a migration).
 mod backend;
 mod batch;

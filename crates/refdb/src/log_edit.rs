@@ -41,9 +41,10 @@ pub trait LogJudge {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PruneLogs {
-    /// Give each entry that stays the new value of the entry before it as its old value.
+    /// Make the old value of each entry that stays equal to the new value of the one that stays before it.
     pub rewrite: bool,
-    /// Set each ref that is not symbolic to the new value of the last entry that stays.
+    /// Set each ref that is not symbolic to the new value of the last entry that stays, unless that value is null. In
+    /// reftables and in memory, only refs that exist are set.
     pub update_ref: bool,
     /// Only judge and report, and change nothing.
     pub dry_run: bool,

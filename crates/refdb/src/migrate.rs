@@ -80,11 +80,13 @@ pub struct Migrated {
     pub recovered: Option<Recovered>,
     /// Refs that writers of the old format changed during the migration; the new format has the changed values.
     pub taken_over: Vec<BString>,
-    /// Refs that were changed in both formats; they keep the values of the new format.
+    /// Refs whose changes in the old format were not taken over, for a reason that [`Conflict`] gives; they keep the
+    /// values of the new format.
     pub conflicts: Vec<Conflict>,
     /// The folder in which the old files are kept if there are conflicts.
     pub kept: Option<PathBuf>,
-    /// Files that were written to the old place too late to be taken over, by their paths relative to the repository.
+    /// Files, or folders of stacks, that were written to the old place too late to be taken over, by their paths
+    /// relative to the repository.
     pub strays: Vec<BString>,
     /// Reflogs without refs, which programs of the old format had left, by their paths. They are removed except in a
     /// dry run.
@@ -139,8 +141,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the refs cannot be migrated, or if files cannot be read or written ([`MigrateError::Store`]). A run that fails or is interrupted leaves all refs intact, in the old format or in the new one, and the next run
-    /// finishes or undoes it. If the disk is full, the run fails before anything has changed.
+    /// If the refs cannot be migrated, or if files cannot be read or written ([`MigrateError::Store`]). A run that
+    /// fails or is interrupted leaves all refs intact, in the old format or in the new one, and the next run finishes
+    /// or undoes it. If the disk is full, the run fails before anything has changed.
     pub fn migrate(&self, options: &MigrateOptions, progress: OnProgress<'_>) -> Result<Migrated> {
         if !self.backend().is_on_disk() {
             return Err(MigrateError::InMemory);

@@ -33,9 +33,9 @@ use std::{fmt, path::Path, sync::Arc};
 /// A repository's refs as seen from one worktree, opened with [`Store::open`] or made by [`Store::in_memory`].
 ///
 /// Opening it reads the configuration but no ref, except HEAD if the configuration has an `includeIf.onbranch`: each
-/// stack, table or file is opened when it is first needed. Every call checks the disk, and so sees what other processes
-/// have written. Several threads may use a store at the same time. Other worktrees' refs have the names that git gives
-/// them, such as `main-worktree/HEAD` and `worktrees/ID/HEAD`.
+/// stack, table or file is opened when it is first needed. Every call that reads or writes refs checks the disk, and so
+/// sees what other processes have written. Several threads may use a store at the same time. Other worktrees' refs have
+/// the names that git gives them, such as `main-worktree/HEAD` and `worktrees/ID/HEAD`.
 pub struct Store {
     fs: Fs,
     repository: Repository,
@@ -55,7 +55,8 @@ pub type Committer = Box<dyn Fn() -> Result<Ident> + Send + Sync>;
 #[derive(Clone, Debug)]
 pub enum Reading {
     /// By mapping the files into memory. This is the fastest way, but a program that truncates a mapped file ends
-    /// this process, so it suits programs that end soon.
+    /// this process, so it suits programs that end soon. On a network file system, files are read as by
+    /// [`Cached`](Self::Cached) instead, with a cache of 16 MiB.
     Mapped,
     /// Into private memory; blocks of reftables go through a cache of this number of bytes. This suits servers, which
     /// must survive another program truncating a file.
@@ -64,7 +65,7 @@ pub enum Reading {
     Shared(Arc<BlockCache>, Arc<PageBudget>),
 }
 
-/// How many times a file may be lost while one query is answered.
+/// How many times the server of a network file system may lose a file while one query is answered.
 const LOSSES_MAX: usize = 8;
 
 /// The size in bytes of the block cache for reftables that the caller wants mapped but that cannot be mapped.
@@ -83,7 +84,8 @@ struct StoreContext {
     forbidden: Option<Misuse>,
 }
 
-/// Returns the error for changes of refs that a global ref database has to decide about, which the store does not ask.
+/// Returns the error for changes of refs if `refdb.global` is set: a global ref database has to decide about them, and
+/// a store by itself does not ask one.
 fn decided_elsewhere(config: &Config, repository: &Repository) -> Option<Misuse> {
     let value = config.last(global::KEY)?.raw.unwrap_or_default().into();
     Some(Misuse::Global { folder: repository.common_dir().to_owned(), value })
@@ -168,7 +170,7 @@ impl Store {
         &self.environment
     }
 
-    /// The whole configuration.
+    /// The whole configuration, as read when the store was opened.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -178,8 +180,8 @@ impl Store {
         &self.settings
     }
 
-    /// Returns whether a commit returns only when the refs are on stable storage. The caller makes sure that the
-    /// objects which the refs lead to are there before.
+    /// Returns whether a commit returns only when the refs are on stable storage. The objects that the refs lead to
+    /// have to be on stable storage before the commit, which is up to the caller.
     pub fn is_synced(&self) -> bool {
         self.is_synced
     }
@@ -222,10 +224,10 @@ impl Store {
     }
 
     /// Calls `read` with the present state of all refs. If the server of a network file system loses a file that is
-    /// being read, calls it again with the state of then, at most 9 times in all.
+    /// being read, calls it again with the state at that time, at most 9 times in all.
     ///
-    /// `may_repeat` says whether an error is such a loss ([`Error::is_stale`]) and nothing of the attempt has been shown
-    /// to anybody, so that no reader sees two states mixed. `read` begins from nothing each time.
+    /// `may_repeat` says whether an error is such a loss ([`Error::is_stale`]) and nothing of the attempt has been
+    /// shown to anybody, so that no reader sees two states mixed. `read` begins from nothing each time.
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};
@@ -268,8 +270,8 @@ impl Store {
         }
     }
 
-    /// Fails if refs of this repository are not written, because on its mount updates could be lost and
-    /// `refdb.unsafeStorage` is not set. Writers check this by themselves.
+    /// Fails if the mount of this repository is one on which updates could be lost, unless `refdb.unsafeStorage` is
+    /// set. Writers check this by themselves and then refuse to write refs.
     ///
     /// # Errors
     ///
@@ -358,15 +360,15 @@ impl Store {
         Transaction::new(self.context(), TransactionOptions::default())
     }
 
-    /// Brings the refs into the form that is fastest to read, which is pack-refs for files and compaction for
-    /// reftables. No ref changes its value. Blocks while another writer holds the lock of packed-refs or of the stack,
-    /// at most for the lock timeout.
+    /// Packs refs so that they are faster to read: moves loose refs that `options` selects into packed-refs, or
+    /// compacts the tables of a stack. Does nothing in memory. No ref changes its value. Blocks while another writer
+    /// holds the lock of packed-refs or of the stack, each time at most for the lock timeout.
     ///
     /// # Errors
     ///
     /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time,
-    /// [`Error::Lock`] if that of packed-refs is not, [`Misuse::Setting`] if a setting that writers
-    /// need is bad, and others for files that cannot be read or written.
+    /// [`Error::Lock`] if that of packed-refs is not, [`Misuse::Setting`] if a setting that writers need is bad,
+    /// [`Misuse::UnsafeStorage`] as from [`Store::check_storage`], and others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         match &self.settings.bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),
@@ -409,8 +411,8 @@ pub fn resolve(snapshot: &dyn Snapshot, name: &RefName) -> Result<Resolved> {
     Ok(Resolved::Missing(name))
 }
 
-/// If packed-refs has at least this many bytes for each ref, a batch of loose files is quicker than rewriting it, as
-/// measured with syncs on ext4.
+/// The size in bytes that packed-refs must have for each ref of a batch so that writing loose files is quicker than
+/// rewriting packed-refs, as measured with syncs on ext4.
 const LOOSE_BATCHES_FROM: u64 = 512 << 10;
 
 pub(crate) fn files_options(
@@ -474,7 +476,8 @@ pub(crate) fn stack_options(
     let defaults = WriteOptions::default();
     let write = WriteOptions::new(repository.hash())
         .block_size(settings.reftable.block_size.unwrap_or(defaults.block_size))
-        // Options given with `-c` do not apply, because git may later rewrite the tables without them.
+        // A block size given with `-c` does not decide which names fit, because git may later rewrite the tables
+        // without it.
         .name_block_size(Some(settings.reftable.lasting_block_size.unwrap_or(defaults.block_size)))
         .restart_interval(settings.reftable.restart_interval.unwrap_or(defaults.restart_interval))
         .index_objects(settings.reftable.index_objects);
@@ -500,8 +503,8 @@ pub(crate) fn stack_options(
     stack
 }
 
-/// Returns the process's umask, from `/proc`. umask(2) can read it only by changing it, which other threads would
-/// notice.
+/// Returns the process's umask from `/proc`, or 022 if it cannot be read there. umask(2) can read it only by changing
+/// it, which other threads would notice.
 fn umask(fs: &Fs) -> u32 {
     const USUAL: u32 = 0o022;
     let status = fs.read(Path::new("/proc/self/status")).unwrap_or_default();
@@ -510,7 +513,8 @@ fn umask(fs: &Fs) -> u32 {
     digits.and_then(|digits| u32::from_str_radix(digits, 8).ok()).unwrap_or(USUAL)
 }
 
-/// Returns the branch that is checked out, for conditions in the configuration. No settings are known yet.
+/// Returns the branch that is checked out, for conditions in the configuration. HEAD is read without any settings,
+/// because the configuration has not been read yet.
 fn branch_of(fs: &Fs, repository: &Repository) -> Option<BString> {
     if repository.ref_format() == RefFormat::Files {
         return repository.branch_in_files(fs);

@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! open      edits are added; nothing is locked or checked               Transaction
-//! prepared  every ref is locked, every check passed, new values staged  Prepared
+//! prepared  refs are locked, edits are checked, new values are staged   Prepared
 //! committed everyone sees it                                            Committed
 //! ```
 
-// Functions that touch no disk decide. `decide` does so for one ref's value, `conflicts` for names, `expand` for
-// symbolic refs, `log_policy` for reflogs. `prepare` carries the decisions out.
+// `decide` decides about one ref's value, `conflicts` about names, `expand` about symbolic refs, and `log_policy` about
+// reflogs. None of them changes anything on disk; `prepare` carries the decisions out.
 mod change;
 mod conflicts;
 mod context;

@@ -1,7 +1,7 @@
 //! Checks all refs of a repository, including those of every worktree, and reports their faults.
 //!
-//! Most checks are those of git-fsck(1), with git's names and words. Most of refdb's own checks are made only with
-//! `deep`. Nothing is changed, and nothing stops at the first fault.
+//! Most checks are those of git-fsck(1), with git's names and words. Objects, and all blocks of a table, are checked
+//! only with `deep`. Nothing is changed, and nothing stops at the first fault.
 
 mod check;
 mod content;
@@ -44,7 +44,7 @@ pub enum Looking {
 /// Something that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The ref, the table, the stray file, or packed-refs with the number of the line.
+    /// The ref, the folder, the table, the stray file, or packed-refs with the number of the line.
     pub place: BString,
     /// Which check found it.
     pub check: Check,
@@ -124,8 +124,9 @@ impl Verifier<'_> {
         (self.report)(Verified::Fault(Fault { place: place.to_owned(), check, what: what.into() }));
     }
 
-    /// With `deep`, checks that the object of a ref exists, and that it is a commit if the ref is a branch or HEAD. A
-    /// fault is reported for `place`; `name` is the ref's name in its worktree.
+    /// With `deep`, checks that the object of a ref exists, that it is a commit if the ref is a branch or HEAD, and
+    /// that a tag leads to an object that exists. A fault is reported for `place`; `name` is the ref's name in its
+    /// worktree.
     fn object(&mut self, place: &BStr, name: &BStr, id: &ObjectId) -> Result<()> {
         if !self.deep || id.is_null() {
             return Ok(());

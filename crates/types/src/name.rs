@@ -134,8 +134,8 @@ fn look(name: &[u8]) -> u8 {
     seen.into_iter().fold(0, |all, seen| all | seen)
 }
 
-/// Adds the classification of each byte but the first, given the byte before it, to `seen`. No byte depends on the result
-/// for another, so that the loop can be vectorised.
+/// Adds the classification of each byte but the first, given the byte before it, to `seen`. No byte depends on the
+/// result for another, so that the loop can be vectorised.
 #[inline(always)]
 fn look_at_chunk(seen: [u8; CHUNK], window: &[u8; CHUNK + 1]) -> [u8; CHUNK] {
     let mut all = [0; CHUNK];

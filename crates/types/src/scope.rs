@@ -97,7 +97,8 @@ pub fn is_root_syntax(name: &BStr) -> bool {
 }
 
 /// Returns whether `name` is one of git's pseudo refs (`FETCH_HEAD`, `MERGE_HEAD`), which look like refs but can hold
-/// more than one id. They are files in every format, and are never written as refs.
+/// more than one id. They are files in every format. Refs of these names are not written, except through a symbolic ref
+/// that leads to one of them.
 pub fn is_pseudo(name: &BStr) -> bool {
     name == "FETCH_HEAD" || name == "MERGE_HEAD"
 }

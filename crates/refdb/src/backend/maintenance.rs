@@ -9,7 +9,7 @@ use std::any::Any;
 
 /// A backend that also packs refs and edits reflogs, outside of any transaction.
 pub trait Maintenance: Backend {
-    /// Brings the refs into the form that is fastest to read: pack-refs for files, compaction for reftables.
+    /// Packs refs so that they are faster to read: pack-refs for files, compaction for reftables, nothing in memory.
     fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized>;
 
     /// What [`optimize`](Self::optimize) would do at this moment. Locks and changes nothing.

@@ -140,7 +140,7 @@ pub enum Peeled {
 
 /// Walks refs in ascending order of name.
 ///
-/// A cursor sees the snapshot it comes from for as long as it lives.
+/// A cursor sees what the snapshot that it comes from sees, however long the walk takes.
 pub trait Cursor {
     /// Makes [`next`](Cursor::next) continue with the first ref whose name is not less than `name`. Seeking forward
     /// costs at most what lies between; seeking backward starts anew.
@@ -155,8 +155,8 @@ pub trait Cursor {
     /// error it may return `None` although there are more refs.
     fn next(&mut self) -> Result<Option<RefView<'_>>>;
 
-    /// Hands the following refs to `visit` until it breaks or there are no more. It does what a loop of
-    /// [`next`](Cursor::next) does, at half the cost where there are millions of refs.
+    /// Hands the following refs to `visit` until it breaks or there are no more. This does what a loop of
+    /// [`next`](Cursor::next) does, at less cost for each ref in files and reftables.
     ///
     /// # Errors
     ///

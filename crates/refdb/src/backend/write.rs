@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 /// The claims of a transaction: sorted by name, each name once.
 ///
-/// There may be millions, so that claims and steps are never lists of owned values: a backend requests them one by one
-/// and borrows from the transaction's compact memory.
+/// There may be millions, so claims and steps are not lists of owned values: a backend requests them one by one, and
+/// they borrow from the transaction's compact memory.
 pub trait Claims {
     /// The number of claims.
     fn count(&self) -> usize;
@@ -124,7 +124,8 @@ pub trait Steps {
         self.step(at).name
     }
 
-    /// The ref whose reflog the ref of this step takes over, below its own new entry. The same steps delete that ref.
+    /// The ref whose reflog becomes that of the ref of this step, with the step's own entry as the newest. The same
+    /// steps delete the former ref.
     fn log_source(&self, _at: usize) -> Option<&BStr> {
         None
     }

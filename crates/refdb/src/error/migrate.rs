@@ -7,8 +7,9 @@ use std::{fmt, path::PathBuf};
 /// How many refs an error names.
 const NAMED_MAX: usize = 10;
 
-/// Why a migration failed. Nothing has changed, except after [`Unfinished`](MigrateError::Unfinished) and
-/// [`Store`](MigrateError::Store), where the next run finishes or undoes what this one began.
+/// Why a migration failed. Neither a ref nor the format has changed, except after
+/// [`Unfinished`](MigrateError::Unfinished) and [`Store`](MigrateError::Store), where the next run finishes or undoes
+/// what this one began.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
@@ -77,7 +78,7 @@ pub enum MigrateError {
     Store(Error),
 }
 
-/// Whatever an operation on a store can return, including what [`Error`] is made from.
+/// Converts an [`Error`], and whatever converts into one, into [`MigrateError::Store`].
 impl<E: Into<Error>> From<E> for MigrateError {
     fn from(error: E) -> Self {
         MigrateError::Store(error.into())

@@ -5,7 +5,7 @@ use bstr::BString;
 use refdb_types::RefName;
 use std::path::PathBuf;
 
-/// The caller asked for something impossible. No ref has changed.
+/// The caller asked for something impossible or forbidden. No ref has changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misuse {
@@ -15,7 +15,7 @@ pub enum Misuse {
     /// The name is a worktree's, not a ref's.
     #[error("refusing to update ref with bad name '{0}': it is a worktree; its refs are '{0}/HEAD' and so on")]
     Worktree(RefName),
-    /// Git itself keeps this file: `FETCH_HEAD`, `MERGE_HEAD`.
+    /// Git itself writes the file of this name, which is no ref: `FETCH_HEAD`, `MERGE_HEAD`.
     #[error("refusing to update pseudoref '{0}'")]
     Pseudoref(RefName),
     /// A ref of this name would be a file that git uses for something else: `config`, `packed-refs`.
@@ -103,7 +103,7 @@ pub enum Undecided {
     Open {
         /// The ref.
         name: RefName,
-        /// The process that began the transaction, as the mark of the intent names it.
+        /// The node that began the transaction, as the intent names it.
         owner: BString,
         /// The intent.
         path: PathBuf,
@@ -120,14 +120,15 @@ pub enum Limit {
     /// The names of a transaction need more than 4 GiB.
     #[error("too many refs in one transaction: their names exceed 4 GiB")]
     Names,
-    /// Other writers changed symbolic refs in each attempt to lock them.
+    /// The transaction was not prepared in 100 attempts, for instance because other writers changed symbolic refs in
+    /// each of them.
     #[error("symbolic refs were changed again and again while they were to be locked; try again")]
     Attempts,
     /// A chain of symbolic links is too long.
     #[error("too many symbolic links lead from '{}'", .0.display())]
     Links(PathBuf),
     /// A worktree was created while the transaction began.
-    #[error("'{}' was made meanwhile; try again", .0.display())]
+    #[error("'{}' was created while the transaction began; try again", .0.display())]
     Meanwhile(PathBuf),
     /// A batch is in progress, or somebody else holds a lock of a batch that was not finished.
     #[error("'{}': a batch of refs is not finished; try again, or see `refdb stat`", .0.display())]

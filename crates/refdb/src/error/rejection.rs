@@ -5,7 +5,7 @@ use bstr::{BStr, BString};
 use refdb_types::{ObjectId, RefName, Target};
 use std::{fmt, io, path::PathBuf};
 
-/// Why one edit of a transaction is rejected. Its text is git's, where git rejects such an edit.
+/// Why one edit of a transaction is rejected. Its text follows git's, where git rejects such an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
     /// The ref as the caller named it.
@@ -86,7 +86,7 @@ pub enum RejectionReason {
         /// Its fault.
         why: LooseError,
     },
-    /// Another process holds the ref's lock, or left it behind.
+    /// Another transaction or program holds the ref's lock, or left it behind when it was killed.
     Locked {
         /// The lock file.
         path: PathBuf,
@@ -121,8 +121,9 @@ pub enum RejectionReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RejectionClass {
-    /// A ref exists where this one needs a folder, or the reverse; or a symbolic ref leads to a bad name, or to a ref
-    /// that the transaction edits too.
+    /// The name conflicts with that of another ref, because one of them would have to be a folder; a folder that is not
+    /// empty is in the way of the ref's file; or a symbolic ref leads to a bad name, or to a ref that the transaction
+    /// edits too.
     NameConflict,
     /// The ref exists, but must not, or its lock is held.
     CreateExists,
@@ -161,7 +162,7 @@ impl RejectionClass {
 }
 
 impl RejectionReason {
-    /// The class that git reports for this reason.
+    /// The class of this reason: the one that git reports, if git has this reason.
     pub fn class(&self) -> RejectionClass {
         match self {
             RejectionReason::Missing => RejectionClass::NonexistentRef,
@@ -229,13 +230,13 @@ impl Rejection {
         Rejection::of(RefName::new_safe(name.to_vec()).expect("claims were names when they came in"), reason)
     }
 
-    /// The class that git reports for this rejection.
+    /// The class of the reason: the one that git reports, if git has this reason.
     pub fn class(&self) -> RejectionClass {
         self.reason.class()
     }
 }
 
-/// Git's sentences.
+/// The names in the text of a rejection.
 impl Rejection {
     /// The names that the text mentions, as they are. The text has U+FFFD for bytes that are not UTF-8.
     pub fn names(&self) -> impl Iterator<Item = &BStr> {

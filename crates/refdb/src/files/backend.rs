@@ -123,8 +123,9 @@ impl FilesBackend {
         Ok(())
     }
 
-    /// Moves loose refs into packed-refs without keeping writers waiting. Returns `None` if another process is doing
-    /// so.
+    /// Moves loose refs into packed-refs while writers continue. The new packed-refs is made without the lock of
+    /// packed-refs, unless other writers spoil three attempts, and loose files are removed in portions, each under that
+    /// lock. Returns `None` if another process is packing the refs of this repository.
     pub fn pack_in_background(&self, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
         background::pack(&self.store, options)
     }
@@ -173,7 +174,7 @@ impl FilesBackend {
     ///
     /// # Errors
     ///
-    /// A folder that may not be read is reported like a broken ref.
+    /// A folder that may not be read, other than `refs/` itself, is reported like a broken ref.
     pub fn list_folder(&self, name: &BStr) -> Result<Vec<BString>> {
         let path = self.folder_path(name);
         let entries = match listing::list(&self.store.options.fs, &path, usize::MAX, Rivals::Possible) {

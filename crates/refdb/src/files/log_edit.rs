@@ -23,7 +23,8 @@ use refdb_types::{ObjectId, RefName};
 use refdb_vfs::descriptors_max;
 use std::{path::PathBuf, sync::Arc};
 
-/// The most refs that are locked at once. Many locks are links to one file, which is cheaper than a file for each.
+/// The most refs that are locked at once. Locking many at once is cheaper than one by one, because their locks are
+/// links to one file.
 const BATCH: usize = 64;
 
 /// If the new contents kept from the first pass to the second exceed this many bytes, the second pass begins.

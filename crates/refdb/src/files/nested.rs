@@ -1,5 +1,5 @@
 //! Renames of a ref to a name below or above its own: `a` to `a/b`, or the reverse. One name cannot be a file and a
-//! folder at once, so both values are written to packed-refs, and the reflog is moved aside in between.
+//! folder at once, so both changes go to packed-refs, and the reflog is moved aside in between.
 
 use super::{loose::folders, packing::optimize, store::Store};
 use crate::{

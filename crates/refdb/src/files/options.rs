@@ -100,7 +100,7 @@ pub trait CommitObserver: Send + Sync {
     /// their old values. Returns a number that identifies the batch to [`end`](Self::end).
     fn begin(&self, refs: Vec<(BString, Option<ObjectId>)>) -> u64;
 
-    /// The batch has ended and its journal entry is gone. If it could not be recovered, `unrecovered` is the file of
-    /// the entry, which exists until a later writer, of this process or another, recovers the batch.
+    /// The batch has ended. Its journal entry is gone, unless the batch could not be recovered: then `unrecovered` is
+    /// the file of the entry, which exists until a later writer, of this process or another, recovers the batch.
     fn end(&self, batch: u64, unrecovered: Option<&Path>);
 }

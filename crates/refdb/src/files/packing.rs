@@ -2,8 +2,8 @@
 //!
 //! [`write`] makes a new file by copying what does not change. Transactions that write many refs use [`bulk`].
 //! [`optimize`] implements pack-refs, and [`background`] does the same for a server once there are many loose refs.
-//! Both take two steps: [`merge`] writes the loose values to packed-refs without keeping writers waiting, and [`prune`]
-//! removes the loose files.
+//! Both take two steps: [`merge`] writes the loose values to packed-refs, whose lock it normally takes only once the
+//! new file is made, and [`prune`] removes the loose files.
 
 pub(super) mod background;
 pub(super) mod bulk;

@@ -85,8 +85,8 @@ struct Prober<'s> {
 /// the folders below it, as far as the search has come. Without this, the folders of many names, each below the one
 /// before, would be searched once for each of the names.
 ///
-/// A folder's name ends with `/`. No folder is searched that lies in one that was searched, as far as that search has
-/// come, so that the last folder before a name is the only one that can tell about it.
+/// A folder's name ends with `/`. A folder inside one that was searched is not searched itself, unless it lies beyond
+/// the ref at which that search ended, so only the last of these folders at or before a name can tell about the name.
 #[derive(Default)]
 struct Searched(BTreeMap<BString, Option<BString>>);
 

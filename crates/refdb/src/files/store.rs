@@ -20,7 +20,7 @@ use std::{
 /// A chain of this many symbolic links from packed-refs or a reflog to its file is too long; Linux itself follows 40.
 const SYMLINK_DEPTH_MAX: usize = 10;
 
-/// How many times packed-refs may be lost while one ref is looked up in it.
+/// How many times the server of a network file system may lose packed-refs while one ref is looked up in it.
 const LOSSES_MAX: usize = 8;
 
 /// What the backend, its snapshots and its transactions share.

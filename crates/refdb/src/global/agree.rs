@@ -10,8 +10,8 @@ use crate::{
     transaction::{Committed, Prepared},
 };
 
-/// Decides whether a prepared transaction is committed. Its owner can get details beyond the verdict from the
-/// arbiter.
+/// Asks the global ref database whether a prepared transaction may be committed. An implementation can keep details
+/// beyond the verdict for the code that created it.
 pub trait Arbiter {
     /// Receives the changes while their refs are locked. Returns the mark under which the database will be asked, or
     /// `None` if the database does not decide about these refs. An error refuses the transaction.

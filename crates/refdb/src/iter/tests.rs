@@ -60,7 +60,7 @@ fn a_prefix_ends_the_walk_and_bounds_a_seek() {
     let mut cursor = WithPrefix::new(&mut names, "refs/heads/").unwrap();
     cursor.seek("a".into()).unwrap();
     assert_eq!(rest(cursor), ["refs/heads/a", "refs/heads/b"]);
-    // The cursor returned one more name, and none before.
+    // The inner cursor returned one name after those with the prefix, and none before them.
     assert_eq!(names.returned, 3);
     let mut cursor = WithPrefix::new(&mut names, "refs/heads/").unwrap();
     cursor.seek("refs/heads/aa".into()).unwrap();

@@ -14,7 +14,8 @@ type Met<'a> = std::result::Result<(&'a Folder, &'a OsStr), Error>;
 /// The folders of a worktree, or of the repository, below which locks lie at any depth.
 const DEEP: [&str; 3] = ["refs", "logs", "reftable"];
 
-/// Calls `each` with all files whose names are those of locks, except files with new contents.
+/// Calls `each` with all files whose names are those of locks, except `NAME.lock.lock`, the new content beside a signed
+/// lock.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Divides work on very many files between two threads, because moving 100,000 reflogs mostly costs a system call for
-//! each.
+//! Divides work on very many files between two threads, because with 100,000 reflogs most of the time is spent in
+//! system calls for single files.
 
 use super::Result;
 use std::{panic::resume_unwind, thread};

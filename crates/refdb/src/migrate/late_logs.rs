@@ -163,7 +163,7 @@ impl Log<'_> {
     /// Compares the reflog with its file. Returns `None` if nothing has to change.
     ///
     /// The tables may have more records than the copy if an earlier run was interrupted: either that run added them,
-    /// or others have written since. All such records are kept.
+    /// or others have written since. The entries of all such records are kept.
     fn compare(self, file: Option<Vec<LogEntry>>, current: &Merged) -> Result<Option<LateLog>> {
         let is_there = file.is_some();
         let (gone, entries) = match file {
@@ -240,8 +240,8 @@ impl Log<'_> {
         mixed
     }
 
-    /// Drops the entries that an earlier run has added to the copy, one for each existing record. Other entries that
-    /// are equal to older ones are kept.
+    /// Drops the entries that the tables have in addition to the copy, because an earlier run has added them: one entry
+    /// for each such record, so that further entries that are equal to it are kept.
     fn without_known(&self, mut entries: Vec<LogEntry>, now: &[Kept]) -> Vec<LogEntry> {
         let later = now.iter().filter(|record| !has(self.copied, record));
         for kept in later.filter_map(|record| record.entry.as_ref()) {

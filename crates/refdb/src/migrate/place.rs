@@ -183,8 +183,8 @@ impl<'s> Site<'s> {
     }
 }
 
-/// The lock timeout for locks that others hold only while they write a table or end a transaction, which takes no
-/// longer than this.
+/// The lock timeout for locks that others hold only while they write a table or end a transaction, which normally takes
+/// less time than this.
 const LONG: LockTimeout = LockTimeout::For(std::time::Duration::from_secs(15));
 
 /// The content of HEAD beside reftables, for programs that only check whether this is a repository.
@@ -367,7 +367,7 @@ fn plan_text(options: &MigrateOptions) -> String {
     format!("refs are being migrated to {}, {reflogs} reflogs\n", options.to.name())
 }
 
-/// Returns whether a file has this content.
+/// Returns whether a file has this content, apart from white space at the end.
 pub(super) fn holds(site: &Site<'_>, path: &Path, content: &[u8]) -> bool {
     let mut text = Vec::new();
     site.fs.read_small(path, false, &mut text).is_ok() && text.trim_end() == content.trim_end()

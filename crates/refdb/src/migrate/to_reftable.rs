@@ -17,7 +17,7 @@ use reftable::{
 /// The number of refs after which the memory of the packed-refs read so far is released: a few MiB.
 const FORGET_EVERY: u64 = 1 << 16;
 
-/// The update index of every ref. Entries of reflogs have greater ones.
+/// The update index of every ref, of the marker of an empty reflog, and of the oldest entry that a reflog has room for.
 const FIRST_INDEX: u64 = 1;
 
 /// The update index of the newest entry of each reflog; older entries count down from it. A reflog has at most this

@@ -60,9 +60,9 @@ struct Walk {
 
 enum Next {
     Unknown,
-    /// The first record from the last wanted name on has the name that is kept.
+    /// The first record at or after the name that was asked for last has the name that is kept.
     Known,
-    /// No record follows the last wanted name.
+    /// There is no record at or after the name that was asked for last.
     End,
 }
 

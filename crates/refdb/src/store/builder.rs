@@ -211,8 +211,10 @@ impl Store {
     /// Makes a store whose refs and reflogs are in memory: for tests, and for refs that need not outlive the process.
     ///
     /// It starts with `HEAD`, which leads to the unborn branch `refs/heads/main`, and behaves as a repository with
-    /// reftables does, hooks aside. Ids are SHA-1, every id passes for a commit that exists, and branches get reflogs
-    /// whose committer is `refdb`. With [`Store::builder_in_memory`], each of these can be changed.
+    /// reftables does, hooks aside. Ids are SHA-1, every id passes for a commit that exists, `HEAD`, branches,
+    /// remote-tracking branches and notes get reflogs, and the committer in these is `refdb`. With
+    /// [`Store::builder_in_memory`], the hash function, the check of objects, the refs with reflogs
+    /// (`core.logAllRefUpdates`) and the committer can be changed.
     ///
     /// ```
     /// use refdb::{HashKind, ObjectId, Store};

@@ -7,8 +7,8 @@ use refdb_types::{ObjectId, RefName};
 
 impl Store {
     /// Adds an entry to a ref's reflog, which is created if there is none. The ref keeps its value and need not exist.
-    /// The committer and the time are those of a transaction; runs of white space in the message become one space.
-    /// Waits for locks and runs the hook as a transaction does, but as in git the hook gets no input.
+    /// The committer and the time are determined as for a transaction; runs of white space in the message become one
+    /// space. Waits for locks and runs the hook as a transaction does, but as in git the hook gets no input.
     ///
     /// The objects are not read. An entry whose ids are both null only creates the log in reftables and in memory,
     /// which cannot show such an entry.
@@ -53,7 +53,7 @@ impl Store {
     /// # Errors
     ///
     /// `failed` is called for a log that could not be removed, and the others are still processed. An error that
-    /// concerns the whole store ends the call.
+    /// concerns the whole store, or a signal to the process to end, ends the call.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
         self.backend().drop_logs(names, failed)
     }

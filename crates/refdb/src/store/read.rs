@@ -42,8 +42,8 @@ impl Ref {
     }
 }
 
-/// The refs that [`Store::refs`] found, in order of name. A ref whose own file is corrupt is returned as an error,
-/// and the refs after it follow.
+/// The refs that [`Store::refs`] found, in order of name. A ref whose own file is corrupt, or that leads to a name that
+/// no ref can have, is returned as an error, and the refs after it follow.
 ///
 /// ```
 /// # use refdb_testkit::{Repo, RefFormat};
@@ -64,7 +64,7 @@ pub struct Refs {
     prefix: BString,
     /// What was read and has not been returned yet.
     ahead: std::vec::IntoIter<Result<Ref>>,
-    /// The smallest name that has not been read; `None` at the end.
+    /// The name at or after which the next portion begins; `None` at the end.
     next: Option<BString>,
     /// How many refs are read next.
     portion: usize,
@@ -73,7 +73,7 @@ pub struct Refs {
 }
 
 /// The number of refs in the first portion. A cursor cannot be stored beside its snapshot, so each portion begins with
-/// a new cursor; each is twice as large as the one before.
+/// a new cursor; each portion is twice as large as the one before, up to [`PORTION_MAX`].
 const PORTION_MIN: usize = 16;
 
 /// The most refs that are read at once: about 10 MB.
@@ -169,8 +169,8 @@ fn each(
 }
 
 impl Store {
-    /// Returns whether the format has no room for this name, or for the one that it leads to as a symbolic ref. No ref
-    /// of that name may be created or updated, by other programs either. Its deletion is allowed.
+    /// Returns whether the format has no room for this name, or for the one that it leads to as a symbolic ref. If so,
+    /// the caller has to refuse to create or update the ref, even with git, whereas deleting the ref is allowed.
     #[doc(hidden)]
     pub fn is_too_long(&self, name: &BStr) -> Result<bool> {
         let has_no_room = |name| {
@@ -215,17 +215,19 @@ impl Store {
         })
     }
 
-    /// All refs whose names begin with `prefix`, in order of name. They are read as the iterator advances, a few at
-    /// first and later up to 65,536 ahead, about 150 bytes each. [`Store::visit`] is quicker, because it copies
-    /// nothing.
+    /// All refs below `refs/` whose names begin with `prefix`, in order of name; not `HEAD` and other root refs. They
+    /// are read as the iterator advances, 16 at first and later up to 65,536 ahead, about 150 bytes each.
+    /// [`Store::visit`] is quicker, because it copies nothing.
     ///
-    /// Reftables are listed as of the moment of this call. Where refs are files, refs that change before the iterator
-    /// reaches them are returned with their later values.
+    /// Refs in reftables and in memory are listed as of the moment of this call. Where refs are files, a ref that
+    /// changes before the iterator has read it may be returned with its later value.
     ///
     /// # Errors
     ///
-    /// Errors of reading the storage as a whole; if one occurs after the first refs, it is the iterator's last item.
-    /// A ref whose own file is corrupt is an error among the items, and the refs after it follow.
+    /// Errors of reading the storage as a whole, and [`Error::Repository`] if there is no such ref and the repository
+    /// has gone or been migrated; if an error occurs after the first refs, it is the iterator's last item. A ref whose
+    /// own file is corrupt, or that leads to a name that no ref can have, is an error among the items, and the refs
+    /// after it follow.
     pub fn refs(&self, prefix: impl AsRef<[u8]>) -> Result<Refs> {
         let refs = again_if_lost(LOSSES_MAX + 1, Error::is_stale, || {
             let mut refs = Refs::new(self.snapshot()?, prefix.as_ref().as_bstr());
@@ -241,13 +243,14 @@ impl Store {
         Ok(refs)
     }
 
-    /// Hands all refs whose names begin with `prefix` to `visit`, in order of name, until `visit` breaks. No memory
-    /// is needed for each ref.
+    /// Hands all refs below `refs/` whose names begin with `prefix` to `visit`, in order of name, until `visit` breaks.
+    /// `HEAD` and other root refs are left out. The memory needed does not grow with the number of refs.
     ///
     /// # Errors
     ///
-    /// An error that `visit` returns, or one of reading the storage as a whole. A ref whose own file is corrupt is
-    /// handed to `visit` as an error, and the refs after it follow.
+    /// An error that `visit` returns, one of reading the storage as a whole, or [`Error::Repository`] if there is no
+    /// such ref and the repository has gone or been migrated. A ref whose own file is corrupt is handed to `visit` as
+    /// an error, and the refs after it follow.
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};

@@ -265,7 +265,7 @@ impl Edits {
         Ok(at)
     }
 
-    /// Restores the `added` edits as they were added, sorted.
+    /// Restores the first `added` items as they were added, sorted, and drops all other items.
     pub(super) fn reset(&mut self, added: usize) {
         for (at, action) in self.followed.drain(..) {
             self.items[at as usize].action = action;

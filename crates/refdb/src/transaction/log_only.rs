@@ -42,7 +42,7 @@ pub(crate) fn append_log(
     if let Some((_, why)) = locked.refused().first() {
         return Err(Rejection::of(name.clone(), why.clone()).into());
     }
-    // As in git, a reflog needs room for its ref only in files.
+    // In files, as in git, no reflog is written for a ref that does not exist if its name conflicts with another ref's.
     let standing = locked.standing(plain);
     if standing != Standing::NoFiles
         && matches!(locked.snapshot().get(plain), Ok(None))

@@ -32,7 +32,7 @@ use std::fmt;
 /// - *files*: packed-refs is replaced first, then loose files are renamed into place one by one, then the loose files
 ///   of deleted refs are removed. After an I/O error, a kill or a loss of power **earlier refs of the transaction can
 ///   be changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: those of
-///   many refs, and those of a transaction that asks for it with
+///   many refs, and, with the exceptions listed there, those of a transaction with
 ///   [`atomic_visibility`](TransactionOptions::atomic_visibility).
 ///
 /// Readers see the same intermediate states while a commit runs.
@@ -54,14 +54,14 @@ impl<'s> Transaction<'s> {
         Transaction { plan: Plan::new(context.hash), context, options, added: 0, rejected: Vec::new(), failed: None }
     }
 
-    /// Adds an edit. Its position, by which rejections name it, is the number of edits added before.
+    /// Adds an edit. The position of an edit, by which rejections name it, is the number of edits added before it.
     ///
     /// # Errors
     ///
     /// Faults that can be found without reading refs are reported at once, as by git: an object that does not exist or
     /// is no commit for a branch ([`Error::Rejected`](crate::Error::Rejected), in [`Mode::PerEdit`] an entry of
-    /// [`rejected`](Self::rejected)), and in either mode an unsafe name, an id of another hash function, or an object
-    /// database that cannot be read.
+    /// [`rejected`](Self::rejected)), and in either mode a name that may not be written, an id of another hash
+    /// function, or an object database that cannot be read.
     pub fn add(&mut self, edit: Edit) -> Result<()> {
         let position = u32::try_from(self.added).map_err(|_| Limit::Edits)?;
         names::check(&edit, self.options)?;
@@ -155,7 +155,8 @@ impl<'s> Transaction<'s> {
     ///
     /// Waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref) and
     /// `core.packedRefsTimeout`, or 10 seconds if they are not set, in reftables for `reftable.lockTimeout`, or 15
-    /// seconds if that is not set.
+    /// seconds if that is not set, and in memory for 10 seconds, unless
+    /// [`lock_timeout`](crate::memory::MemoryBackend::lock_timeout) was called.
     ///
     /// # Errors
     ///

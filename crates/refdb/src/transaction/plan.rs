@@ -56,7 +56,7 @@ impl Plan {
         self.resolved = Resolved::default();
     }
 
-    /// Forgets what the attempts so far have found out about the first `added` items, and all others.
+    /// Forgets what the attempts so far have found out about the first `added` items, and drops all other items.
     pub(super) fn start_over(&mut self, added: usize) {
         self.edits.items.iter_mut().for_each(|item| item.left_out = false);
         self.reset(added);
@@ -122,7 +122,7 @@ impl Plan {
 
     /// Returns the hook's input: a line for each edit, in the order in which the edits were added. If a symbolic ref
     /// was followed, the line of the ref to which it leads takes its place, at the end. As in git, rejected edits are
-    /// included.
+    /// included, except those that [`Transaction::add`](super::Transaction::add) rejected.
     pub(super) fn hook_lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         for (at, item) in self.edits.items.iter().enumerate() {

@@ -16,7 +16,7 @@ pub(super) struct Findings {
     pub(super) parent_refs: Vec<BString>,
     /// Items whose names other items need as a folder.
     pub(super) parent_items: Vec<u32>,
-    /// For each item that has refs below it, the first of them.
+    /// For each item that may be new and has refs below it, the first of those refs.
     pub(super) children: Vec<BString>,
     /// Items whose refs cannot be read, and why.
     pub(super) broken: Vec<(u32, BrokenRef)>,

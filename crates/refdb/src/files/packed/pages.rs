@@ -31,7 +31,7 @@ const FENCE_LEN: usize = 512;
 /// as long as this value, so that readers need no mutex.
 ///
 /// A page exists in two forms, each made at its first use: a walk reads the text of the file, and names are looked up
-/// in a block, which is less than half as large.
+/// in a block, which takes about half as much memory.
 pub(crate) struct Pages {
     file: Arc<PackedSource>,
     len: usize,

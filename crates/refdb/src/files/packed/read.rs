@@ -65,8 +65,8 @@ impl Bytes {
 /// The bytes to read at a time from a file that is checked or listed completely.
 const PART_LEN: usize = 64 << 10;
 
-/// The records of a packed-refs file, sorted by name. Bytes are checked only when they are reached, so that one ref of
-/// millions is found by reading a few pages.
+/// The records of a packed-refs file, sorted by name. If the file claims to be sorted, bytes are checked only when they
+/// are reached, so that one ref of millions is found by reading a few pages; otherwise all are read at once.
 ///
 /// A position is the offset of the first byte of a record; [`Packed::end`] is the position after the last one.
 #[derive(Debug)]

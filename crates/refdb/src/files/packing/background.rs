@@ -39,7 +39,7 @@ pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> R
         Err(Error::Lock(LockError::Held { .. })) => return Ok(None),
         locked => locked?,
     };
-    // A packing that was killed leaves the locks of packed-refs and of refs that no longer have a loose file.
+    // A packing that was killed may have left the locks of packed-refs and of refs whose loose files it had removed.
     stale::clear_of(&store.options.fs, &store.packed_target()?);
     stale::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
     let old = write::opened_packed(store)?;

@@ -18,8 +18,8 @@ pub(crate) struct Loose {
     pub(crate) peeled: Option<ObjectId>,
 }
 
-/// Counts the shared loose refs that are neither symbolic nor broken and, if there are at least `from`, returns those
-/// whose objects exist.
+/// Counts the loose refs that [`for_each_loose`] visits and, if there are at least `from`, returns those whose objects
+/// exist.
 pub(crate) fn all_loose(store: &Arc<Store>, from: usize) -> Result<(usize, Vec<Loose>)> {
     let mut found = Vec::new();
     for_each_loose(store, &mut |name, id| {

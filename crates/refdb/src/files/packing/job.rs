@@ -17,7 +17,7 @@ use std::{
 /// What a background pack-refs has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BackgroundPacked {
-    /// Shared loose refs that were found, without symbolic and broken ones.
+    /// Shared loose refs that were found, without symbolic, broken and badly named ones.
     pub loose: usize,
     /// Refs that were written to packed-refs.
     pub packed: usize,

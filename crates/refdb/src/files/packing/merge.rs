@@ -1,7 +1,7 @@
 //! Writes loose values to packed-refs while other writers work; they wait for it no longer than for each other.
 //!
-//! The new file is made before the lock of packed-refs is taken. It is used only if, under the lock, the old file is
-//! still the same and the loose files still exist.
+//! The new file is made before the lock of packed-refs is taken, or under that lock after three attempts in vain. It is
+//! used only if, under the lock, the old file is still the same and the loose files still exist.
 
 use crate::Result;
 use crate::files::{

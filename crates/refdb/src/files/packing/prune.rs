@@ -40,7 +40,8 @@ const PORTION_MAX: usize = 4096;
 const PIECE_MAX: usize = 8;
 const _: () = assert!(PIECE_MAX <= PORTION_FIRST && PORTION_FIRST <= PORTION_MAX, "portions of one scale");
 
-/// Removes the loose files whose values are packed. Each portion of removals is durable before the lock is released.
+/// Removes the loose files whose values are packed. Where refs are synced, each portion of removals is durable before
+/// the lock is released.
 ///
 /// The lock is held as long as files are removed, because otherwise a ref that was deleted and created again meanwhile
 /// would be removed although it is no longer packed.

@@ -53,7 +53,8 @@ pub(crate) fn taken(store: &Store, source: &BStr) -> Result<Option<Vec<u8>>> {
     store.layout.log_path(source).map_or(Ok(None), |path| read(store, &path))
 }
 
-/// Replaces the reflog of a locked ref by `content`, another ref's reflog, and returns the path of the replaced file.
+/// Writes `content`, another ref's reflog, as the reflog of a locked ref in place of any that it has, and returns the
+/// path.
 pub(crate) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<Option<PathBuf>> {
     let options = &store.options;
     let Some(path) = store.layout.log_path(name) else { return Ok(None) };

@@ -39,7 +39,7 @@ fn is_written(store: &Store, name: &BStr) -> Result<bool> {
 }
 
 /// Passes the positions of the names (which are sorted) that have a reflog, even behind a symbolic link, to `found`.
-/// Files below a missing folder are not looked for, because servers keep no reflogs and write thousands of refs at
+/// Files below a missing folder are not looked for, because many servers keep no reflogs and write thousands of refs at
 /// once.
 pub(crate) fn having(
     store: &Store,
@@ -252,7 +252,7 @@ pub(crate) fn append_bytes(store: &Store, name: &BStr, rest: &[u8]) -> Result<()
     Writer::new(store, false).append_bytes(name, rest)
 }
 
-/// Removes a ref's reflog and the folders that become empty.
+/// Removes a ref's reflog and the folders that become empty, except `logs/refs`, `logs/refs/heads` and the like.
 pub(crate) fn remove(store: &Store, name: &BStr) -> Result<()> {
     let Some(path) = store.layout.log_path(name) else { return Ok(()) };
     match store.options.fs.remove_file(&path) {

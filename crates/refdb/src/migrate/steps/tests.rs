@@ -103,7 +103,8 @@ impl World {
     }
 }
 
-/// Runs a migration, with a writer after step `at` and a crash after step `dies`, and checks the end.
+/// Runs a migration with a crash before step `dies` and a write after step `writes`, and checks the end. If `is_late`,
+/// the writer read the configuration before the migration began.
 fn play(to: RefFormat, writes: usize, is_late: bool, dies: usize) {
     let mut world = World::new(to);
     let opened_as = world.configured;

@@ -20,7 +20,7 @@ fn name(at: usize) -> String {
     format!("refs/changes/{:02}/{at:05}/meta", at / 100)
 }
 
-/// Returns a packed-refs with these refs, of which every seventh has a tag.
+/// Returns a packed-refs with these refs, of which every seventh holds an annotated tag.
 fn text(header: &str, refs: impl Iterator<Item = usize>) -> String {
     let mut text = header.to_owned();
     for at in refs {
@@ -204,7 +204,7 @@ fn blocks_are_given_up_by_their_use_and_then_in_turn() {
     drop(file.packed);
     assert_eq!(file.budget.used_bytes(), half.loaded_bytes());
 
-    // The names in the first half have been asked for before. A page that is asked for outlasts its neighbours.
+    // The blocks of the second half are left. One with a look-up since then outlasts its neighbours.
     let mut has_read = false;
     assert!(half.look_up(name(5999).as_str().into(), &mut has_read).unwrap().is_some() && !has_read);
     let one = half.without(Shed::Blocks(half.loaded_bytes() - 1000)).unwrap();
