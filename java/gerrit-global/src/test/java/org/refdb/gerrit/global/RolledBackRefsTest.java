@@ -9,6 +9,8 @@ import com.gerritforge.gerrit.globalrefdb.GlobalRefDbSystemError;
 import com.google.gerrit.entities.Project;
 import java.io.IOException;
 import java.util.List;
+import java.util.Optional;
+import org.eclipse.jgit.errors.RepositoryNotFoundException;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectIdRef;
 import org.eclipse.jgit.lib.Ref;
@@ -34,6 +36,7 @@ final class RolledBackRefsTest {
   private DiskProject disk;
   private RolledBackRefs takenBack;
   private EtcdRefDatabase database;
+  private Optional<IOException> failure;
   private ObjectId before;
   private ObjectId after;
 
@@ -55,7 +58,17 @@ final class RolledBackRefsTest {
     node = Nodes.openHasty(link.url(), prefix);
     other = Nodes.open(etcd.url(), prefix);
     disk = DiskProject.create();
-    takenBack = new RolledBackRefs(node, DiskProject.disks(() -> disk.refs()));
+    failure = Optional.empty();
+    takenBack =
+        new RolledBackRefs(
+            node,
+            DiskProject.disks(
+                () -> {
+                  if (failure.isPresent()) {
+                    throw failure.get();
+                  }
+                  return disk.refs();
+                }));
     database = new EtcdRefDatabase(node, takenBack);
     before = disk.commit(1);
     after = disk.commit(2);
@@ -127,6 +140,33 @@ final class RolledBackRefsTest {
     takenBack.look();
     assertEquals(before, inEtcd(MAIN));
     assertEquals(disk.commit(3), inEtcd(SECOND), "what another node has put stays");
+  }
+
+  @Test
+  void anUpdateWhoseDiskCannotBeReadIsSetBackOnceItCan() throws Exception {
+    try (AutoCloseable lock = database.lockRef(NAME, MAIN)) {
+      putWithoutAnswer(MAIN);
+      answersAgain();
+    }
+    failure = Optional.of(new IOException("stale file handle"));
+    takenBack.look();
+    assertEquals(after, inEtcd(MAIN));
+    failure = Optional.empty();
+    takenBack.look();
+    assertEquals(before, inEtcd(MAIN));
+  }
+
+  @Test
+  void anUpdateOfARepositoryThatIsGoneIsForgotten() throws Exception {
+    try (AutoCloseable lock = database.lockRef(NAME, MAIN)) {
+      putWithoutAnswer(MAIN);
+      answersAgain();
+    }
+    failure = Optional.of(new RepositoryNotFoundException(DiskProject.NAME));
+    takenBack.look();
+    failure = Optional.empty();
+    takenBack.look();
+    assertEquals(after, inEtcd(MAIN));
   }
 
   @Test

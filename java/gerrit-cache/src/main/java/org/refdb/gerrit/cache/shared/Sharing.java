@@ -96,9 +96,8 @@ final class Sharing {
   private String fingerprint() {
     MessageDigest digest = EntryKeys.sha256();
     for (String section : DIFF_SECTIONS) {
-      for (String name : config.getNames(section)) {
-        digest.update((section + "." + name + "=" + config.getString(section, null, name) + "\n").getBytes(UTF_8));
-      }
+      update(digest, section, null);
+      config.getSubsections(section).forEach(subsection -> update(digest, section, subsection));
     }
     try {
       digest.update(Files.readAllBytes(site.resolve("etc").resolve("jgit.config")));
@@ -106,5 +105,15 @@ final class Sharing {
       // Most sites have none.
     }
     return HexFormat.of().formatHex(digest.digest());
+  }
+
+  /** Adds all values of the settings in a section, or in one of its subsections. */
+  private void update(MessageDigest digest, String section, String subsection) {
+    String prefix = subsection == null ? section : section + "." + subsection;
+    for (String name : config.getNames(section, subsection)) {
+      for (String value : config.getStringList(section, subsection, name)) {
+        digest.update((prefix + "." + name + "=" + value + "\n").getBytes(UTF_8));
+      }
+    }
   }
 }

@@ -14,6 +14,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import org.eclipse.jgit.errors.RepositoryNotFoundException;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
@@ -123,11 +124,14 @@ public final class RolledBackRefs implements LifecycleListener {
     Put put = made.put();
     try (DiskRefs disk = disks.open(put.project())) {
       return isSettled(made, disk);
-    } catch (IOException | GlobalRefException e) {
-      log.atWarning().withCause(e).log(
-          "if %s of %s is out of sync now, `refdb-global repair` repairs it",
-          put.ref(), put.project());
+    } catch (RepositoryNotFoundException | GlobalRefException e) {
+      log.atInfo().withCause(e).log("%s of %s is no longer a global ref", put.ref(), put.project());
       return true;
+    } catch (IOException e) {
+      log.atWarning().atMostEvery(1, TimeUnit.MINUTES).withCause(e).log(
+          "whether %s of %s was rolled back is checked once its repository can be read",
+          put.ref(), put.project());
+      return false;
     }
   }
 
