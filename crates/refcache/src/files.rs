@@ -104,7 +104,8 @@ struct Knowledge {
     /// The number of the first reader that had this knowledge. Its successors use it in the cache of single refs, too.
     number: u64,
     begun: Instant,
-    /// Counts the events after which no older cached value is used unchecked: writes, invalidations, another reader.
+    /// Counts the events after which no older cached value is used unchecked: a write, an invalidation, a change of
+    /// packed-refs, or a new reader that takes over this knowledge.
     epoch: AtomicU64,
     /// Counts each change of a single ref or of packed-refs that was found, and each batch that was written here.
     changes: AtomicU64,
@@ -182,8 +183,8 @@ impl FilesReader {
                 }
             }
         }
-        // Checked even if all refs are loose: a transaction may have moved them to packed-refs, and later ones may have
-        // written loose files again.
+        // Checked even if several refs are all loose: a transaction may have moved them to packed-refs, and later ones
+        // may have written loose files again.
         let file = if names.len() > 1 || !not_loose.is_empty() { Some(self.packed()?) } else { None };
         let is_any_loose = not_loose.len() < names.len();
         if let Some(file) = &file {

@@ -50,5 +50,5 @@ impl Found {
     }
 }
 
-/// For each object, the names in order of the refs that point at it, directly or through an annotated tag.
+/// For each object, the sorted names of the refs that point at it, directly or through an annotated tag.
 pub(crate) type Pointing = BTreeMap<ObjectId, Vec<BString>>;

@@ -140,7 +140,8 @@ impl Groups {
         self.outcome_of(&job, store, &mut asker, queue)
     }
 
-    /// Waits until a job is done, or becomes the leader and does this job together with all that wait.
+    /// Waits until a job is done. If no thread leads, this one does, and writes the waiting jobs as groups until this
+    /// job is done.
     fn outcome_of<'q>(
         &'q self,
         job: &Arc<Job>,

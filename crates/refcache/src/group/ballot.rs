@@ -1,5 +1,5 @@
 //! The votes of a group's members. Each member's own thread asks the global ref database, while the leader holds the
-//! lock and waits; only members to which it agreed in time are written.
+//! lock and waits; only members to which the database agreed in time are written.
 
 #[cfg(test)]
 mod tests;
