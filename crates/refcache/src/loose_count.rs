@@ -8,7 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The pause before the next attempt after packing has failed once. Each further failure doubles it.
+/// The pause before the next attempt after packing has failed once. Each further failure doubles it, up to
+/// [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The pause after the third failure in a row, from which on failures are reported.

@@ -93,8 +93,8 @@ impl TablesReader {
         true
     }
 
-    /// The present snapshot. It has to be revalidated if the list was replaced or is missing, since the folder may
-    /// then hold another repository.
+    /// The present snapshot. It has to be revalidated if the list has changed, is empty or is missing, since the folder
+    /// may then hold another repository.
     fn fresh(&self) -> Result<Answer<Snapshot>> {
         let Some(believe) = self.trust.believe else { return self.look() };
         let (begun, steps) = (Instant::now(), self.in_flight.steps());
