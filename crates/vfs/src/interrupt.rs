@@ -38,8 +38,8 @@ pub fn catch_signals() -> io::Result<()> {
     })?
 }
 
-/// Makes an abort, with which a lack of memory ends the process, remove its locks. This is meant for programs that
-/// handle the other signals, such as SIGTERM, themselves.
+/// Makes an abort of this process remove the process's locks. Rust aborts when memory runs out. This is meant for
+/// programs that handle the other signals, such as SIGTERM, themselves.
 ///
 /// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails instead. Programs that the process
 /// starts have the default action of SIGXFSZ.

@@ -49,8 +49,9 @@ impl LockTimeout {
 /// Why a lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Someone else holds the lock, or this process itself. A [signed](Fs::signing_locks) lock file is removed once its
-    /// owner has ended; any other one stays until the user has made sure that its owner is gone.
+    /// Someone else holds the lock, or this process itself. The next writer removes a [signed](Fs::signing_locks) lock
+    /// file once its owner has certainly ended; any other one stays until the user has made sure that its owner is
+    /// gone.
     #[error(
         "'{}' is held by {}",
         path.display(),
@@ -124,7 +125,8 @@ enum Place {
     BesideBegun,
 }
 
-/// A lock that is held until its file is removed, and to which other locks can be links.
+/// A lock file or a journal file to which other locks can be links. The lock of a lock file is held until the file is
+/// removed.
 #[derive(Debug)]
 pub struct LockSource {
     path: PathBuf,
@@ -298,9 +300,8 @@ impl Lock {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }
 
-    /// Removes the lock file of this name in an open folder if it is signed and its owner is gone. The lock of a batch
-    /// is passed to the recovery handler. A lock that stays belongs to a process that is alive, or is not one of
-    /// refdb's.
+    /// Removes the lock file of this name in an open folder if it is signed and its owner is certainly gone. The lock
+    /// of a batch is passed to the recovery handler, and stays if there is none. An unsigned lock stays.
     pub fn remove_if_dead(fs: &Fs, folder: &Folder, name: &OsStr) {
         signing::remove_if_dead_in(fs, folder, name);
     }

@@ -26,7 +26,7 @@ pub struct Signature {
     /// Linux' `boot_id`. Two running kernels have the same only if one is a copy of the other, made while it ran.
     pub boot: String,
     /// The host name, for people. It proves nothing, because machines can share it. `None` in signatures of a refdb
-    /// that did not write it, and in locks that recovery made.
+    /// that did not write it, in locks that recovery made, and in a batch's lock that is no link to a journal file.
     pub host: Option<String>,
 }
 

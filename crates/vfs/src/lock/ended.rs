@@ -1,6 +1,6 @@
 //! Removes the locks made during a boot that an administrator says has ended.
 //!
-//! On a file system that machines share, no machine can find out that another one will not come back, so it never
+//! On a file system that machines share, no machine can find out that another one will not come back, so no machine
 //! removes a lock of another boot by itself. An administrator can know, and names the boot.
 
 use super::{
