@@ -61,7 +61,7 @@ struct Moment {
     looked_nanos: u64,
 }
 
-/// The result of a look-up before packed-refs was read.
+/// What a look-up has found before it reads packed-refs.
 enum First {
     /// The answer, for which packed-refs need not be read.
     Found(Answer<Option<Found>>),
@@ -77,9 +77,10 @@ impl Moment {
 
 /// Reads loose refs and packed-refs.
 ///
-/// With the default trust settings, a look-up calls `stat` for the loose path, and then for packed-refs unless there is
-/// a loose file. This order matters, because a process that packs a ref writes packed-refs before it removes the loose
-/// file. The loose file is read only if its attributes do not show that the cached content is current.
+/// With the default trust settings on a local file system, a look-up calls `stat` for the loose path, and then for
+/// packed-refs unless there is a loose file. This order matters, because a process that packs a ref writes packed-refs
+/// before it removes the loose file. The loose file is read only if its attributes do not show that the cached content
+/// is current.
 pub(crate) struct FilesReader {
     fs: Fs,
     backend: FilesBackend,
@@ -284,8 +285,8 @@ impl FilesReader {
         if is_changed {
             count(&self.knowledge.changes, 1);
         }
-        // A value in packed-refs is in the page that was searched and need not be remembered separately. That a ref
-        // is missing is remembered, so that a loose ref that another process makes later is known to be a change.
+        // A value in packed-refs is in the page that was searched and need not be remembered separately. The absence
+        // of a ref is remembered, so that a loose ref that another process makes later is known to be a change.
         let is_missed = kept.is_none() && known.is_none();
         if self.trust.believe.is_some() || is_changed || is_missed || known.is_some_and(|known| known.loose.is_some()) {
             self.remember(name, moment.known(None, kept.clone()));

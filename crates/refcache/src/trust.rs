@@ -24,7 +24,8 @@ pub enum Trust {
 pub struct TrustSettings {
     /// `core.trustPackedRefsStat`.
     pub packed_refs: Trust,
-    /// `core.trustLooseRefStat`.
+    /// `core.trustLooseRefStat`. Here [`Trust::AfterOpen`] has the effect of [`Trust::Never`]: a loose ref whose file
+    /// has been opened is read.
     pub loose_refs: Trust,
     /// `core.trustTablesListStat`.
     pub tables_list: Trust,

@@ -271,8 +271,8 @@ impl View {
         Ok(self.counters.broken.below(b""))
     }
 
-    /// The names, in order, of the broken refs that queries have found and not seen intact since, a thousand at most.
-    /// Listings leave them out. Reads nothing.
+    /// The names, in order, of at most a thousand broken refs that queries found and have not seen intact since. Reads
+    /// nothing.
     pub fn left_out(&self) -> Vec<BString> {
         if self.counters.broken.count() == 0 {
             return Vec::new();
@@ -288,9 +288,8 @@ impl View {
         Ok(found.remove(id).unwrap_or_default())
     }
 
-    /// The names, in order, of the refs that point at each of these objects, as of one point in time as far as a
-    /// [`Listing`] is. An object without a ref has an empty entry. Where refs are files, loose refs are read once for
-    /// all objects.
+    /// The names, in order, of the refs that point at each of these objects, as of one point in time as [`Listing`] has
+    /// it. An object without a ref has an empty entry. Where refs are files, loose refs are read once for all objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.few_pointing_at_each(ids, usize::MAX)
     }
@@ -444,8 +443,8 @@ impl View {
         self.replace(old.as_ref(), |_| {}).map(drop)
     }
 
-    /// A number that grows whenever the view changes refs or finds them changed, and when it may have missed a change
-    /// because it was closed. Does not touch the disk. The number has no meaning in another process.
+    /// A number that grows whenever the view changes refs or finds them changed, and when a change may have been missed
+    /// because the view was closed. Does not touch the disk. The number has no meaning in another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
         let (before, opened) = self.slot.numbered();

@@ -341,7 +341,7 @@ impl Lock {
         &self.path
     }
 
-    /// The open file for the new content.
+    /// The file for the new content, which is created or opened if it is not open.
     pub fn content(&mut self) -> Result<&mut File, Error> {
         let file = match (self.content.take(), self.place) {
             (Some(file), _) => file,

@@ -18,7 +18,7 @@ pub(crate) const SLOT_LEN_MAX: usize = LEN_MAX + "host \n".len() + HOST_LEN_MAX;
 /// A longer host name is cut. With this length the longest line of a lock stays below [`LEN_MAX`].
 const HOST_LEN_MAX: usize = 40;
 
-/// Who made a lock file, as the file says.
+/// The process that made a lock file, as the file says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
     /// The process id, which other machines, other containers and later processes have too.

@@ -113,9 +113,9 @@ fn signed_as_a_whole(content: &[u8]) -> Option<Signed> {
 /// The content of a signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Signed {
-    /// Who holds this lock.
+    /// The process that holds this lock.
     Alone(Signature),
-    /// Who holds it for a batch, and for which one.
+    /// The process that holds the lock for a batch, and the id of that batch.
     Batch(Signature, BatchId),
 }
 
