@@ -220,7 +220,7 @@ fn note_failing(opened: &Opened, why: &dyn Display) {
     let failing = &opened.counters.failing_pack;
     if failing.found().is_none() {
         failing.note(Some(why.to_string()));
-        debug_assert_eq!(failing.count(), 1, "it is known until a fold is made again");
+        debug_assert_eq!(failing.count(), 1, "the reason stays until refs are packed again");
     }
 }
 

@@ -75,7 +75,7 @@ impl BrokenRefs {
     /// Ends a walk through all refs of a plan. `broken`, which is sorted, has all refs that the walk found broken.
     pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
         if self.count() > 0 {
-            debug_assert!(broken.is_sorted(), "broken refs are sought by halves");
+            debug_assert!(broken.is_sorted(), "broken refs are found by binary search");
             let mut known = self.known();
             known.retain(|name, noted| {
                 noted.walk > walk || !plan.has(name.as_bstr()) || broken.binary_search(name).is_ok()

@@ -108,7 +108,7 @@ impl TablesReader {
         };
         let seen = self.look()?;
         let mut belief = self.belief();
-        debug_assert!(belief.epoch >= epoch, "invalidate stays: {epoch}");
+        debug_assert!(belief.epoch >= epoch, "the epoch only grows: {epoch}");
         if belief.epoch == epoch && belief.steps <= steps {
             belief.looked = belief.looked.filter(|_| belief.steps == steps).max(Some(begun));
             belief.steps = steps;

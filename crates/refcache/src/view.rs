@@ -323,7 +323,7 @@ impl View {
     ///
     /// On return the edits are on stable storage if [`ViewSettings::sync`](crate::ViewSettings::sync) says so, and
     /// survive a loss of power. In reftables without a reference-transaction hook, batches that several threads commit
-    /// at the same time are written and synced as one addition.
+    /// at the same time are written and synced as one addition, unless they change the same refs.
     ///
     /// # Atomicity
     ///

@@ -316,7 +316,7 @@ impl Lock {
     /// Drops the guard of a linked or unsigned lock without releasing the lock, which is held until its file is
     /// removed. This suits callers that hold thousands of locks and know their names anyway.
     pub fn leave(mut self) -> DetachedLock {
-        debug_assert!(self.signature.is_none(), "who goes takes the signature along");
+        debug_assert!(self.signature.is_none(), "a lock that outlives its guard would lose its signature");
         self.held = false;
         DetachedLock(std::mem::replace(&mut self.note, Note::NONE))
     }

@@ -125,7 +125,7 @@ fn refs_that_may_be_asked(intents: &GlobalIntents, accepted: &mut Vec<Accepted>)
         }
         true
     });
-    assert_eq!(all.len(), accepted.len(), "each member has refs, if only none");
+    assert_eq!(all.len(), accepted.len(), "each member has a list of refs, maybe an empty one");
     all
 }
 

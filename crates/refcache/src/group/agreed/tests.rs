@@ -175,7 +175,7 @@ impl Scene {
         for (outcome, fate) in outcomes.into_iter().zip(self.fates) {
             match fate {
                 Fate::Agreed => drop(outcome?),
-                _ => assert!(outcome.is_err(), "who was not agreed to is not made"),
+                _ => assert!(outcome.is_err(), "a batch without an agreement is not committed"),
             }
         }
         Ok(())
