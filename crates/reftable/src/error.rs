@@ -57,7 +57,7 @@ pub enum Error {
     Hash {
         /// The name of the table that differs.
         table: BString,
-        /// Its hash function.
+        /// The hash function of that table.
         found: &'static str,
         /// The hash function of the other tables.
         expected: &'static str,

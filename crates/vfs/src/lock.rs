@@ -67,11 +67,11 @@ pub enum LockError {
     Held {
         /// The lock file.
         path: PathBuf,
-        /// Its age when waiting ended.
+        /// The age of the lock file when waiting ended, in seconds; 0 if the file was gone by then.
         age_seconds: u64,
-        /// Its owner.
+        /// The user who owns the lock file; 0 if the file was gone by then.
         uid: u32,
-        /// Whether this process has it open.
+        /// Whether this process has the lock file open.
         by_us: bool,
     },
     /// The lock file could not be created, for example because of missing permissions, a missing folder or a signal.
@@ -108,9 +108,9 @@ pub struct Lock {
 /// A lock file that is open, so that its signature is valid.
 #[derive(Debug)]
 enum SignedFile {
-    /// It was made for this lock.
+    /// The file was made for this lock.
     Own(#[expect(dead_code, reason = "only kept open")] File),
-    /// The lock is a link to it.
+    /// The file is a spare file, to which the lock is a link.
     Spare(Spare),
 }
 
@@ -294,8 +294,8 @@ impl Lock {
     }
 
     /// Removes the lock file of `target` if its signature was lost with the power and nobody holds it, and returns
-    /// whether it did. `target` must be a file that only servers lock, because git's lock files look the same. Lock
-    /// files younger than a minute, and all on network file systems, stay.
+    /// whether it did. `target` must be a file that refdb alone locks, and with signed locks, because git's lock files
+    /// look the same. Lock files younger than a minute, and all on network file systems, stay.
     pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }
