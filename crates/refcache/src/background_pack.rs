@@ -37,7 +37,7 @@ struct Work {
     is_running: bool,
 }
 
-/// A repository whose loose refs are to be packed. There is one job for a repository at a time.
+/// A repository whose loose refs are to be packed. There is at most one job for a repository at a time.
 struct Job {
     opened: Weak<Opened>,
     in_flight: Arc<InFlightBatches>,
@@ -212,14 +212,15 @@ impl BackgroundPacker {
     }
 }
 
-const HELD: &str = "another process has packed-refs.refdb-fold.lock; if none is at it any more, remove that file";
+const HELD: &str = "another process has packed-refs.refdb-fold.lock; if no process packs refs, remove that file";
 
-/// Reports only the first error of a series, since later ones differ only in how long a lock has been held.
+/// Records why a repository could not be packed, unless an earlier failure is recorded. Only a pack that succeeds
+/// removes that record, so that a series of failures is reported once.
 fn note_failing(opened: &Opened, why: &dyn Display) {
     let failing = &opened.counters.failing_pack;
     if failing.found().is_none() {
         failing.note(Some(why.to_string()));
-        debug_assert_eq!(failing.count(), 1, "it is known until a fold is made again");
+        debug_assert_eq!(failing.count(), 1, "the reason stays until refs are packed again");
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct BrokenRefs {
     count: AtomicU64,
     /// The number of broken refs that are unreported, also read without the lock.
     unreported: AtomicU64,
-    /// Counts walks, so that a walk does not remove what was found after it had begun.
+    /// Counts walks, so that a walk does not remove a ref that was found broken after a later walk had begun.
     walks: AtomicU64,
     known: Mutex<BTreeMap<BString, Noted>>,
 }
@@ -62,7 +62,7 @@ impl BrokenRefs {
         self.walks.fetch_add(1, Relaxed) + 1
     }
 
-    /// Records that the ref was read and is intact.
+    /// Forgets the ref, because it was looked up and was not found broken.
     pub(crate) fn is_whole(&self, name: &BStr) {
         if self.count() > 0 {
             let mut known = self.known();
@@ -75,7 +75,7 @@ impl BrokenRefs {
     /// Ends a walk through all refs of a plan. `broken`, which is sorted, has all refs that the walk found broken.
     pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
         if self.count() > 0 {
-            debug_assert!(broken.is_sorted(), "broken refs are sought by halves");
+            debug_assert!(broken.is_sorted(), "broken refs are found by binary search");
             let mut known = self.known();
             known.retain(|name, noted| {
                 noted.walk > walk || !plan.has(name.as_bstr()) || broken.binary_search(name).is_ok()

@@ -30,8 +30,9 @@ struct Place {
 
 #[derive(Default)]
 struct Entry {
-    /// The number of the reader, which is never 0, and of its state.
+    /// The number of the reader; 0 while the slot is empty.
     owner: u64,
+    /// The number of the reader's state.
     state: u64,
     name: Name,
     found: Option<Found>,

@@ -61,7 +61,7 @@ struct Moment {
     looked_nanos: u64,
 }
 
-/// The result of a look-up before packed-refs was read.
+/// What a look-up has found before it reads packed-refs.
 enum First {
     /// The answer, for which packed-refs need not be read.
     Found(Answer<Option<Found>>),
@@ -77,9 +77,10 @@ impl Moment {
 
 /// Reads loose refs and packed-refs.
 ///
-/// With the default trust settings, a look-up calls `stat` for the loose path, and then for packed-refs unless there is
-/// a loose file. This order matters, because a process that packs a ref writes packed-refs before it removes the loose
-/// file. The loose file is read only if its attributes do not show that the cached content is current.
+/// With the default trust settings on a local file system, a look-up calls `stat` for the loose path, and then for
+/// packed-refs unless there is a loose file. This order matters, because a process that packs a ref writes packed-refs
+/// before it removes the loose file. The loose file is read only if its attributes do not show that the cached content
+/// is current.
 pub(crate) struct FilesReader {
     fs: Fs,
     backend: FilesBackend,
@@ -104,7 +105,8 @@ struct Knowledge {
     /// The number of the first reader that had this knowledge. Its successors use it in the cache of single refs, too.
     number: u64,
     begun: Instant,
-    /// Counts the events after which no older cached value is used unchecked: writes, invalidations, another reader.
+    /// Counts the events after which no older cached value is used unchecked: a write, an invalidation, a change of
+    /// packed-refs, or a new reader that takes over this knowledge.
     epoch: AtomicU64,
     /// Counts each change of a single ref or of packed-refs that was found, and each batch that was written here.
     changes: AtomicU64,
@@ -182,8 +184,8 @@ impl FilesReader {
                 }
             }
         }
-        // Checked even if all refs are loose: a transaction may have moved them to packed-refs, and later ones may have
-        // written loose files again.
+        // Checked even if several refs are all loose: a transaction may have moved them to packed-refs, and later ones
+        // may have written loose files again.
         let file = if names.len() > 1 || !not_loose.is_empty() { Some(self.packed()?) } else { None };
         let is_any_loose = not_loose.len() < names.len();
         if let Some(file) = &file {
@@ -283,8 +285,8 @@ impl FilesReader {
         if is_changed {
             count(&self.knowledge.changes, 1);
         }
-        // A value in packed-refs is in the page that was searched and need not be remembered separately. That a ref
-        // is missing is remembered, so that a loose ref that another process makes later is known to be a change.
+        // A value in packed-refs is in the page that was searched and need not be remembered separately. The absence
+        // of a ref is remembered, so that a loose ref that another process makes later is known to be a change.
         let is_missed = kept.is_none() && known.is_none();
         if self.trust.believe.is_some() || is_changed || is_missed || known.is_some_and(|known| known.loose.is_some()) {
             self.remember(name, moment.known(None, kept.clone()));

@@ -10,9 +10,10 @@ pub struct Found {
     pub target: Target,
     /// The peeled object of an annotated tag, as far as it is recorded with the ref.
     pub peeled: Peeled,
-    /// Where the value is stored.
+    /// Where the value is stored; [`Storage::Loose`] for every pseudo-ref, and for every name that begins with
+    /// `main-worktree/` or `worktrees/`.
     pub storage: Storage,
-    /// The update index of the transaction that wrote the value; 0 where the format has none.
+    /// The update index of the transaction that wrote the value; 0 if the value is not known to be in a table.
     pub update_index: u64,
 }
 
@@ -50,5 +51,5 @@ impl Found {
     }
 }
 
-/// For each object, the names in order of the refs that point at it, directly or through an annotated tag.
+/// For each object, the sorted names of the refs that point at it, directly or through an annotated tag.
 pub(crate) type Pointing = BTreeMap<ObjectId, Vec<BString>>;

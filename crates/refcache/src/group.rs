@@ -140,7 +140,8 @@ impl Groups {
         self.outcome_of(&job, store, &mut asker, queue)
     }
 
-    /// Waits until a job is done, or becomes the leader and does this job together with all that wait.
+    /// Waits until a job is done. If no thread leads, this one does, and writes the waiting jobs as groups until this
+    /// job is done.
     fn outcome_of<'q>(
         &'q self,
         job: &Arc<Job>,
@@ -188,7 +189,7 @@ impl Groups {
     /// Without this pause, those members and the threads that waited meanwhile would form alternate groups of half
     /// the size.
     fn gather<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
-        debug_assert!(queue.has_leader, "one thread gathers: that which leads");
+        debug_assert!(queue.has_leader, "only the leader gathers");
         let pause = (queue.last_took / PART_OF_GROUP).min(PAUSE_MAX);
         let expected = queue.waiting.len() + queue.last_members;
         if queue.last_members == 0 || expected < 3 {

@@ -1,4 +1,4 @@
-//! Checks whether the folder still holds the repository that was opened.
+//! Checks whether a folder still holds the repository that was opened there.
 
 use crate::Result;
 use refdb_vfs::{AskingOnce, File, Fs, ServerHandle, Stat, now_nanos};

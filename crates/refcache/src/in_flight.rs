@@ -30,7 +30,7 @@ pub(crate) struct InFlightBatches {
     /// Counts the beginnings and ends of batches, and all other writes.
     steps: AtomicU64,
     state: Mutex<State>,
-    /// Counts the loose refs that batches and others leave behind.
+    /// The estimate of how many loose refs there are.
     pub(crate) loose: LooseCount,
 }
 
@@ -38,8 +38,8 @@ pub(crate) struct InFlightBatches {
 struct State {
     /// The refs of batches in flight, each with its batch and its old value.
     refs: HashMap<BString, (u64, Option<ObjectId>)>,
-    /// The batches that failed and could not be recovered, with the paths of their journal entries. They stay in flight
-    /// as long as these entries exist.
+    /// The batches that failed and could not be recovered, with the paths of their journal entries. Such a batch stays
+    /// in flight until its entry is gone, or until another batch holds the lock of one of its refs.
     unrecovered: Vec<(u64, PathBuf)>,
     /// How many queries about several refs are being answered, by the step at which they began.
     spans: BTreeMap<u64, usize>,
@@ -263,7 +263,7 @@ mod tests {
     fn a_repository_that_nobody_has_open_is_not_taken_for_the_next_in_its_place() {
         let (all, fs) = (Repositories::default(), Fs::real());
         let count = |in_flight: &InFlightBatches| {
-            assert!(in_flight.loose.wrote(2), "the first batch has a fold look");
+            assert!(in_flight.loose.wrote(2), "at first packing is due");
             in_flight.loose.folded(2, 0, 1000);
             in_flight.loose.release();
         };

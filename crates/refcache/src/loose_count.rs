@@ -8,7 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The pause before the next attempt after packing has failed once. Each further failure doubles it.
+/// The pause before the next attempt after packing has failed once. Each further failure doubles it, up to
+/// [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The pause after the third failure in a row, from which on failures are reported.
@@ -73,7 +74,7 @@ impl LooseCount {
     /// Ends the claim.
     pub(crate) fn release(&self) {
         let before = self.is_claimed.swap(false, SeqCst);
-        assert!(before, "a turn is had until it is given back");
+        assert!(before, "only a claim that exists is ended");
         // The lock is taken so that a writer that has just decided to wait is woken.
         drop(self.pause());
         self.over.notify_all();
@@ -81,7 +82,7 @@ impl LooseCount {
 
     /// Counts loose files that the job has removed, so that as many more can be written.
     pub(crate) fn removed(&self, refs: usize) {
-        debug_assert!(self.is_claimed.load(SeqCst), "the fold that removes is the one that is under way");
+        debug_assert!(self.is_claimed.load(SeqCst), "only the job that was claimed removes files");
         if refs > 0 {
             self.due_at.fetch_add(refs, SeqCst);
             drop(self.pause());

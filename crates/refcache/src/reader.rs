@@ -27,14 +27,14 @@ pub(crate) trait ReadRefs: Send + Sync {
     /// `most` such refs are in packed-refs or in one table.
     fn pointing_at(&self, ids: &[ObjectId], most: usize, objects: &dyn ObjectCheck) -> Result<Answer<Pointing>>;
 
-    /// Reads every ref that has a file of its own, and records those that are broken.
+    /// Looks up every ref that has a file of its own, and records those that are broken.
     fn look_for_broken(&self) -> Result<()>;
 
     /// The names for which memory may differ from `disk`: those that are cached one by one, and those whose cached
     /// pages differ from the disk.
     fn questionable(&self, disk: &Store) -> Result<Vec<BString>>;
 
-    /// A number that grows whenever the refs are found to have changed.
+    /// A number that grows whenever refs are changed here or found to have changed.
     fn sequence(&self) -> u64;
 
     /// The number of this reader, which no other reader of the process has.

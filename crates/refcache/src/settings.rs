@@ -11,8 +11,8 @@ pub struct ViewsSettings {
     /// The limit, in bytes, on the memory of all caches of the process, which hold blocks of reftables, pages of
     /// packed-refs, the index from objects to refs and single refs. Single refs take a quarter at most.
     pub memory_bytes: usize,
-    /// The limit on files that all views together keep open; it is reduced to half of the process's own limit if it
-    /// is larger. `None` for a quarter of the process's limit, and 8,192 at most. It is never less than 16.
+    /// The limit on files that all views together keep open. More than half of what the process may open is reduced to
+    /// that half. `None` for a quarter of what the process may open, and 8,192 at most. Less than 16 counts as 16.
     pub open_files: Option<usize>,
     pub(crate) fs: Fs,
 }

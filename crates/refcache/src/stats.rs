@@ -59,9 +59,9 @@ pub struct Stats {
 /// What all views of a process hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Holdings {
-    /// Views that are in use.
+    /// Views that somebody holds.
     pub views: u64,
-    /// Views that have files open.
+    /// Views that have their repository open.
     pub open_views: u64,
     /// How often a view was closed because others needed its files or its memory.
     pub closed: u64,

@@ -93,8 +93,8 @@ impl TablesReader {
         true
     }
 
-    /// The present snapshot. It has to be revalidated if the list was replaced or is missing, since the folder may
-    /// then hold another repository.
+    /// The present snapshot. It has to be revalidated if the list has changed, is empty or is missing, since the folder
+    /// may then hold another repository.
     fn fresh(&self) -> Result<Answer<Snapshot>> {
         let Some(believe) = self.trust.believe else { return self.look() };
         let (begun, steps) = (Instant::now(), self.in_flight.steps());
@@ -108,7 +108,7 @@ impl TablesReader {
         };
         let seen = self.look()?;
         let mut belief = self.belief();
-        debug_assert!(belief.epoch >= epoch, "invalidate stays: {epoch}");
+        debug_assert!(belief.epoch >= epoch, "the epoch only grows: {epoch}");
         if belief.epoch == epoch && belief.steps <= steps {
             belief.looked = belief.looked.filter(|_| belief.steps == steps).max(Some(begun));
             belief.steps = steps;

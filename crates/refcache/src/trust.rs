@@ -1,4 +1,5 @@
-//! When a cached answer counts as current. The settings and their meaning are JGit's.
+//! When a cached answer counts as current. The settings are JGit's, except for `refdb.trustMillis`, and mean what they
+//! mean to JGit, except for `always` on a network file system.
 
 use refdb_vfs::Fs;
 use std::{fmt, time::Duration};
@@ -23,7 +24,8 @@ pub enum Trust {
 pub struct TrustSettings {
     /// `core.trustPackedRefsStat`.
     pub packed_refs: Trust,
-    /// `core.trustLooseRefStat`.
+    /// `core.trustLooseRefStat`. Here [`Trust::AfterOpen`] has the effect of [`Trust::Never`]: a loose ref whose file
+    /// has been opened is read.
     pub loose_refs: Trust,
     /// `core.trustTablesListStat`.
     pub tables_list: Trust,
@@ -31,8 +33,8 @@ pub struct TrustSettings {
     /// how old it may be. `None`, the default, to check the disk for each query. Writes through any view of the process
     /// are seen at once.
     pub believe: Option<Duration>,
-    /// Whether a setting says `always` explicitly and takes effect. A view warns of such a setting on a network file
-    /// system, but not of the default.
+    /// Whether a setting says `always` explicitly and no other setting outranks it. A view warns of such a setting on a
+    /// network file system, but not of the default.
     pub is_always_set: bool,
 }
 

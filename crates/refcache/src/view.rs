@@ -152,7 +152,8 @@ impl View {
     /// Looks up several refs without following symbolic refs, and returns them in the order of `names`.
     ///
     /// Files that all refs share (packed-refs, the list of tables) are checked once. A transaction that is written to
-    /// packed-refs or to reftables, and a small batch of this process, is seen whole or not at all.
+    /// packed-refs or to reftables, and a small batch of this process, is seen whole or not at all, unless packed-refs
+    /// is replaced again and again meanwhile.
     ///
     /// # Errors
     ///
@@ -263,14 +264,15 @@ impl View {
         Ok(names)
     }
 
-    /// The broken refs. Their files are corrupt, and listings leave them out. Reads all loose refs, and returns a
+    /// The broken refs. Their files are corrupt, and listings leave them out. Checks all loose refs, and returns a
     /// thousand broken ones at most.
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
         self.ask(|opened| opened.reader.look_for_broken().map(Answer::Validated))?;
         Ok(self.counters.broken.below(b""))
     }
 
-    /// The names, in order, of the broken refs that the last lists left out, a thousand at most. Reads nothing.
+    /// The names, in order, of at most a thousand broken refs that queries found and have not seen intact since. Reads
+    /// nothing.
     pub fn left_out(&self) -> Vec<BString> {
         if self.counters.broken.count() == 0 {
             return Vec::new();
@@ -286,8 +288,8 @@ impl View {
         Ok(found.remove(id).unwrap_or_default())
     }
 
-    /// The names, in order, of the refs that point at each of these objects, as of one point in time. An object without
-    /// a ref has an empty entry. Where refs are files, loose refs are read once for all objects.
+    /// The names, in order, of the refs that point at each of these objects, as of one point in time as [`Listing`] has
+    /// it. An object without a ref has an empty entry. Where refs are files, loose refs are read once for all objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.few_pointing_at_each(ids, usize::MAX)
     }
@@ -321,7 +323,7 @@ impl View {
     ///
     /// On return the edits are on stable storage if [`ViewSettings::sync`](crate::ViewSettings::sync) says so, and
     /// survive a loss of power. In reftables without a reference-transaction hook, batches that several threads commit
-    /// at the same time are written and synced as one addition.
+    /// at the same time are written and synced as one addition, unless they change the same refs.
     ///
     /// # Atomicity
     ///
@@ -441,8 +443,8 @@ impl View {
         self.replace(old.as_ref(), |_| {}).map(drop)
     }
 
-    /// A number that grows whenever the view finds its refs changed, and when it may have missed a change because it
-    /// was closed. Does not touch the disk. The number has no meaning in another process.
+    /// A number that grows whenever the view changes refs or finds them changed, and when a change may have been missed
+    /// because the view was closed. Does not touch the disk. The number has no meaning in another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
         let (before, opened) = self.slot.numbered();
@@ -474,7 +476,7 @@ impl View {
         if in_flight.before(name).is_some() { None } else { Some(in_flight.steps()) }
     }
 
-    /// A store that shares nothing with this view.
+    /// A store that shares no cache with this view.
     pub(crate) fn disk(&self) -> Result<Store> {
         let fs = self.process.open_views.fs().clone();
         let environment = Environment::empty(&self.git_dir).with("GIT_DIR", &self.git_dir);
@@ -504,7 +506,7 @@ impl View {
         Err(Error::Restless(self.git_dir.clone()))
     }
 
-    /// Marks the view as just used, and closes others or releases their memory if limits are exceeded. Never waits.
+    /// Marks the view as just used, and closes others or releases memory if limits are exceeded.
     fn be_used(&self) {
         let open_views = &self.process.open_views;
         self.slot.touch(open_views.clock());
@@ -516,8 +518,8 @@ impl View {
         }
     }
 
-    /// Answers a query, and repeats it if the repository was replaced meanwhile. An error is returned only if the
-    /// repository is still the same.
+    /// Answers a query, and repeats it if the repository was replaced meanwhile. An error of the query itself is
+    /// returned only if the repository is still the same.
     fn ask<T>(&self, question: impl Fn(&Opened) -> Result<Answer<T>>) -> Result<T> {
         self.be_used();
         let mut opened = self.opened()?;

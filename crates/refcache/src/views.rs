@@ -6,8 +6,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-/// The views of a process, one for each repository, and what they share: the memory of all caches, a limit on open
-/// files, and a thread that packs loose refs.
+/// The views of a process, one for each path of a repository, and what they share: the memory of all caches, a limit on
+/// open files, and a thread that packs loose refs.
 ///
 /// A view lives as long as somebody holds its [`Arc`]. Dropping `Views` and all views stops that thread, and waits
 /// until it has ended its present step.

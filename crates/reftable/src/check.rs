@@ -1,7 +1,7 @@
 //! Checks a whole file and reports what is wrong with it.
 //!
-//! First all blocks are read in the order of their positions; where a block cannot be read, the next section is. Then,
-//! if every block could be read, the indexes are compared with the blocks that were found.
+//! First all blocks are read in the order of their positions; after a block that cannot be read, reading goes on with
+//! the next section. Then, if every block could be read, the indexes are compared with the blocks that were found.
 
 mod blocks;
 mod index;

@@ -10,7 +10,8 @@ pub enum Error {
     /// A file operation failed.
     #[error(transparent)]
     Io(Box<refdb_vfs::Error>),
-    /// The table's bytes are invalid: the file was damaged after it was written. Restore it from a backup or a clone.
+    /// The table's bytes are invalid, usually because the file was damaged after it was written. Restore the file from
+    /// a backup, or the refs from a clone.
     #[error(transparent)]
     Corrupt(Box<Corruption>),
     /// A record was added out of order. Keys must ascend, and refs come before log entries.
@@ -56,7 +57,7 @@ pub enum Error {
     Hash {
         /// The name of the table that differs.
         table: BString,
-        /// Its hash function.
+        /// The hash function of that table.
         found: &'static str,
         /// The hash function of the other tables.
         expected: &'static str,

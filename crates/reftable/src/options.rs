@@ -22,14 +22,14 @@ pub struct WriteOptions {
     /// [`name_max`](Self::name_max) follows the smaller of the two, because the other program could not compact a stack
     /// with longer names.
     pub name_block_size: Option<u32>,
-    /// The number of records from one restart point to the next; 0 is taken for 1.
+    /// The greatest number of records from one restart point to the next; 0 is taken for 1.
     ///
     /// The key at a restart point is stored whole, and a search begins there.
     pub restart_interval: u16,
     /// Whether a table with an index of its refs also gets an index from object ids to refs.
     pub index_objects: bool,
-    /// Whether blocks of refs, objects and indexes are padded to `block_size`. The last block of the file, and one
-    /// before a log block, is never padded.
+    /// Whether blocks of refs, of objects and of their indexes are padded to `block_size`. The last block of the file,
+    /// and one before a log block, is never padded.
     pub aligned: bool,
 }
 

@@ -34,7 +34,8 @@ pub(crate) trait Records {
     /// The location of a record's value in its block, and those parts that are cheap to decode.
     type Value: Copy + Default;
 
-    /// Decodes the value at `at`; returns it and the offset of its end. `records` are all records of the block.
+    /// Decodes the value at `at`; returns it and the offset of its end. `records` are all records of the block. `key`
+    /// is the key of a log record; for other records it may be empty.
     fn parse(
         records: &[u8],
         at: usize,

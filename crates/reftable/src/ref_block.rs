@@ -26,8 +26,8 @@ pub struct RefBlockWriter {
     last: Vec<u8>,
 }
 
-/// The number of records from one restart point to the next: git's default. Fewer restart points make a block smaller,
-/// but slower to search.
+/// The greatest number of records from one restart point to the next: git's default. Fewer restart points make a block
+/// smaller, but slower to search.
 const RESTART_INTERVAL: u16 = 16;
 
 /// The longest block of the format, whose length has 24 bits.

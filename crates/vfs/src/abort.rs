@@ -36,9 +36,10 @@ static NOTED: AtomicU32 = AtomicU32::new(0);
 static CURRENT: Mutex<usize> = Mutex::new(0);
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// The process that holds these locks, because a child process has the same memory until it executes another program.
+/// The process that holds these locks. A child process, which has the same memory until it executes another program,
+/// must not remove them.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-/// The memory that the handler reads.
+/// The memory in which the handler assembles a path.
 static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 
 /// Makes an abort of this process remove its locks. This is meant for programs; the host of a library has its own
@@ -174,7 +175,8 @@ fn on_abort() {
             }
         }
     }
-    // Otherwise a signal from outside would let the process continue without its locks.
+    // Ends the process. If the handler returned instead, a signal from outside would let the process continue without
+    // its locks.
     let _ = signal_hook::low_level::emulate_default_handler(SIGABRT);
 }
 

@@ -15,10 +15,10 @@ thread_local! {
     static ASKED: RefCell<Option<Vec<PathBuf>>> = const { RefCell::new(None) };
 }
 
-/// While this lives, this thread asks the server of a network file system about each folder only once when it looks up
-/// names. A result may then be as old as this value (or the outer one, if [`new`](Self::new) continues that), or as the
-/// last lock that this thread took, whichever is younger. While no such value lives, a result is never older than the
-/// call.
+/// While this lives, this thread asks the server of a network file system only once about each of the first 64 folders
+/// in which it looks up names. A result may then be as old as this value (or the outer one, if [`new`](Self::new)
+/// continues that), or as the last lock that this thread took, whichever is younger. While no such value lives, a
+/// result is never older than the call.
 ///
 /// This is meant for a caller that looks up what its locks protect. A caller that waits for what others do, or that
 /// looks up two things of which the second must be newer, has to ask [afresh](Self::afresh).

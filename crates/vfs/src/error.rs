@@ -118,7 +118,7 @@ impl Error {
 ///
 /// # Errors
 ///
-/// That of the last read.
+/// The error of the last read.
 pub fn again_if_lost<T, E>(
     attempts_max: usize,
     is_loss: impl Fn(&E) -> bool,

@@ -39,7 +39,7 @@ impl File {
         File { inner, path: path.to_owned(), hooks: hooks.clone(), is_locked: AtomicBool::new(false) }
     }
 
-    /// The path at which it was opened.
+    /// The path at which the file was opened. After [`Lock::commit`](crate::Lock::commit), it is the locked file's.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -120,9 +120,9 @@ impl File {
         Ok(())
     }
 
-    /// With a planted fault, fails once in a process as if the server had lost a large file: when something near its
-    /// start is read after its first page, or something between its middle and its
-    /// end.
+    /// With a planted fault, fails once in a process as if the server had lost a large file: `vfs-stale-early` at the
+    /// first read in the first eighth of the file but not at its start, `vfs-stale-late` at the first read beyond
+    /// 128 KiB between the middle and seven eighths of the file.
     #[inline]
     fn require_content(&self, offset: u64) -> io::Result<()> {
         const LATE_BYTES: u64 = 128 << 10;

@@ -483,8 +483,8 @@ impl Fs {
         })
     }
 
-    /// Brings a folder's entries to stable storage. An NFS server does that before it answers, as its protocol demands,
-    /// so that there is nothing to do.
+    /// Brings a folder's entries to stable storage. On NFS this does nothing, because the server has made each change
+    /// of an entry durable before it answered, as the protocol demands.
     pub fn sync_dir(&self, path: &Path) -> Result<()> {
         if self.is_nfs {
             return Ok(());

@@ -38,8 +38,8 @@ pub fn catch_signals() -> io::Result<()> {
     })?
 }
 
-/// Makes an abort, with which a lack of memory ends the process, remove its locks. This is meant for programs that
-/// handle the other signals, such as SIGTERM, themselves.
+/// Makes an abort of this process remove the process's locks. Rust aborts when memory runs out. This is meant for
+/// programs that handle the other signals, such as SIGTERM, themselves.
 ///
 /// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails instead. Programs that the process
 /// starts have the default action of SIGXFSZ.
@@ -125,7 +125,7 @@ pub fn check() -> io::Result<()> {
 /// Ends the process as the caught signal would have ended it. Returns if no signal was caught.
 pub fn end_by_signal() {
     if let Some(signal) = received() {
-        // It only fails for a signal whose default is not known, and those are not caught.
+        // The call fails only for a signal whose default is not known, and such signals are not caught.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
 }
@@ -133,7 +133,7 @@ pub fn end_by_signal() {
 /// Ends the process as a write into a pipe without a reader ends a program that does not ignore `SIGPIPE`. Rust
 /// programs ignore it.
 pub fn end_by_broken_pipe() {
-    // It only fails for a signal whose default is not known.
+    // The call fails only for a signal whose default is not known.
     let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
 }
 

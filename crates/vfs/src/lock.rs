@@ -49,8 +49,9 @@ impl LockTimeout {
 /// Why a lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Someone else holds the lock, or this process itself. A [signed](Fs::signing_locks) lock file is removed once its
-    /// owner has ended; any other one stays until the user has made sure that its owner is gone.
+    /// Someone else holds the lock, or this process itself. The next writer removes a [signed](Fs::signing_locks) lock
+    /// file once its owner has certainly ended; any other one stays until the user has made sure that its owner is
+    /// gone.
     #[error(
         "'{}' is held by {}",
         path.display(),
@@ -66,11 +67,11 @@ pub enum LockError {
     Held {
         /// The lock file.
         path: PathBuf,
-        /// Its age when waiting ended.
+        /// The age of the lock file when waiting ended, in seconds; 0 if the file was gone by then.
         age_seconds: u64,
-        /// Its owner.
+        /// The user who owns the lock file; 0 if the file was gone by then.
         uid: u32,
-        /// Whether this process has it open.
+        /// Whether this process has the lock file open.
         by_us: bool,
     },
     /// The lock file could not be created, for example because of missing permissions, a missing folder or a signal.
@@ -107,9 +108,9 @@ pub struct Lock {
 /// A lock file that is open, so that its signature is valid.
 #[derive(Debug)]
 enum SignedFile {
-    /// It was made for this lock.
+    /// The file was made for this lock.
     Own(#[expect(dead_code, reason = "only kept open")] File),
-    /// The lock is a link to it.
+    /// The file is a spare file, to which the lock is a link.
     Spare(Spare),
 }
 
@@ -124,7 +125,8 @@ enum Place {
     BesideBegun,
 }
 
-/// A lock that is held until its file is removed, and to which other locks can be links.
+/// A lock file or a journal file to which other locks can be links. The lock of a lock file is held until the file is
+/// removed.
 #[derive(Debug)]
 pub struct LockSource {
     path: PathBuf,
@@ -292,15 +294,14 @@ impl Lock {
     }
 
     /// Removes the lock file of `target` if its signature was lost with the power and nobody holds it, and returns
-    /// whether it did. `target` must be a file that only servers lock, because git's lock files look the same. Lock
-    /// files younger than a minute, and all on network file systems, stay.
+    /// whether it did. `target` must be a file that refdb alone locks, and with signed locks, because git's lock files
+    /// look the same. Lock files younger than a minute, and all on network file systems, stay.
     pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }
 
-    /// Removes the lock file of this name in an open folder if it is signed and its owner is gone. The lock of a batch
-    /// is passed to the recovery handler. A lock that stays belongs to a process that is alive, or is not one of
-    /// refdb's.
+    /// Removes the lock file of this name in an open folder if it is signed and its owner is certainly gone. The lock
+    /// of a batch is passed to the recovery handler, and stays if there is none. An unsigned lock stays.
     pub fn remove_if_dead(fs: &Fs, folder: &Folder, name: &OsStr) {
         signing::remove_if_dead_in(fs, folder, name);
     }
@@ -315,7 +316,7 @@ impl Lock {
     /// Drops the guard of a linked or unsigned lock without releasing the lock, which is held until its file is
     /// removed. This suits callers that hold thousands of locks and know their names anyway.
     pub fn leave(mut self) -> DetachedLock {
-        debug_assert!(self.signature.is_none(), "who goes takes the signature along");
+        debug_assert!(self.signature.is_none(), "a lock that outlives its guard would lose its signature");
         self.held = false;
         DetachedLock(std::mem::replace(&mut self.note, Note::NONE))
     }
@@ -340,7 +341,7 @@ impl Lock {
         &self.path
     }
 
-    /// The open file for the new content.
+    /// The file for the new content, which is created or opened if it is not open.
     pub fn content(&mut self) -> Result<&mut File, Error> {
         let file = match (self.content.take(), self.place) {
             (Some(file), _) => file,

@@ -26,7 +26,7 @@ use std::{io, path::Path, time::Duration};
 /// How often a name is looked up anew while others keep replacing its file.
 const ATTEMPTS_MAX: usize = 16;
 
-/// How many levels above a path are searched for a folder that exists. No path of a ref has so many.
+/// How many levels above a path are searched for a folder that exists. The folder above them is taken to exist.
 const DEPTH_MAX: usize = 64;
 
 impl Fs {
@@ -167,7 +167,8 @@ impl Fs {
         }
     }
 
-    /// Repeats `look`, which looks up the name of a path, until the result has a name on the server.
+    /// Repeats `look`, which looks up the name of a path, until the result has a name on the server, but not more than
+    /// [`ATTEMPTS_MAX`] times.
     fn asking<T>(
         &self,
         path: &Path,

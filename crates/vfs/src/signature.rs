@@ -18,7 +18,7 @@ pub(crate) const SLOT_LEN_MAX: usize = LEN_MAX + "host \n".len() + HOST_LEN_MAX;
 /// A longer host name is cut. With this length the longest line of a lock stays below [`LEN_MAX`].
 const HOST_LEN_MAX: usize = 40;
 
-/// Who made a lock file, as the file says.
+/// The process that made a lock file, as the file says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
     /// The process id, which other machines, other containers and later processes have too.
@@ -26,7 +26,7 @@ pub struct Signature {
     /// Linux' `boot_id`. Two running kernels have the same only if one is a copy of the other, made while it ran.
     pub boot: String,
     /// The host name, for people. It proves nothing, because machines can share it. `None` in signatures of a refdb
-    /// that did not write it, and in locks that recovery made.
+    /// that did not write it, in locks that recovery made, and in a batch's lock that is no link to a journal file.
     pub host: Option<String>,
 }
 

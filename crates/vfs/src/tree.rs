@@ -82,7 +82,8 @@ impl Folder {
         removed(self.remove_dir(name))
     }
 
-    /// Removes a folder that holds nothing but empty folders. Returns `false` if something else is in it.
+    /// Removes a folder that holds nothing but empty folders. Returns `false` if something else is in it, or if one of
+    /// the folders may not be removed.
     fn remove_empty_tree(&self, name: &OsStr) -> Result<bool> {
         let enter = |folder: &Folder| {
             let mut folders = Vec::new();
@@ -117,7 +118,7 @@ impl Folder {
 
 impl Fs {
     /// Removes a folder that holds nothing but empty folders, as git does where it wants to write a ref. Returns
-    /// `false` if something else is in the folder or in its place.
+    /// `false` if something else is in the folder or in its place, or if a folder may not be removed.
     pub fn remove_empty_tree(&self, path: &Path) -> Result<bool> {
         // Nearly all such folders are empty, so one call suffices.
         match emptied(self.remove_dir(path)) {

@@ -15,8 +15,8 @@ thread_local! {
 }
 
 impl FilesReader {
-    /// Looks up a loose ref. Returns whether its file was read; it is not read if `known`, the earlier result, is
-    /// current.
+    /// Looks up a loose ref, and returns with it whether its file was read. The file is not read if `known`, the
+    /// earlier result, is current.
     pub(super) fn loose(&self, name: &BStr, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
         let mut buffer = PATH.take();
         // A name that cannot be a path has no loose ref.

@@ -33,7 +33,7 @@ impl FilesReader {
             Ok(Seen { value: (loose, (file, tips)), packed })
         })?;
         let loose = set_back(loose, back, &everything);
-        debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "loose refs are sought by halves");
+        debug_assert!(loose.is_sorted_by(|a, b| a.name < b.name), "loose refs are found by binary search");
         let mut found = Pointing::new();
         for id in ids {
             let Some(mut names) = tips.find(&file, objects, id, most)? else { continue };

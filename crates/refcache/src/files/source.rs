@@ -16,8 +16,9 @@ pub(crate) struct FilesSource {
     /// The positions of the next loose ref, and of the end of the range.
     loose_at: usize,
     loose_end: usize,
-    /// All refs of the range, loose and packed, if the packed ones are few and cached, or the remaining refs of the
-    /// range once packed-refs has turned out to be unsorted; and how many of them were shown.
+    /// The refs that are left to show, loose and packed, and how many of them were shown. They are all refs of the
+    /// range if its packed ones are few and cached, or the rest of the range once packed-refs has turned out to be
+    /// unsorted. `None` while the range is read from the file.
     few: Option<Vec<OwnRow>>,
     few_at: usize,
     /// Three positions in packed-refs. `at` is the next record. `stop` is the first record that is not less than the

@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// The index of a packed-refs file from objects to refs.
 ///
 /// Each ref takes an entry of eight bytes, and the object that a tag leads to takes one more. The upper half of an
-/// entry is the beginning of the object id, the lower half the number of the place in the file where the ref is
-/// found.
+/// entry is the beginning of the object id. The lower half is the number of the place, a piece of [`PLACE_LEN`] bytes
+/// of the file, in which the ref's record begins.
 #[derive(Debug)]
 pub(crate) struct Tips {
     generation: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Tips {
     charge: Charge,
 }
 
-/// The length of a place in bytes, which is read to find a ref.
+/// The length in bytes of a place, the piece of packed-refs that is read to find a ref.
 const PLACE_LEN: usize = 4 << 10;
 
 impl Tips {
@@ -120,7 +120,8 @@ fn behind_tag(record: &PackedRecord<'_>, objects: &dyn ObjectCheck) -> Result<Op
     })
 }
 
-/// Reads a place without caching it: ids are scattered over the file, and its pages would displace the index itself.
+/// Adds the names of those refs of a place that point at the object. The place is read without being cached: ids are
+/// scattered over the file, and its pages would displace the index itself.
 fn find_in(
     packed: &Packed,
     objects: &dyn ObjectCheck,

@@ -82,8 +82,8 @@ static THREADS: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX));
 
 impl FilesReader {
-    /// The loose refs of a plan, sorted, all of them read by this call. Broken ones are included, because they hide
-    /// the values in packed-refs.
+    /// The loose refs of a plan, sorted, each looked up by this call. Broken ones are included, because they hide the
+    /// values in packed-refs.
     pub(super) fn walk(&self, plan: &Plan) -> Result<Vec<OwnRow>> {
         let begun = self.counters.broken.walk();
         let mut rows = Vec::new();
@@ -102,8 +102,9 @@ impl FilesReader {
         Ok(rows)
     }
 
-    /// The innermost folder that contains all names of a plan. The folders above it need not be read if attributes are
-    /// trusted; otherwise opening them makes a network file system ask its server.
+    /// The folder where the walk of a plan begins: if attributes are trusted and the plan has one range, the innermost
+    /// folder that contains all its names, else `refs/`. Without trust the folders above are opened too, which makes a
+    /// network file system ask its server.
     fn root_of<'p>(&self, plan: &'p Plan) -> &'p BStr {
         let innermost = match &*plan.ranges {
             [range] if self.trust.loose_refs == Trust::Always => range.folder(),

@@ -21,7 +21,7 @@ use std::{
 };
 
 /// The longest time for which a leader waits for the votes of the members. It exceeds the timeout of any arbiter, so
-/// that only a thread that has died makes the leader wait this long.
+/// that only a thread that hangs makes the leader wait this long. A thread that panics votes against its batch.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 impl Groups {
@@ -76,8 +76,8 @@ impl Groups {
         if !out.is_empty() {
             locked.restage(&agreed)?;
         }
-        // If the disk fails now, the intents stay: the database has agreed to the updates, so they will be finished
-        // later.
+        // If the disk fails now, the intents stay: the database has agreed to the updates, so whoever settles the
+        // intents will finish the updates.
         Box::new(locked).commit(&agreed)?;
         for intent in settled {
             // An intent that stays is settled by the next writer of its refs.
@@ -125,7 +125,7 @@ fn refs_that_may_be_asked(intents: &GlobalIntents, accepted: &mut Vec<Accepted>)
         }
         true
     });
-    assert_eq!(all.len(), accepted.len(), "each member has refs, if only none");
+    assert_eq!(all.len(), accepted.len(), "each member has a list of refs, maybe an empty one");
     all
 }
 

@@ -1,5 +1,5 @@
 //! The votes of a group's members. Each member's own thread asks the global ref database, while the leader holds the
-//! lock and waits; only members to which it agreed in time are written.
+//! lock and waits; only members to which the database agreed in time are written.
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +43,7 @@ impl Ballot {
     /// Adds a member, and returns the question that its thread is to ask.
     pub(super) fn question(self: &Arc<Self>, refs: Vec<GlobalRef>) -> Question {
         let mut votes = self.votes();
-        assert!(!votes.is_over, "who is asked belongs to the group from its beginning");
+        assert!(!votes.is_over, "members are asked before the ballot is over");
         votes.members.push(Vote::Open);
         Question { ballot: Arc::clone(self), at: votes.members.len() - 1, refs }
     }
@@ -98,7 +98,7 @@ impl Question {
     pub(super) fn put(self, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> Result<()> {
         let mut within_ballot = BallotArbiter { question: &self, arbiter, intent: None };
         let agreed = ask(intents, &self.refs, &mut within_ballot)?;
-        assert_eq!(agreed, within_ballot.intent, "who is agreed to has said so to the leader, in time");
+        assert_eq!(agreed, within_ballot.intent, "an agreement was a vote that came in time");
         Ok(())
     }
 }

@@ -32,8 +32,8 @@ impl View {
     }
 
     /// Takes the warning that a trust setting says `always` although the repository is on a network file system, for
-    /// a log. The warning is reported once in a process for each mount, and for a few mounts at most. Does not touch
-    /// the disk.
+    /// a log. The warning is reported once in a process for each mount, and for 16 mounts at most. Does not touch the
+    /// disk.
     pub fn take_ignored_trust(&self) -> Option<String> {
         let found = self.counters.ignored_trust.take_unreported()?;
         self.process.warned_mounts.is_new(found.device).then(|| found.to_string())

@@ -4,7 +4,7 @@ use crate::{
 };
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-/// Deflates log blocks with a shared state that is set up when it is first needed.
+/// Deflates log blocks, all with one state, which is set up when it is first needed.
 ///
 /// Setting the state up clears some 240 KiB, which costs more than all the rest of writing a table of one ref.
 /// Therefore a log of a single small block, as most transactions write it, is "stored" instead, which is a valid zlib
@@ -83,7 +83,7 @@ fn adler32(bytes: &[u8]) -> u32 {
     (high << 16) | low
 }
 
-/// Inflates log blocks with a shared state.
+/// Inflates log blocks, all with one state.
 #[derive(Default)]
 pub(crate) struct Inflater {
     state: Option<Decompress>,

@@ -155,8 +155,8 @@ impl WriteOptions {
         (self.block_size as usize).saturating_sub(header + BLOCK_HEADER_LEN + RESTART_LEN + RESTART_COUNT_LEN)
     }
 
-    /// The bytes that a block has for its only log entry. C git reads no more of a log block than the block size, so
-    /// the entry must fit even if deflate cannot shrink it.
+    /// The bytes that a block has for its only log entry. C git reads no more of a log block than the block size if the
+    /// inflated block is not larger, so the entry must fit even if deflate cannot shrink it.
     ///
     /// The header of a table that is not aligned has no block size, and git assumes its default then.
     fn log_room(&self, is_behind_others: bool) -> usize {

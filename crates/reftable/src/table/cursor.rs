@@ -37,8 +37,8 @@ pub(crate) struct Cursor<R: Records> {
     pub(super) at: At,
     /// The number of bytes that the current key is known to share with the previous key.
     shared: usize,
-    /// If set, no record has a key from this one, inclusive, up to that of the current record. Seeking to a key in that
-    /// gap costs nothing, which matters because a sorted batch of new names does so again and again.
+    /// If set, no record has a key from this one, inclusive, up to that of the current record or the end. Seeking to a
+    /// key in that gap costs nothing, which matters because a sorted batch of new names does so again and again.
     pub(super) floor: Vec<u8>,
     pub(super) floor_is_set: bool,
 }

@@ -10,7 +10,7 @@ use std::{ops::Range, sync::Arc};
 /// A block that was read.
 pub(crate) struct Block {
     pub(crate) layout: Layout,
-    /// Its position in the file.
+    /// The position of the block in the file.
     pub(crate) position: u64,
     /// The position of the next block.
     pub(crate) next: u64,

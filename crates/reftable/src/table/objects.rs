@@ -45,8 +45,8 @@ impl ObjectCollector {
     }
 
     /// Passes every abbreviated id and the positions of its blocks to `each`, in order. Returns the length of the
-    /// abbreviations, which is the shortest that distinguishes all ids. If that is more than `id_len_max`, or more than
-    /// the footer can store, nothing is passed and 0 is returned.
+    /// abbreviations, the shortest from [`ID_LEN_MIN`] on that distinguishes all ids. If that length is more than
+    /// `id_len_max`, or more than the footer can store, nothing is passed and 0 is returned.
     pub(crate) fn finish<E>(
         mut self,
         block_positions: &[u64],

@@ -26,8 +26,8 @@ pub struct Summary {
 
 /// Writes one table: refs in order, then log entries in order, then [`finish`](Self::finish).
 ///
-/// C git and JGit can read the table. Each index has exactly one root block, and tables with SHA-1 have version 1 of
-/// the format.
+/// C git and JGit can read the table, unless it has a log entry that [`check_log`](Self::check_log) refuses. Each index
+/// has exactly one root block, and tables with SHA-1 have version 1 of the format.
 ///
 /// After an error the table is incomplete and has to be given up, unless the method says otherwise.
 #[must_use = "a table is not complete before `finish`"]
@@ -151,8 +151,8 @@ impl<S: Sink> TableWriter<S> {
     /// Adds a log entry. Names must ascend, and update indexes must descend within a name.
     ///
     /// An entry can be older than the table's lower limit, because rewriting a reflog keeps the update indexes of its
-    /// entries. A tombstone can have any update index. An entry that is longer than a block gets a block of its own,
-    /// which C git can read but not write; [`check_log`](Self::check_log) refuses such entries.
+    /// entries. A tombstone can have any update index. An entry can be longer than the block size. C git cannot write
+    /// such an entry, and reads it only if deflate shrinks it; [`check_log`](Self::check_log) refuses it.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use wait::{Got, Line};
 pub enum Acquired {
     /// The lock.
     Lock(Lock),
-    /// A turn under the lock of another process, which waits for the answer.
+    /// A turn to write while another process holds the lock. That process waits for the answer.
     Turn(Turn),
 }
 

@@ -1,6 +1,6 @@
 //! Removes the locks made during a boot that an administrator says has ended.
 //!
-//! On a file system that machines share, no machine can find out that another one will not come back, so it never
+//! On a file system that machines share, no machine can find out that another one will not come back, so no machine
 //! removes a lock of another boot by itself. An administrator can know, and names the boot.
 
 use super::{
@@ -19,11 +19,11 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 pub enum Removal {
     /// The lock file is removed, and so is the file beside it with the new content.
     Removed,
-    /// It belongs to a batch, which must be recovered before the lock is removed.
+    /// The lock file belongs to a batch, which must be recovered before the lock is removed.
     Batch(Box<StaleLock>),
-    /// It stays, because somebody holds it.
+    /// The lock file stays, because somebody holds the lock.
     Held,
-    /// It stays, because this file system does not show whether a machine holds it.
+    /// The lock file stays, because this file system does not show whether a machine holds the lock.
     Doubtful,
     /// There is no lock of that boot under this name, or none any more.
     Other,

@@ -7,20 +7,22 @@ use std::ffi::OsStr;
 /// Whether the owner of a lock file is alive, as far as that can be known from this machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LockState {
-    /// It has no signature of refdb, like the locks of git, JGit and refdb's command line.
+    /// The lock file has no signature of refdb, like the locks of git and JGit, and most locks of refdb's command line.
     Unsigned,
-    /// A process of the current boot of this machine holds it.
+    /// A process of the current boot of this machine holds the lock.
     Held,
-    /// A process of another machine holds it, or an earlier boot of this machine created it and somebody holds it.
+    /// A process of another machine holds the lock, or an earlier boot of this machine created the lock file and
+    /// somebody holds the lock.
     HeldElsewhere,
-    /// Its process has ended. The next writer of refdb removes it, or recovers its batch.
+    /// The process that held the lock has ended. The next writer of refdb removes the lock file, or recovers its batch.
     Stale,
-    /// Another machine created it, or an earlier boot of this one, and nobody holds it now. Its process has ended, or
-    /// the file server has dropped the `flock` because that machine is off or cut off from the file server. These
-    /// cannot be told apart from here, so refdb removes the lock only if an administrator says that the boot has ended.
+    /// Another machine, or an earlier boot of this one, created the lock file, and nobody holds the lock now. The
+    /// process has ended, or the file server has dropped the `flock` because that machine is off or cut off from the
+    /// file server. The two cases cannot be told apart from here, so refdb removes the lock only if an administrator
+    /// says that the boot has ended.
     Unheld,
-    /// Nobody here has it locked, but this file system may keep `flock` to one machine, so that the owner may be at
-    /// work.
+    /// Nobody here has the file locked, but this file system may keep `flock` to one machine, so that the owner may be
+    /// at work.
     Doubtful,
 }
 
@@ -29,11 +31,11 @@ pub enum LockState {
 pub struct LockLook {
     /// Whether the owner is alive.
     pub state: LockState,
-    /// The process that created it; `None` for an [unsigned](LockState::Unsigned) one.
+    /// The process that created the lock file; `None` if the file is [unsigned](LockState::Unsigned).
     pub signature: Option<Signature>,
-    /// The batch that it belongs to.
+    /// The batch to which the lock belongs, if it belongs to one.
     pub batch: Option<BatchId>,
-    /// Seconds since its content was written, by the clocks of this machine and of the file server.
+    /// Seconds since the file's content was written, by the clocks of this machine and of the file server.
     pub age_seconds: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The locks of a batch whose process has died, and which may have left a journal entry. These locks are never just
-//! removed: the recovery handler takes them over and recovers the batch first.
+//! The locks of a batch whose process has died and may have left a journal entry. These locks are never just removed:
+//! the recovery handler takes them over and recovers the batch first.
 
 use super::{
     LockError, LockTimeout,

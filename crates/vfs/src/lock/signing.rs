@@ -1,4 +1,4 @@
-//! The signature of a server in its lock files, from which the next writer learns whether their owner is still alive.
+//! The signature of a process in its lock files, from which the next writer learns whether their owner is still alive.
 //!
 //! The owner also locks the file with `flock(2)`, which the kernel releases when the process ends. On a local file
 //! system, a signed file that is not locked therefore belongs to a dead process. On other file systems that is so only
@@ -56,8 +56,8 @@ fn settle_if_dead(fs: &Fs, suspect: Result<Option<Suspect>>) -> bool {
 const LOST_FROM: Duration = Duration::from_secs(60);
 
 /// Removes a lock file whose signature is lost. A loss of power may leave it empty or filled with zeros. Git's locks
-/// look like that, too, so this is only for files that nothing but servers create: a living owner of such a file has
-/// it locked with `flock`.
+/// look like that, too, so this is only for lock files that refdb alone creates and always signs: a living owner of
+/// such a file has it locked with `flock`.
 pub(super) fn remove_if_lost(fs: &Fs, path: &Path) -> Result<bool> {
     let Some((file, stat)) = open(fs, path)? else { return Ok(false) };
     let is_old = now_nanos().saturating_sub(stat.modified_nanos) >= LOST_FROM.as_nanos() as i128;
@@ -113,9 +113,9 @@ fn signed_as_a_whole(content: &[u8]) -> Option<Signed> {
 /// The content of a signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Signed {
-    /// Who holds this lock.
+    /// The process that holds this lock.
     Alone(Signature),
-    /// Who holds it for a batch, and for which one.
+    /// The process that holds the lock for a batch, and the id of that batch.
     Batch(Signature, BatchId),
 }
 

@@ -17,11 +17,12 @@ const HOLDERS_TIMES: u32 = 60;
 /// timeout is a few milliseconds.
 const HOLDERS_MIN: Duration = Duration::from_secs(60);
 
-/// A waiter that finds the lock free so many times, each after [`Wait::SLICE`], leaves the queue and polls itself.
+/// A waiter that finds the lock free this many times in a row, each after [`Wait::SLICE`], leaves the queue and polls
+/// itself.
 const FREE_SLICES_MAX: u32 = 2;
 
 /// Repeats `attempt` until nobody holds the lock at `path`, or [`lock_timeout`](LockTimeout) has passed. A lock whose
-/// owner is dead is removed.
+/// owner is certainly dead is removed, or passed to the recovery handler if it is that of a batch.
 pub(super) fn wait_for<T>(
     fs: &Fs,
     path: &Path,
@@ -257,8 +258,8 @@ struct Wait {
 
 impl Wait {
     const FIRST_PAUSE: Duration = Duration::from_micros(200);
-    /// The longest pause between two attempts. With 5 ms, eight writers waited twice as long in the worst case, and
-    /// shared the lock less evenly.
+    /// The longest mean pause between two attempts; chance makes a pause up to half as long again. With 5 ms, eight
+    /// writers waited twice as long in the worst case, and shared the lock less evenly.
     const LONGEST_PAUSE: Duration = Duration::from_micros(1500);
     /// The head of a queue polls for all that wait behind it.
     const PAUSE_OF_HEAD: Duration = Duration::from_micros(100);

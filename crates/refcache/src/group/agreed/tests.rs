@@ -61,8 +61,8 @@ impl Turns {
     }
 }
 
-/// A global ref database with a file for each member on the same disk, so that a crash leaves both as they were at one
-/// moment.
+/// A global ref database with a file for each member on the disk of the repository, so that a crash leaves the database
+/// and the repository as they were at one moment.
 struct FileArbiter<'a> {
     fs: &'a Fs,
     dir: &'a Path,
@@ -175,7 +175,7 @@ impl Scene {
         for (outcome, fate) in outcomes.into_iter().zip(self.fates) {
             match fate {
                 Fate::Agreed => drop(outcome?),
-                _ => assert!(outcome.is_err(), "who was not agreed to is not made"),
+                _ => assert!(outcome.is_err(), "a batch without an agreement is not committed"),
             }
         }
         Ok(())

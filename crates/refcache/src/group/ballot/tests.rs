@@ -1,5 +1,5 @@
 //! Several threads ask the global ref database at the same time. Each batch is committed only if its own thread got
-//! the answer in time, and as if the batch were alone.
+//! the database's agreement in time, and is checked as if it were alone.
 
 use crate::{Batch, Outcome, Result, group::Groups};
 use refdb::{
@@ -215,7 +215,7 @@ fn a_thread_that_says_nothing_for_too_long_is_left_out_and_asks_no_more() {
         Member { edit: create("refs/heads/b", scene.id), begin: &nothing, ask: &late },
         Member { edit: create("refs/heads/c", scene.id), begin: &waits, ask: &never },
     ]);
-    assert_eq!(*told.lock().unwrap(), ["late"], "who is not out in time is not asked at all");
+    assert_eq!(*told.lock().unwrap(), ["late"], "a question that is ready only after the timeout is not asked");
     assert_eq!(group_of(&outcomes[0]), 1);
     assert!(matches!(undecided(&outcomes[1]), Undecided::Unknown(_)), "its word came too late: {outcomes:?}");
     assert_eq!(*undecided(&outcomes[2]), Undecided::NotAgreed);
@@ -251,5 +251,5 @@ fn when_the_leader_ends_without_a_word_nobody_is_made_and_nobody_asks_any_more()
     );
     assert_eq!(*undecided(&outcomes[2]), Undecided::NotAgreed);
     assert!(["a", "b", "c"].iter().all(|name| !scene.has(&format!("refs/heads/{name}"))));
-    assert_eq!(scene.intents(), ["start-1-17"], "it is settled, as the database has it");
+    assert_eq!(scene.intents(), ["start-1-17"], "the intent stays until it is settled");
 }
