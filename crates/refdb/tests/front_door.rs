@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 use refdb::{
-    Error, HashKind, Misuse, ObjectId, Precondition, RejectionClass, RejectionReason, RepositoryError, Store, Target,
-    Transaction, TransactionOptions,
+    Error, HashKind, Misuse, ObjectId, OptimizeOptions, Precondition, RejectionClass, RejectionReason, RepositoryError,
+    Store, Target, Transaction, TransactionOptions,
     transaction::{Context, Hook, HookSource, HookState},
     was,
 };
@@ -452,4 +452,32 @@ fn a_name_that_reads_do_not_answer_was_written() {
         good.create("ORIG_HEAD", id).create("refs/heads/new", id);
         good.commit().unwrap();
     }
+}
+
+#[test]
+fn a_ref_below_1500_folders_is_in_the_way_though_few_files_can_be_open() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let deep = format!("refs/heads/top/{}ref", "a/".repeat(1500));
+    // A thread of a server has a small stack, and a process has 1,024 descriptors as a rule.
+    let small_stack = std::thread::Builder::new().stack_size(512 << 10);
+    let created = small_stack.spawn(move || {
+        let store = Store::open(repo.git_dir()).unwrap();
+        let create = |name: &str| {
+            let mut tx = store.transaction();
+            tx.create(name, id);
+            tx.commit()
+        };
+        create(&deep).unwrap();
+        let refused = create("refs/heads/top").unwrap_err();
+        assert_eq!(names(&store, "refs/heads/top/"), [deep.as_str()]);
+        store.optimize(&OptimizeOptions::default()).unwrap();
+        let mut tx = store.transaction();
+        tx.delete(&*deep, was(id));
+        tx.commit().unwrap();
+        create("refs/heads/top").unwrap();
+        refused
+    });
+    let Error::Rejected(rejection) = created.unwrap().join().unwrap() else { panic!("another error") };
+    assert!(matches!(rejection.reason, RejectionReason::Conflict { prevents_lock: true, .. }), "{rejection}");
 }

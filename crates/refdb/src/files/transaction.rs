@@ -25,10 +25,10 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
-use refdb_vfs::File;
+use refdb_vfs::{EntryKind, File};
 use std::{
     collections::{BTreeSet, HashMap},
-    fs,
+    ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -388,21 +388,36 @@ impl FilesLocked {
 
 impl FilesLocked {
     /// Returns whether the folder with this name contains, at any depth, a file that is not a lock of this transaction.
+    /// A folder that cannot be read counts as empty.
     fn has_files_of_others(&self, folder: &Path, name: &BStr) -> bool {
-        let searched = || self.searched.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = searched().get(name) {
+        let mut known = self.searched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = known.get(name) {
             return *found;
         }
-        let found = fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
-            let below = [name.as_bytes(), b"/", entry.file_name().as_bytes()].concat();
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => self.has_files_of_others(&entry.path(), below.as_bstr()),
-                Ok(_) => !below.strip_suffix(b".lock").is_some_and(|locked| self.locks.holds(locked.as_bstr())),
-                Err(_) => false,
+        // Without recursion: a name can have two thousand folders, and the threads of servers have small stacks.
+        let mut folders = vec![(folder.to_owned(), name.to_owned())];
+        let mut at = 0;
+        while let Some((path, name_of_path)) = folders.get(at).cloned() {
+            at += 1;
+            for (entry, kind) in self.store.options.fs.read_dir(&path).unwrap_or_default() {
+                let below = BString::from([name_of_path.as_bytes(), b"/", &entry].concat());
+                let is_of_others = match kind {
+                    EntryKind::Dir => known.get(&below).copied(),
+                    _ => Some(!below.strip_suffix(b".lock").is_some_and(|locked| self.locks.holds(locked.as_bstr()))),
+                };
+                match is_of_others {
+                    Some(true) => {
+                        let ends = below.find_iter("/").filter(|end| *end >= name.len());
+                        known.extend(ends.map(|end| (below[..end].into(), true)));
+                        return true;
+                    }
+                    Some(false) => {}
+                    None => folders.push((path.join(OsStr::from_bytes(&entry)), below)),
+                }
             }
-        });
-        searched().insert(name.to_owned(), found);
-        found
+        }
+        known.extend(folders.into_iter().map(|(_, name)| (name, false)));
+        false
     }
 }
 

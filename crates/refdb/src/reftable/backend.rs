@@ -96,14 +96,13 @@ impl Maintenance for ReftableBackend {
         self.stacks.check_storage()?;
         self.stacks.options.check_format()?;
         let stack = self.optimized_stack()?;
-        match stack.compact(scope, lock_timeout) {
+        match stack.compact(scope, lock_timeout).and_then(|_| stack.clean(lock_timeout)) {
             // The message is git's, because git's tests compare it.
             Err(StackError::Lock(LockError::Held { .. })) => {
                 return Err(Limit::StackLocked.into());
             }
             done => done?,
         };
-        stack.clean(lock_timeout)?;
         // Compaction reads no object, as in git.
         Ok(Optimized::default())
     }
