@@ -184,7 +184,7 @@ impl Cache {
         }
     }
 
-    /// Returns whether the cache in a folder is encrypted, so that its keys must not be shown either.
+    /// Returns whether the cache in a folder is encrypted. A tool must not show the keys of such a cache either.
     ///
     /// # Errors
     ///
@@ -241,7 +241,7 @@ fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     };
-    // What is no file was put at the name of the saved index by somebody else.
+    // Something other than a regular file at the name of the saved index was put there by somebody else, so it stays.
     let saved =
         recovered.saved.iter().map(|saved| &saved.path).filter(|path| regular_file::check_place(fs, path).is_ok());
     // Deleted from the end, so that a crash in between leaves no later segment without its predecessor.

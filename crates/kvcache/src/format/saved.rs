@@ -52,7 +52,7 @@ pub(crate) struct Listed {
     pub(crate) mark_bytes: u64,
 }
 
-/// The entries of a shard.
+/// The number of a shard's entries, and the checksum of their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Part {
     pub(crate) entries: u32,
@@ -239,7 +239,8 @@ mod tests {
         assert_eq!(entries(&contents, &bytes, 1, &[112, 144]).unwrap(), [(0xffff_ffff_ffff, Place::new(1, 64, 48))]);
     }
 
-    /// Programs from before the saved index delete segments of other caches, and read no more of a file than its header to know one.
+    /// Programs from before the saved index delete segments of other caches, which they recognize by the header of the
+    /// file alone.
     #[test]
     fn it_looks_like_a_segment_of_another_cache_than_any_with_its_name() {
         let (contents, bytes) = file();

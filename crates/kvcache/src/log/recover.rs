@@ -112,7 +112,8 @@ pub(crate) struct Recovered {
     pub(crate) saved: Option<SavedIndex>,
 }
 
-/// The file of a saved index. As long as it is open, its deletion need not free its pages, which takes a while.
+/// The file of a saved index. As long as the file is open, deleting it need not free its pages, which would take a
+/// while.
 pub(crate) struct SavedIndex {
     pub(crate) path: PathBuf,
     pub(crate) file: Option<File>,

@@ -36,7 +36,8 @@ struct SimulatedCaches {
     by_limit: [SimulatedCache; 3],
 }
 
-/// A cache of keys, of which it has the [`known`] part of the hash, in the order of their puts, each with its size and the number of its gets.
+/// A simulated cache. It knows each key by the [`known`] part of the hash, and has the size and the number of gets of
+/// each.
 #[derive(Default)]
 struct SimulatedCache {
     entries: HashMap<u64, (u64, u8)>,
