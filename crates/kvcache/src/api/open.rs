@@ -38,10 +38,10 @@ impl Cache {
     /// Opens the cache in a folder for reading and writing, and creates the folder if it does not exist. Only one handle on a
     /// machine may have a cache open in this way.
     ///
-    /// Files that are damaged, of an older format, or encrypted with a key that is not given, are deleted: the cache
-    /// starts without them, and [`Cache::notices`] says so. Opening reads the index that [`Cache::close`] saved. After
-    /// a kill, or if the files have changed since, it reads the footers of all segments and the whole last segment: two
-    /// million entries then take about 0.15 s if the files are in the page cache.
+    /// Files that cannot be used, because they are damaged, of an older format, or encrypted with a key that is not
+    /// given, are deleted: the cache starts without them, and [`Cache::notices`] says so. Opening reads the index that
+    /// [`Cache::close`] saved. After a kill, or if the files have changed since, it reads the footers of all segments
+    /// and the whole last segment: two million entries then take about 0.15 s if the files are in the page cache.
     ///
     /// # Errors
     ///

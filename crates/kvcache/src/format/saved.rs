@@ -4,7 +4,8 @@
 //! segment header 64 | head 64 | segment 32 ... | shard 8 ... | entry 14 ...
 //! ```
 //!
-//! It is a function of the segments that it names, so it is right if the folder has exactly these, and worthless otherwise.
+//! A saved index depends on nothing but the segments that it names. It is right if the folder has exactly these, and
+//! worthless otherwise.
 
 use crate::format::{
     footer::TRAILER_BYTES,
@@ -45,7 +46,7 @@ impl Content {
     }
 }
 
-/// A segment in the list, with what the footer's entries would tell of its marks.
+/// A segment in the list, with the bytes that its marks take, so that the entries of its footer need not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
     pub(crate) content: Content,

@@ -109,7 +109,8 @@ impl Store {
         done
     }
 
-    /// Fails if the folder is not ours or missing, because bytes in a file that has no name any more are not durable.
+    /// Fails if the folder is missing or belongs to another process, because bytes in a file that has no name any more
+    /// are not durable.
     fn check_ours(&self) -> Result<()> {
         self.files.check_ours().map_err(|error| self.disk_failed(error))
     }
