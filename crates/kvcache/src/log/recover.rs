@@ -311,8 +311,8 @@ fn damaged_header(path: &Path) -> Error {
 
 fn lost_records(path: &Path, offset: u64) -> Error {
     let what =
-        "records that no crash takes are lost from here on; because the values that they had replaced or removed must not \
-                come back, the cache starts empty"
+        "records that no crash can have taken are lost from here on; because the values that they had replaced or \
+         removed must not come back, the cache starts empty"
             .into();
     Error::Corrupt { path: path.to_owned(), offset, what }
 }
