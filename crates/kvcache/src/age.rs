@@ -51,12 +51,12 @@ pub(crate) struct Ages {
     max_ms: Option<u64>,
     clock: Clock,
     start: Instant,
-    /// The latest time that the clock has shown.
+    /// The latest time that the clock has shown since [`Ages::believe_clock`] was last called, or since the start.
     latest_ms: AtomicU64,
     /// When the clock showed `latest_ms`, in milliseconds since `start`.
     latest_at_ms: AtomicU64,
-    /// The latest time that an earlier run had seen, if entries that had expired by then are still to be removed; 0
-    /// otherwise.
+    /// The time that the clock had shown before it was set back, if entries that had expired by then are still to be
+    /// removed; 0 otherwise.
     deferred_ms: AtomicU64,
 }
 
@@ -82,7 +82,8 @@ impl Ages {
         latest.saturating_add(running.saturating_sub(self.latest_at_ms.load(Ordering::Relaxed)))
     }
 
-    /// The latest time that this run or an earlier one has seen; it is recorded for the next run.
+    /// The time to record for the next run, in which entries that had expired by then stay expired: the present time,
+    /// or a later one if entries that had expired by then are still to be removed.
     pub(crate) fn seen_ms(&self) -> u64 {
         self.now_ms().max(self.deferred_ms.load(Ordering::Relaxed))
     }

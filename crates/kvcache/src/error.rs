@@ -7,7 +7,7 @@ pub enum Error {
     /// An operation on a file failed.
     #[error(transparent)]
     File(#[from] refdb_vfs::Error),
-    /// Another process, or another handle of this one, writes to this cache.
+    /// Another process, or another handle of this one, has this cache open for writing.
     #[error(
         "the cache '{}' is in use by another process; stop it, or open the cache for reading only", path.display()
     )]

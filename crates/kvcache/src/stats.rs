@@ -46,7 +46,7 @@ counters! {
     limit_bytes: Counter,
     /// Number of entries, including expired ones that are not removed yet.
     entries: Counter,
-    /// Bytes of the records of these entries.
+    /// Bytes of the records of all entries, including expired ones that are not removed yet.
     live_bytes: Counter,
     /// Bytes of the segments in whole disk blocks, including writes that wait in memory.
     disk_bytes: Counter,
@@ -65,7 +65,8 @@ counters! {
     removed: Counter,
     /// Number of gets that found only an expired value; they count as misses too.
     expired: Counter,
-    /// Number of entries that were dropped to keep the limit, or because they had expired or were damaged.
+    /// Number of entries that were dropped when their segment was freed: to make room, or because they had expired or
+    /// were damaged.
     evicted: Counter,
     /// Number of entries that were kept, by copying them, when their segment was evicted.
     kept: Counter,

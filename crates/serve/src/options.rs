@@ -51,8 +51,8 @@ pub fn command() -> Command {
                  If no address and no socket is given, the server chooses a loopback port and prints it.",
             ),
             Arg::new("http-socket").long("http-socket").value_name("PATH").value_parser(path()).help(
-                "Listen on this Unix socket for a proxy that authenticates users. The server trusts its headers \
-                 X-Remote-User and X-Remote-Addr.",
+                "Listen on this Unix socket for a proxy that authenticates users. The server trusts the proxy's \
+                 headers X-Remote-User and X-Remote-Addr.",
             ),
             Arg::new("socket").long("socket").value_name("PATH").value_parser(path()).help(
                 "Listen on this Unix socket for `refdb upload-pack`, which sshd or git daemon starts. Its folder must \
@@ -126,8 +126,8 @@ impl Options {
     }
 }
 
-/// Splits `PREFIX=DIR`. A word that has a slash before its first `=`, or is the path of an existing folder, has no
-/// prefix.
+/// Splits `PREFIX=DIR`. A word that has a slash before its first `=`, is the path of an existing folder, or is not
+/// UTF-8, has no prefix.
 pub(crate) fn root(word: OsString) -> (String, PathBuf) {
     let split = word.to_str().and_then(|text| text.split_once('='));
     match split {

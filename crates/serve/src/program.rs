@@ -89,7 +89,8 @@ impl Place {
         self
     }
 
-    /// Spares git its check of the wants of a fetch. No hook may be configured that would see how.
+    /// Starts git with [`CHECKED`], so that it does not check the wants of a fetch. The repository must have no
+    /// `uploadpack.packObjectsHook`, because that hook would see these options.
     #[must_use]
     pub(crate) fn with_checked_wants(mut self) -> Self {
         self.wants_are_checked = true;

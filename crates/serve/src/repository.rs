@@ -97,8 +97,8 @@ impl Repositories {
         Some(served)
     }
 
-    /// Opens the repository in this folder. Beyond `serve.openRepositories`, closes those that were not used for
-    /// longest.
+    /// Opens the repository in this folder. If `serve.openRepositories` are open already, first closes those that were
+    /// least recently used.
     pub(crate) fn open(&self, folder: &Path) -> io::Result<Arc<Served>> {
         let served = Arc::new(Served::open(folder, &self.views, &self.environment)?);
         self.use_now(&served);
@@ -134,7 +134,8 @@ fn with_settings_of_process(environment: Environment) -> Environment {
     variables.fold(environment, |environment, (name, value)| environment.with(name, value))
 }
 
-/// Removes the eighth of the repositories that were not used for longest. Requests in progress keep using theirs.
+/// Removes the least recently used eighth of the repositories, and at least one. Requests in progress keep using
+/// theirs.
 fn forget_some(known: &mut HashMap<PathBuf, Arc<Served>>) {
     let mut uses: Vec<u64> = known.values().map(|served| served.last_use.load(Relaxed)).collect();
     if uses.is_empty() {

@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) roots: Vec<(String, PathBuf)>,
     /// `serve.exportAll`, or `--export-all`.
     pub(crate) export_all: bool,
-    /// `serve.metrics`, or `--metrics`. It is read at start only.
+    /// `--metrics`, or else `serve.metrics`. It is used at start only.
     pub(crate) metrics: Option<SocketAddr>,
     /// `serve.allowTarget`: folders outside of the roots to which a link may lead.
     pub(crate) allowed_targets: Vec<PathBuf>,

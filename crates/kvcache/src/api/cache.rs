@@ -43,8 +43,8 @@ impl Cache {
         self.store.view.counters.read()
     }
 
-    /// Returns the statistics that the last process to open the cache in `dir` for writing has last published, which
-    /// are at most a few seconds old while it runs. Returns `None` if none were ever published.
+    /// Returns the statistics that a process with the cache in `dir` open for writing last published. They are at most
+    /// a few seconds old while such a process runs. Returns `None` if none were ever published.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Cache {
         &self.notices
     }
 
-    /// The last error of the disk as text; `None` if there was none.
+    /// The last error of the disk since the cache was opened, as text; `None` if there was none.
     pub fn last_disk_error(&self) -> Option<String> {
         self.store.files.health.last_error()
     }
@@ -83,9 +83,9 @@ impl Cache {
         }
     }
 
-    /// Stops the background threads, writes what is in memory to the disk, saves the index for the next start if the limit has room for
-    /// its 14 bytes an entry, and releases the lock of the folder. Reads still work afterwards, and closing again does nothing. It blocks
-    /// until the operating system has taken everything.
+    /// Stops the background threads, writes what is in memory to the disk, saves the index for the next start if the
+    /// limit has room for its 14 bytes an entry, and releases the lock of the folder. Reads still work afterwards, and
+    /// closing again does nothing. The call blocks until the operating system has taken everything.
     ///
     /// # Errors
     ///

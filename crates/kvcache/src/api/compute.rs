@@ -10,9 +10,9 @@ impl Cache {
     /// Returns the value of a key. If the key has none, returns the value that `make` computes, and puts it for the
     /// next caller.
     ///
-    /// The put is buffered and may be refused; the caller gets the value all the same. A value whose key is put, removed or
-    /// cleared while `make` runs is returned but not stored, so that no older value replaces a newer one. Threads that miss the
-    /// same key at the same time each compute it.
+    /// The put is buffered and may be refused; the caller gets the value all the same. A value whose key is removed,
+    /// cleared or put without a ticket while `make` runs is returned but not stored, so that no older value replaces a
+    /// newer one. Threads that miss the same key at the same time each compute its value.
     ///
     /// # Errors
     ///

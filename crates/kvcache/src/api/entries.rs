@@ -12,8 +12,8 @@ use crate::{
 pub struct EntryInfo {
     /// When it was created, in milliseconds since 1970.
     pub created_ms: u64,
-    /// How often it was read, 0 to 3: a new value of the key keeps the count of the old one, and reclaiming space
-    /// that keeps the entry resets it.
+    /// How often the key was read since the cache was opened or an eviction last kept its entry, up to 3. A new value
+    /// keeps the count of the old one.
     pub uses: u8,
     /// Bytes that it takes on disk.
     pub disk_bytes: u64,
@@ -29,8 +29,8 @@ pub struct Verified {
 }
 
 impl Cache {
-    /// Calls `entry` with the key, the value and the facts of every entry, in the order of the files. An entry that changes during
-    /// the walk is shown with its old value, with its new value, or not at all.
+    /// Calls `entry` with the key, the value and the facts of every entry, expired ones included, in the order of the
+    /// files. An entry that changes during the walk is shown with its old value, with its new value, or not at all.
     ///
     /// # Errors
     ///
@@ -104,8 +104,9 @@ impl Cache {
         places
     }
 
-    /// Frees the dead space of all segments of which at least a tenth is dead or that have no live entry, and returns
-    /// by how many bytes the files became smaller. The call blocks while live entries are copied and synced.
+    /// Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are
+    /// dead, and returns by how many bytes the files became smaller. The call blocks while live entries are copied and
+    /// synced.
     ///
     /// # Errors
     ///

@@ -160,7 +160,7 @@ impl Cache {
     }
 
     /// Drops a record that failed its checks twice, and writes a tombstone so that no older value takes the record's
-    /// place.
+    /// place. In a cache that is read-only or closed, the record is only counted as damaged.
     fn discard(&self, hash: u64, place: Place) {
         self.store.view.counters.corrupt.add(1);
         let mut log = self.store.log();

@@ -38,10 +38,10 @@ impl Cache {
     /// Opens the cache in a folder for reading and writing, and creates the folder if it does not exist. Only one handle on a
     /// machine may have a cache open in this way.
     ///
-    /// Files that are damaged, of an older format, or encrypted with a key that is not given, are deleted: the cache
-    /// starts without them, and [`Cache::notices`] says so. Opening reads the index that [`Cache::close`] saved. After
-    /// a kill, or if the files have changed since, it reads the footers of all segments and the whole last segment: two
-    /// million entries then take about 0.15 s if the files are in the page cache.
+    /// Files that cannot be used, because they are damaged, of an older format, or encrypted with a key that is not
+    /// given, are deleted: the cache starts without them, and [`Cache::notices`] says so. Opening reads the index that
+    /// [`Cache::close`] saved. After a kill, or if the files have changed since, it reads the footers of all segments
+    /// and the whole last segment: two million entries then take about 0.15 s if the files are in the page cache.
     ///
     /// # Errors
     ///
@@ -184,7 +184,7 @@ impl Cache {
         }
     }
 
-    /// Returns whether the cache in a folder is encrypted, so that its keys must not be shown either.
+    /// Returns whether the cache in a folder is encrypted. A tool must not show the keys of such a cache either.
     ///
     /// # Errors
     ///
@@ -241,7 +241,7 @@ fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     };
-    // What is no file was put at the name of the saved index by somebody else.
+    // Something other than a regular file at the name of the saved index was put there by somebody else, so it stays.
     let saved =
         recovered.saved.iter().map(|saved| &saved.path).filter(|path| regular_file::check_place(fs, path).is_ok());
     // Deleted from the end, so that a crash in between leaves no later segment without its predecessor.

@@ -18,7 +18,8 @@ pub struct Options {
     pub max_age: Option<Duration>,
     /// Key with which keys and values are encrypted. `None`, the default: they are not.
     pub key: Option<Key>,
-    /// Keys with which the cache may have been encrypted before. If one of them fits, `key` replaces it.
+    /// Keys with which the cache may have been encrypted before. If `key` is set and does not fit, but one of these
+    /// does, `key` replaces it.
     pub old_keys: Vec<Key>,
     /// How long a buffered put waits while the write buffer is full or the limit is reached, before it is refused; 200
     /// ms by default. The waiting put writes a segment to the page cache if no other thread is writing, or else yields
@@ -82,7 +83,8 @@ impl Options {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Durability {
     /// As soon as every reader of this process sees the write. It reaches the file within milliseconds; `kill -9` may
-    /// undo the last of these writes, the newest first. Such a write never waits for the disk and may be refused.
+    /// undo the last of these writes, the newest first. Such a write never waits for the disk, and a put may be
+    /// refused.
     #[default]
     Buffered,
     /// As soon as the operating system has it, so that it survives `kill -9`. Such a write waits while the disk cannot

@@ -242,7 +242,8 @@ impl Cache {
     }
 
     /// Removes a key, buffered, and makes every ticket for it void. Returns whether the key had a value. The removal is
-    /// never refused and never waits; see [`Cache::remove_with`] for removals that must survive a crash.
+    /// never refused and waits neither for room nor for the disk; see [`Cache::remove_with`] for removals that must
+    /// survive a crash.
     ///
     /// # Errors
     ///

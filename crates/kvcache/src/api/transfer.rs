@@ -62,14 +62,15 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Puts every entry of an export with the time of its creation, unless the cache has a value for the key that is as new or
-    /// newer. Other threads may use the cache meanwhile. It returns when everything has been written, but not synced.
+    /// Puts every entry of an export with the time of its creation, unless the cache has a value for the key that is as
+    /// new or newer. Other threads may use the cache meanwhile. The call returns when everything has been written, but
+    /// not synced.
     ///
     /// # Errors
     ///
     /// [`Error::OtherCache`] if the folders say that the export is of a cache with another name or version;
-    /// [`Error::Corrupt`] if the stream is cut short or damaged, in which case the entries before the damage stay; and those of
-    /// [`Cache::put_with`].
+    /// [`Error::Corrupt`] if the stream cannot be read, is cut short or damaged, or is no export of this format
+    /// version, in which case the entries before the fault stay; and those of [`Cache::put_with`].
     pub fn import(&self, from: &mut dyn Read) -> Result<Imported> {
         let mut from = Counted { inner: from, crc: 0, offset: 0 };
         if from.array::<8>()? != MAGIC || u32::from_le_bytes(from.array()?) != VERSION {
@@ -115,7 +116,7 @@ impl Cache {
     }
 
     fn import_entry(&self, key: &[u8], value: &[u8], created_ms: u64, imported: &mut Imported) -> Result<()> {
-        // Any change of the key from here on makes the ticket void.
+        // From here on, a removal of the key or a put without a ticket makes this ticket void.
         let ticket = Some(self.ticket(key));
         if self.created_ms(key).is_some_and(|present| present >= created_ms) {
             imported.kept += 1;

@@ -7,8 +7,9 @@ use crate::{
 use refdb_vfs::{EntryKind, Fs};
 use std::path::{Path, PathBuf};
 
-/// The folder of the cache with this name and version below `root`: `root/<name>/v<version>`. In the name, bytes other than
-/// letters, digits, `_`, `-` and `.`, and a leading dot, are written as `%XX`, so that every name is exactly one folder.
+/// The folder of the cache with this name and version below `root`: `root/<name>/v<version>`. In the name, bytes other
+/// than letters, digits, `_`, `-` and `.`, and a leading dot, are written as `%XX`, and the empty name as `%`, so that
+/// every name has one folder of its own.
 pub fn version_dir(root: &Path, name: &str, version: u32) -> PathBuf {
     name_dir(root, name).join(format!("v{version}"))
 }
@@ -37,8 +38,8 @@ fn name_dir(root: &Path, name: &str) -> PathBuf {
     root.join(folder)
 }
 
-/// Deletes the versions of a cache other than `keep` that no process has open, and returns the deleted folders. Files that do not
-/// belong to a cache are left alone together with their folder.
+/// Deletes the versions of a cache other than `keep` that no process has open for writing, and returns the deleted
+/// folders. Files that do not belong to a cache are left alone together with their folder.
 ///
 /// # Errors
 ///
@@ -71,11 +72,13 @@ fn version_of(folder: &[u8]) -> Option<u32> {
     digits.parse().ok().filter(|version: &u32| version.to_string() == digits)
 }
 
-/// Deletes the cache in a folder, and the folder. Returns false if the folder stays because it contains other files.
+/// Deletes the cache in a folder, and the folder. Returns false if the folder stays, usually because it contains other
+/// files.
 ///
 /// # Errors
 ///
-/// [`Error::Locked`] if a process has the cache open; [`Error::File`] if a file cannot be deleted.
+/// [`Error::Locked`] if a process has the cache open for writing; [`Error::File`] if the folder cannot be read or a
+/// file cannot be deleted.
 pub fn delete_cache(dir: impl AsRef<Path>) -> Result<bool> {
     delete(&Fs::real(), dir.as_ref())
 }

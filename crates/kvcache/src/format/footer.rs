@@ -22,8 +22,8 @@ pub(crate) struct Entry {
     pub(crate) offset: usize,
     /// Length of the record, padding included, in bytes.
     pub(crate) len: usize,
-    /// Average number of reads of the key in a round of the log, as known when this record was written. Only eviction
-    /// uses it.
+    /// Average number of reads of the key in a round of the log (see [`Rate`]), as known when this record was written.
+    /// Only eviction uses the rate.
     pub(crate) rate: Rate,
 }
 

@@ -14,12 +14,11 @@ pub(crate) const MAX_SEGMENTS: usize = u16::MAX as usize;
 /// The value at which a use counter stops.
 pub(crate) const MAX_USES: u8 = (1 << USES_BITS) - 1;
 
-/// Where a record is, how long it is and how often it was read since it was last copied, in one word so that it changes
-/// atomically.
+/// Where a record is, how long it is and how often its key was read, in one word so that all three change atomically.
 ///
 /// ```text
 /// bit 63      48 47        26 25        2 1  0
-///    [ segment  |  offset/16 |  len/16  | uses ]
+///    [   slot   |  offset/16 |  len/16  | uses ]
 /// ```
 ///
 /// A place is never 0, because no record starts at offset 0.
@@ -46,7 +45,7 @@ impl Place {
         Place(word & ((1 << at) - 1) | u64::from(slot) << at)
     }
 
-    /// This place with another slot, at which a segment lies after the cache is opened again.
+    /// This place with another slot, for example the one that the segment has after the cache is opened again.
     pub(crate) fn in_other_slot(self, slot: u16) -> Self {
         Place::in_slot(self.0, slot)
     }
@@ -79,7 +78,7 @@ impl Place {
         (self.0 >> USES_BITS) as usize % (1 << LEN_BITS) * ALIGN
     }
 
-    /// How often the record was read since it was last copied, up to [`MAX_USES`].
+    /// How often the key was read since the cache was opened or an eviction last kept its record, up to [`MAX_USES`].
     pub(crate) fn uses(self) -> u8 {
         self.0 as u8 & MAX_USES
     }

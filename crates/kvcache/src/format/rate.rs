@@ -1,5 +1,5 @@
 /// Average number of reads of a record in a round of the log, as known when the record was written. A round of a record
-/// ends when its segment is the oldest and the record is copied or evicted.
+/// lasts from its put, or from the eviction that last kept it, to the eviction of the segment that holds it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Rate(u16);
 

@@ -111,7 +111,7 @@ pub(crate) enum Kind {
     Put = 1,
     /// Tombstone: the key, known by its hash, has no value.
     Remove = 2,
-    /// The segment whose number is in the place of the hash was compacted and deleted.
+    /// The segment whose number is in the place of the hash was compacted, and is deleted once this mark is durable.
     Dropped = 3,
 }
 
@@ -152,7 +152,7 @@ impl RecordHeader {
         record_len(self.payload_len())
     }
 
-    /// The header with a checksum of 0.
+    /// The bytes of the header, with its own checksum, and with 0 for that of the whole record.
     pub(crate) fn encode(&self) -> [u8; RECORD_HEADER_BYTES] {
         debug_assert!(self.record_len() <= MAX_RECORD_BYTES, "a place has room for this length: {self:?}");
         debug_assert!(self.kind == Kind::Put || self.payload_len() == 0, "only puts have a key and a value: {self:?}");
@@ -184,7 +184,7 @@ impl RecordHeader {
             key_len: u32_at(bytes, 24),
             value_len: u32_at(bytes, 28),
         };
-        // No key and no segment has the number 0.
+        // No key has the hash 0, and no segment has the number 0.
         (header.hash != 0 && header.payload_len() <= MAX_RECORD_BYTES - RECORD_HEADER_BYTES).then_some(header)
     }
 

@@ -4,7 +4,8 @@
 //! segment header 64 | head 64 | segment 32 ... | shard 8 ... | entry 14 ...
 //! ```
 //!
-//! It is a function of the segments that it names, so it is right if the folder has exactly these, and worthless otherwise.
+//! A saved index depends on nothing but the segments that it names. It is right if the folder has exactly these, and
+//! worthless otherwise.
 
 use crate::format::{
     footer::TRAILER_BYTES,
@@ -45,14 +46,14 @@ impl Content {
     }
 }
 
-/// A segment in the list, with what the footer's entries would tell of its marks.
+/// A segment in the list, with the bytes that its marks take, so that the entries of its footer need not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
     pub(crate) content: Content,
     pub(crate) mark_bytes: u64,
 }
 
-/// The entries of a shard.
+/// The number of a shard's entries, and the checksum of their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Part {
     pub(crate) entries: u32,
@@ -239,7 +240,8 @@ mod tests {
         assert_eq!(entries(&contents, &bytes, 1, &[112, 144]).unwrap(), [(0xffff_ffff_ffff, Place::new(1, 64, 48))]);
     }
 
-    /// Programs from before the saved index delete segments of other caches, and read no more of a file than its header to know one.
+    /// Programs from before the saved index delete segments of other caches, which they recognize by the header of the
+    /// file alone.
     #[test]
     fn it_looks_like_a_segment_of_another_cache_than_any_with_its_name() {
         let (contents, bytes) = file();

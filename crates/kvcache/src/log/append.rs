@@ -171,7 +171,7 @@ pub(crate) struct UnplacedRecord<'a> {
     pub(crate) crc: u32,
     /// The kind of write, which decides how much of the room it may use.
     pub(crate) priority: Priority,
-    /// Average number of reads of the key in a round of the log.
+    /// Average number of reads of the key in a round of the log; see [`Rate`].
     pub(crate) rate: Rate,
 }
 

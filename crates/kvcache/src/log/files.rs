@@ -48,7 +48,7 @@ impl Files {
         }
     }
 
-    /// Returns whether the folder says that a write was ever synced.
+    /// Returns whether the folder says that a write was ever synced; true also if that cannot be found out.
     pub(crate) fn promised_in(fs: &Fs, dir: &Path) -> bool {
         !matches!(fs.stat(&dir.join(PROMISE)), Err(error) if error.is_not_found())
     }

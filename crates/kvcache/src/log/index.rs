@@ -150,7 +150,8 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// A shard of this many entries, given by the low 48 bits of their hashes; `None` with the first error, or if two of these agree.
+    /// A shard of this many entries, given by the low 48 bits of their hashes; `None` if one of `entries` is `None`, or
+    /// if two hashes agree in these bits.
     pub(crate) fn of_entries(len: usize, entries: impl Iterator<Item = Option<(u64, Place)>>) -> Option<Self> {
         let mut table = Filling::new(len, &mut Spare::default());
         for entry in entries.take(len) {

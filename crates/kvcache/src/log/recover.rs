@@ -112,7 +112,8 @@ pub(crate) struct Recovered {
     pub(crate) saved: Option<SavedIndex>,
 }
 
-/// The file of a saved index. As long as it is open, its deletion need not free its pages, which takes a while.
+/// The file of a saved index. As long as the file is open, deleting it need not free its pages, which would take a
+/// while.
 pub(crate) struct SavedIndex {
     pub(crate) path: PathBuf,
     pub(crate) file: Option<File>,
@@ -310,8 +311,8 @@ fn damaged_header(path: &Path) -> Error {
 
 fn lost_records(path: &Path, offset: u64) -> Error {
     let what =
-        "records that no crash takes are lost from here on; because the values that they had replaced or removed must not \
-                come back, the cache starts empty"
+        "records that no crash can have taken are lost from here on; because the values that they had replaced or \
+         removed must not come back, the cache starts empty"
             .into();
     Error::Corrupt { path: path.to_owned(), offset, what }
 }

@@ -46,7 +46,7 @@ impl Live {
     }
 }
 
-/// What a log that was replayed has.
+/// Result of replaying a log.
 pub(crate) struct Replayed {
     pub(crate) index: Index,
     pub(crate) fill: Fill,

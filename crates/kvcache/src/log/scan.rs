@@ -72,7 +72,8 @@ fn damaged_entry(bytes: &[u8], at: usize, looks: &mut u32) -> Option<Entry> {
 
 /// Returns the footer's entry about the record at `at`, whose header is damaged. Because the entry may be damaged as
 /// well, it is used only if the header has the same hash, or if the header is intact once its hash is replaced by
-/// that of the entry. A wrong length leads to bytes that are no record, but not to an end that looks right.
+/// that of the entry. If the entry's length is wrong, the scan continues at bytes that are no record and stops there,
+/// which is not where the records are known to end.
 fn entry_in_footer(bytes: &[u8], at: usize) -> Option<Entry> {
     let header = bytes.get(at..)?.first_chunk::<RECORD_HEADER_BYTES>()?;
     let is_of_it = |entry: &Entry| {

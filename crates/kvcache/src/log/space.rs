@@ -30,7 +30,7 @@ const COPY_EXTRA_BYTES: u64 = 4 * BLOCK_BYTES;
 pub(crate) enum Priority {
     /// A buffered put, which may be refused.
     Put,
-    /// A durable put, which may not be refused.
+    /// A durable put, which is refused only if it may not wait.
     Durable,
     /// Copies, removals and other marks, which free room.
     Upkeep,

@@ -72,7 +72,8 @@ impl Store {
         Error::File(error)
     }
 
-    /// Saves the index for the next start if the limit has room for that. It is of no use once the files change.
+    /// Saves the index for the next start if the limit has room for that. A saved index is of no use once the files
+    /// change.
     pub(crate) fn save_index(&self) -> Result<()> {
         let (sealed, store, room) = {
             let log = self.log();
@@ -108,7 +109,8 @@ impl Store {
         done
     }
 
-    /// Fails if the folder is not ours or missing, because bytes in a file that has no name any more are not durable.
+    /// Fails if the folder is missing or belongs to another process, because bytes in a file that has no name any more
+    /// are not durable.
     fn check_ours(&self) -> Result<()> {
         self.files.check_ours().map_err(|error| self.disk_failed(error))
     }

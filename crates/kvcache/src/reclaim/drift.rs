@@ -5,9 +5,10 @@ use crate::format::rate::Rate;
 
 /// Factor by which older observations fade with each segment: they count half after 44 segments.
 const FADE: f32 = 63.0 / 64.0;
-/// Popularity begins to shift when put records are read more often than predicted, compared with copies, by the first
-/// factor; it is steady again when this ratio falls below the second.
+/// Popularity begins to shift when put records are read more often than predicted, compared with copies, by this
+/// factor.
 const SHIFTS: f32 = 1.9;
+/// Popularity is steady again when the ratio that [`SHIFTS`] limits falls below this number.
 const IS_STEADY: f32 = 1.6;
 
 /// Compares the number of records that were read in a round with the number predicted by their rates, separately for

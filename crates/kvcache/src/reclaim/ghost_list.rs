@@ -8,7 +8,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-/// Number of ticks in a round of the log.
+/// Number of ticks in a round of the log; see [`Rate`].
 const TICKS: u32 = 8;
 const SMALLEST_TABLE: usize = 1024;
 const TAG_BITS: u32 = 11;

@@ -21,7 +21,7 @@ const LEAST_DEAD_BYTES: u64 = 512;
 /// The next step to free a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Evict the oldest segment: copy entries in use as far as there is room, and drop the others.
+    /// Evict the oldest segment: copy the entries that are worth most, as far as there is room, and drop the others.
     Evict(u16),
     /// Empty the oldest segment: copy as many entries as there is room for. Unlike that of other segments, its space is
     /// free at once, unless a write was ever synced.
@@ -134,7 +134,8 @@ fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> 
 /// The step that makes room: compacts the segment with the largest share of dead space if that is at least a third,
 /// else evicts the oldest. If emptied segments take more than a sixteenth of the limit, the step concerns the oldest
 /// segment, because only the oldest one's room is free at once; if that must wait for a sync too, there is no step.
-/// Entries are dropped only if there is little dead space or no room to copy.
+/// Entries are dropped only if there is little dead space, if there is no room to copy, after
+/// [`COMPACTIONS_IN_A_ROW`], or if emptied segments cannot be deleted.
 fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_stuck {
         return Some(Step::Drop);

@@ -36,7 +36,8 @@ struct SimulatedCaches {
     by_limit: [SimulatedCache; 3],
 }
 
-/// A cache of keys, of which it has the [`known`] part of the hash, in the order of their puts, each with its size and the number of its gets.
+/// A simulated cache. It knows each key by the [`known`] part of the hash, and has the size and the number of gets of
+/// each.
 #[derive(Default)]
 struct SimulatedCache {
     entries: HashMap<u64, (u64, u8)>,
@@ -44,7 +45,8 @@ struct SimulatedCache {
     bytes: u64,
 }
 
-/// Returns whether a hash is sampled, by bits that the index keeps: first the 16 on which neither its shard nor its bucket depends.
+/// Returns whether a hash is sampled, which bits that the index keeps decide: first the 16 on which neither the shard
+/// nor the bucket of the key depends.
 fn is_sampled(hash: u64, shift: u64) -> bool {
     let bits = hash >> 32 & 0xffff | hash << 16;
     bits & ((1 << shift) - 1) == 0

@@ -160,7 +160,7 @@ impl Reclaim {
         self.delete_emptied().map(drop)
     }
 
-    /// Compacts every segment of which at least a tenth is dead or which has no live entry.
+    /// Compacts every segment that is [`tidiable`] by a tenth or has no live entry.
     pub(crate) fn compact_all(&self) -> Result<()> {
         let (mut turn, store) = (self.turn(), &self.store);
         if self.calls.is_closed() {
@@ -213,7 +213,8 @@ impl Reclaim {
         }
     }
 
-    /// Deletes the oldest segment to free space on a full disk, whatever the limit says. False if there is none.
+    /// Deletes the oldest segment to free space on a full disk, whatever the limit says. False if no segment is
+    /// complete.
     pub(crate) fn free_one(&self) -> Result<bool> {
         self.drop_oldest(&mut self.turn())
     }

@@ -1,4 +1,5 @@
-//! Locks with ranks: a thread may take them only in the order of their ranks, which prevents deadlocks.
+//! Locks with ranks: a thread may take them only in the order of their ranks, which prevents deadlocks. Builds with
+//! debug assertions check the order.
 
 use super::{Mutex, MutexGuard, thread_local};
 use std::{

@@ -54,9 +54,9 @@ enum Answer {
     Ended,
 }
 
-/// Maximum number of times that git is asked which ids are at fault. If the last group has two halves, it may be
-/// exceeded by one. This suffices to find a single id at fault among a million ids, and all ids at fault among 32. The
-/// number of programs must not grow with the number of commands.
+/// Maximum number of times that git is asked which ids are at fault; one more is possible if the last group has two
+/// halves. That suffices to find a single id at fault among a million ids, and all ids at fault among 32. The number of
+/// programs must not grow with the number of commands.
 const ASKED_MAX: usize = 64;
 
 const BEYOND_LIMIT: &str = "the check of its objects met a limit";

@@ -132,9 +132,9 @@ fn lock(folder: &Folder) -> Result<File> {
     Ok(file)
 }
 
-/// Removes quarantines that have a lock file and whose push is no longer running. A quarantine of another machine stays
-/// if this machine cannot find out whether its push is running. A quarantine that cannot be examined is left alone
-/// rather than failing the push.
+/// Removes quarantines that have a lock file and whose push is no longer running. On a network file system that may
+/// keep locks to one machine, all stay, because their pushes may be running on another machine. A quarantine that
+/// cannot be examined is left alone rather than failing the push.
 fn clear_abandoned(fs: &Fs, objects: &Folder) -> Result<()> {
     for (name, kind) in objects.entries()? {
         if kind != EntryKind::Dir || !name.starts_with(PREFIX) {

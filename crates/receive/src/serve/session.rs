@@ -42,7 +42,7 @@ pub struct Call {
     pub skip_connectivity: bool,
     /// `--http-backend-info-refs`: send the advertisement and end.
     pub only_advertise: bool,
-    /// `--stateless-rpc`: send no advertisement, because another call has sent it.
+    /// `--stateless-rpc`: send no advertisement, because another call has sent it. `only_advertise` takes precedence.
     pub stateless: bool,
     /// `--reject-thin-pack-for-testing`.
     pub reject_thin_pack: bool,

@@ -117,8 +117,8 @@ impl Session<'_, '_> {
             self.channel.error(error.to_string().as_bytes())?;
             return Ok(Unpacked::failed("index-pack abnormal exit"));
         }
-        // `keep` or `pack`, a tab, the pack's name and the end of the line. After that, index-pack repeats the bytes
-        // that it read beyond the pack.
+        // The output is `keep` or `pack`, a tab, the pack's name and the end of the line. After that, index-pack
+        // repeats the bytes that it read beyond the pack.
         let digits = self.store.hash().len_hex();
         let name = ended.output.strip_prefix(b"keep\t").and_then(|rest| rest.get(..digits));
         let name = name.map(|name| name.to_str_lossy().into_owned());

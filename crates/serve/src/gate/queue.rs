@@ -50,7 +50,7 @@ impl Queue {
             return places;
         }
         if repositories.len() == repositories.capacity() {
-            // Before the map grows, the repositories go that have no request any more.
+            // Before the map grows, repositories that have no request any more are removed from it.
             repositories.retain(|_, places| places.strong_count() > 0);
         }
         let places = Arc::new(Semaphore::new(self.per_repository.min(Semaphore::MAX_PERMITS)));
@@ -71,8 +71,8 @@ impl Places {
         Places { free: Arc::new(Semaphore::new(count as usize)), count }
     }
 
-    /// Returns the same places in another number. If fewer are free than go, the others go as soon as they are free,
-    /// before any request that comes later gets one.
+    /// Returns the same places in another number. If fewer places are free than are to be removed, the rest are removed
+    /// as soon as they are free, before any request that comes later gets one.
     pub(super) fn resized(&self, count: usize) -> Self {
         let (free, count) = (Arc::clone(&self.free), Self::within_bounds(count));
         if count >= self.count {

@@ -1,4 +1,5 @@
-//! The sockets on which the server listens: those that systemd passed, or else those of the command line.
+//! The sockets on which the server listens: those that systemd passed, or else those of the command line. The socket
+//! for shims that `--socket` names is bound even if systemd passed other sockets.
 
 use crate::{http::Peer, options::Options};
 use listenfd::ListenFd;

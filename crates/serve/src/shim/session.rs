@@ -187,7 +187,8 @@ impl Session {
         }
         let is_checked = match &wants {
             Wants::Complete(wants) if wants.is_empty() && reader.bytes() == b"0000" => return Ok(DONE),
-            // If there is a hook, git makes the check, because the hook would see the settings that turn it off.
+            // If there is a pack-objects hook, git makes the check, because the hook would see the options by which git
+            // skips it.
             Wants::Complete(wants) if !facts.settings.has_pack_hook => self.may_have(&facts, wants, advertised)?,
             _ => false,
         };

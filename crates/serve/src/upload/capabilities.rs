@@ -124,7 +124,7 @@ fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Offer {
     version_1: bool,
-    /// Git's text, and the session id to insert. The target of HEAD must be inserted too. Git may offer none.
+    /// Git's text, and the session id to insert; `None` if git offers nothing. The target of HEAD must be inserted too.
     text: Option<(Vec<u8>, Option<String>)>,
     /// The text to write after the first ref.
     left: Option<Vec<u8>>,

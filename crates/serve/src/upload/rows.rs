@@ -42,8 +42,9 @@ pub(crate) struct Rows {
     hidden: HiddenRefs,
     style: Style,
     listing: Listing,
-    /// The names of refs with corrupt files that are not written yet, in order. They are shown with an id of zeros, as
-    /// git does: a client that prunes would take a ref that is left out for deleted, and delete its own copy.
+    /// The names of refs with corrupt files that are not written yet, in order, a thousand at most. They are shown with
+    /// an id of zeros, as in git: a client that prunes would take a ref that is left out for deleted, and delete its
+    /// own copy.
     broken: VecDeque<BString>,
     /// Whether a piece has been given out.
     has_begun: bool,
@@ -67,7 +68,7 @@ const ROOM_BYTES: usize = 4 << 10;
 const LISTINGS_MAX: usize = 9;
 
 /// Lists the refs that a response may show, and returns the names of those among them that the list leaves out because
-/// their files are corrupt.
+/// their files are corrupt, a thousand at most.
 fn list(view: &View, hidden: &HiddenRefs, style: &Style) -> io::Result<(Listing, VecDeque<BString>)> {
     let prefixes = match style {
         Style::LsRefs(wanted) if !wanted.prefixes.is_empty() => wanted.prefixes.clone(),

@@ -93,8 +93,8 @@ const REFS_MAX: usize = 256;
 pub(crate) enum Tips {
     /// The objects that refs hold.
     Themselves,
-    /// These, and the objects to which their tags lead. If each request has a connection of its own, git sends a client
-    /// everything that is reachable from a ref.
+    /// The objects that refs hold, and those to which the tags among them lead. If each request has a connection of its
+    /// own, git sends a client everything that is reachable from a ref.
     OrTagged,
 }
 

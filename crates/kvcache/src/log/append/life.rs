@@ -90,8 +90,8 @@ impl Log {
         }
     }
 
-    /// Drops the entries of a segment that are left although all that it lists are gone. Only a saved index that somebody has forged
-    /// has such entries, because it is believed without a look at what segments list.
+    /// Drops entries that the index has for a segment although its footer does not list them. Only a forged saved index
+    /// can bring such entries, because a saved index is believed without comparing it with the footers' entries.
     fn drop_strays(&mut self, view: &View, slot: u16) {
         if self.meta[usize::from(slot)].is_some_and(|meta| meta.live_bytes > 0) {
             let mut strays = Vec::new();

@@ -111,8 +111,9 @@ pub(super) struct Table {
 
 type Chunk = Box<[Bucket]>;
 
-/// Chunks of tables that were replaced, for the next table. Tables grow by an eighth, so the memory of one is never large enough for the
-/// next one; an allocator would keep hundreds of megabytes of them in pieces that fit nothing.
+/// Chunks of tables that were replaced, for the next table. Tables grow by an eighth, so the memory of one is never
+/// large enough for the next one; an allocator would keep hundreds of megabytes of such memory in pieces that fit
+/// nothing.
 #[derive(Default)]
 pub(super) struct Spare(Vec<Chunk>);
 
