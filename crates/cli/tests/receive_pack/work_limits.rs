@@ -43,12 +43,15 @@ fn is_limited(notes: &Path) -> bool {
     notes.lines().any(|pid| limits(pid).is_ok_and(|limits| has_limit(&limits)))
 }
 
+/// The longest time until a program has ended, far below that of one which nobody ends. On a busy machine it takes long to
+/// use up the processor time of the limit.
+const ENDED_MAX: Duration = Duration::from_secs(120);
+
 /// Requires that all logged programs have ended.
 fn assert_all_ended(server: &Repo, what: &str) {
     let pids = std::fs::read_to_string(server.scratch().join("pids")).unwrap();
     assert!(!pids.is_empty(), "{what}: the program did not run");
-    // Beside other tests it takes long to use up the processor time of the limit.
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + ENDED_MAX;
     for pid in pids.lines() {
         while Path::new("/proc").join(pid).exists() {
             assert!(Instant::now() < deadline, "{what}: process {pid} is left");
@@ -102,7 +105,7 @@ fn a_program_that_takes_memory_or_time_without_end_is_ended_and_the_push_refused
                 }
                 let output = child.wait_with_output().unwrap();
                 let log = String::from_utf8_lossy(&output.stderr);
-                assert!(started.elapsed() < Duration::from_secs(15), "{what}: {:?}", started.elapsed());
+                assert!(started.elapsed() < ENDED_MAX, "{what}: {:?}", started.elapsed());
                 if stays {
                     assert!(said.contains(limit) && log.contains(limit), "{what}: {said} {log}");
                     assert!(said.contains("ng refs/heads/main"), "{what}: {said}");
@@ -133,14 +136,14 @@ fn a_program_that_lists_an_alternate_is_ended_at_a_limit_and_when_the_client_lea
         assert_all_ended(&fork, instead);
         fork.config("refdb.receiveTimeLimit", "0");
         fork.config("refdb.receiveMemoryLimit", "0");
-        let git = git_with(&fork, "for-each-ref", "exec sleep 100");
+        let git = git_with(&fork, "for-each-ref", "exec sleep 1000");
         let mut command = fork.command(REFDB);
         command.env("REFDB_GIT", &git).arg("receive-pack").arg(fork.dir()).stderr(Stdio::null());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         drop((child.stdin.take(), child.stdout.take()));
         child.wait().unwrap();
         assert_all_ended(&fork, "the client left");
-        assert!(started.elapsed() < Duration::from_secs(15), "{instead}: {:?}", started.elapsed());
+        assert!(started.elapsed() < ENDED_MAX, "{instead}: {:?}", started.elapsed());
     }
 }
 
@@ -155,7 +158,7 @@ fn a_push_that_is_left_to_git_is_limited_but_its_hooks_are_not() {
     let output = trouble::send(&server, &bytes);
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(said.contains("ng refs/heads/main") && said.contains("git rev-list was ended"), "{said}");
-    assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+    assert!(started.elapsed() < ENDED_MAX, "{:?}", started.elapsed());
     assert_eq!(server.refs(), []);
     // A client with a side band gets the message as well.
     let output = trouble::send(&server, &with_side_band(&bytes));
@@ -201,7 +204,7 @@ fn one_bad_id_among_many_is_found_with_few_programs() {
 
 #[test]
 fn a_program_ends_at_a_limit_even_if_refdb_was_killed() {
-    for (instead, seconds) in [(SPINNER, 20), (HOG, 20)] {
+    for instead in [SPINNER, HOG] {
         let client = Client::new(HashKind::Sha1);
         let server = server();
         server.config("refdb.receiveReadLimit", "1");
@@ -213,7 +216,7 @@ fn a_program_ends_at_a_limit_even_if_refdb_was_killed() {
         let mut child = receive_pack(&server, &git).spawn().unwrap();
         child.stdin.take().unwrap().write_all(&bytes).unwrap();
         let notes = server.scratch().join("pids");
-        let deadline = Instant::now() + Duration::from_secs(seconds);
+        let deadline = Instant::now() + ENDED_MAX;
         // Refdb limits a program right after it has started it.
         while !is_limited(&notes) {
             assert!(Instant::now() < deadline, "{instead}: rev-list was not started and limited");

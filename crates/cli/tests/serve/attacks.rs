@@ -9,6 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// Much longer than anything here takes, even on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+/// Less than the server waits for a place, or for a client, unless it is told to wait for a shorter time.
+const BELOW_DEFAULT: Duration = Duration::from_secs(25);
+
 fn served(options: impl FnOnce(Options) -> Options) -> (Repo, Server) {
     let repo = exported(RefFormat::Reftable, HashKind::Sha1);
     repo.config("http.receivepack", "true");
@@ -96,7 +101,7 @@ fn whoever_says_nothing_is_left() {
     let mut streams: Vec<_> = (0..20).map(|_| server.connect()).collect();
     // One byte does not tell which version of HTTP it is.
     streams.iter_mut().take(10).for_each(|stream| stream.write_all(b"P").unwrap());
-    assert!(streams.into_iter().all(|stream| end_of(stream) < at_most(Duration::from_secs(10))));
+    assert!(streams.into_iter().all(|stream| end_of(stream) < at_most(BELOW_DEFAULT)));
     assert_alive(&server);
 }
 
@@ -113,7 +118,7 @@ fn whoever_sends_slowly_is_left() {
     let bodies = ["version=0", "version=2"].map(|version| hanging(&server, version));
     assert_alive(&server);
     for stream in streams.into_iter().chain(bodies) {
-        assert!(end_of(stream) < at_most(Duration::from_secs(10)));
+        assert!(end_of(stream) < at_most(BELOW_DEFAULT));
     }
     assert_alive(&server);
     let late = Answer::read(hanging(&server, "version=2"), false);
@@ -137,9 +142,9 @@ fn connections_beyond_the_limit_wait_for_their_turn() {
 fn requests_beyond_a_limit_are_told_to_come_again() {
     let limits = ["maxRequests", "maxRequestsPerClient", "maxRequestsPerRepository"];
     for limit in limits {
-        let (_repo, server) = served(|options| options.set(limit, 3));
+        let (_repo, server) = served(|options| options.set(limit, 3).with_metrics());
         let held: Vec<_> = (0..3).map(|_| hanging(&server, "version=2")).collect();
-        std::thread::sleep(Duration::from_millis(300));
+        server.await_in_progress(3);
         for _ in 0..30 {
             let answer = server.ask(&Request::ls_refs("repo"));
             assert_eq!((answer.status, answer.header("Retry-After")), (503, Some("1")), "{limit}");
@@ -153,7 +158,7 @@ fn requests_beyond_a_limit_are_told_to_come_again() {
 
 /// The end of a connection is noticed a little later than it is made.
 fn assert_alive_soon(server: &Server) {
-    let end = Instant::now() + at_most(Duration::from_secs(10));
+    let end = Instant::now() + at_most(LONG);
     while server.ask(&Request::ls_refs("repo")).status != 200 {
         assert!(Instant::now() < end, "{}", server.errors());
         std::thread::sleep(Duration::from_millis(10));
@@ -165,7 +170,7 @@ fn fetches_and_pushes_beyond_a_limit_wait_and_then_give_up() {
     let options = |options: Options| options.set("maxFetches", 1).set("maxPushes", 1).set("queueSeconds", 1);
     let (repo, server) = served(options);
     let held = hanging_in_git(&server, &repo);
-    std::thread::sleep(Duration::from_millis(300));
+    await_children(&server, 1);
     let start = Instant::now();
     std::thread::scope(|scope| {
         let fetch = || server.ask(&Request::post("repo", "git-upload-pack", "0000"));
@@ -177,18 +182,26 @@ fn fetches_and_pushes_beyond_a_limit_wait_and_then_give_up() {
             assert_eq!((answer.status, answer.header("Retry-After")), (503, Some("1")));
         }
     });
-    assert!(start.elapsed() >= Duration::from_millis(900) && start.elapsed() < at_most(Duration::from_secs(10)));
+    let within = Duration::from_millis(900)..at_most(BELOW_DEFAULT);
+    assert!(within.contains(&start.elapsed()), "{:?}", start.elapsed());
     drop(held);
-    let waits = server.ask(&Request::post("repo", "git-upload-pack", "0000"));
-    assert_eq!(waits.status, 200);
+    // On a busy machine the end of the client may be noticed after a second.
+    let (fetch, end) = (Request::post("repo", "git-upload-pack", "0000"), Instant::now() + at_most(LONG));
+    while server.ask(&fetch).status != 200 {
+        assert!(Instant::now() < end, "the place of a client that has left stays taken");
+    }
 }
 
 #[test]
 fn whoever_asks_too_often_is_told_when_to_come_again() {
     let (_repo, server) = served(|options| options.set("rate", 1).set("burst", 5));
+    let start = Instant::now();
     let answers: Vec<_> = (0..50).map(|_| server.ask(&Request::ls_refs("repo"))).collect();
     let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
-    assert!((40..=45).contains(&refused.len()), "{}", refused.len());
+    // Those of the burst, and one for each second that the requests have taken.
+    let most_taken = 5 + 1 + start.elapsed().as_secs() as usize;
+    let taken = answers.len() - refused.len();
+    assert!((5..=most_taken).contains(&taken), "{taken} were taken in {:?}", start.elapsed());
     assert!(refused.iter().all(|answer| answer.header("Retry-After").is_some()));
     assert_eq!(server.ask_as(Some("ann"), &Request::ls_refs("repo")).status, 200);
 }
@@ -356,16 +369,22 @@ fn children(server: &Server) -> usize {
     ids.iter().filter(runs).count()
 }
 
+/// Waits until the server has started git for so many clients.
+fn await_children(server: &Server, count: usize) {
+    let end = Instant::now() + at_most(LONG);
+    while children(server) < count {
+        assert!(Instant::now() < end, "git is not started for each fetch");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn git_ends_when_its_client_leaves() {
     let (repo, server) = served(|options| options);
     let held: Vec<_> = (0..10).map(|_| hanging_in_git(&server, &repo)).collect();
-    let end = Instant::now() + at_most(Duration::from_secs(10));
-    while children(&server) < held.len() {
-        assert!(Instant::now() < end, "git is started for each fetch");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    await_children(&server, held.len());
     drop(held);
+    let end = Instant::now() + at_most(LONG);
     while children(&server) > 0 {
         assert!(Instant::now() < end, "git has no client left");
         std::thread::sleep(Duration::from_millis(10));

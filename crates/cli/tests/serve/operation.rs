@@ -60,7 +60,7 @@ fn status_and_metrics_tell_what_was_served_and_the_board_asks_for_what_is_there(
 
 /// Waits for the next line of an access log.
 fn next_line(log: &Path, lines: &mut usize) -> serde_json::Value {
-    let end = Instant::now() + at_most(Duration::from_secs(20));
+    let end = Instant::now() + at_most(Duration::from_secs(60));
     loop {
         let text = std::fs::read_to_string(log).unwrap();
         if let Some(line) = text.lines().nth(*lines).filter(|_| text.ends_with('\n')) {

@@ -21,7 +21,7 @@ struct Host {
 impl Host {
     fn start(command: &mut Command, port: u16) -> Self {
         let mut host = Host { child: command.stderr(Stdio::null()).spawn().unwrap(), port };
-        let end = Instant::now() + at_most(Duration::from_secs(20));
+        let end = Instant::now() + at_most(Duration::from_secs(60));
         while TcpStream::connect(("localhost", port)).is_err() {
             assert!(Instant::now() < end && host.child.try_wait().unwrap().is_none(), "it does not listen");
             std::thread::sleep(Duration::from_millis(20));

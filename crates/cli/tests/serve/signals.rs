@@ -15,12 +15,12 @@ use std::{
 fn served(options: impl FnOnce(Options) -> Options) -> (Repo, Server) {
     let repo = exported(RefFormat::Files, HashKind::Sha1);
     repo.config("http.receivepack", "true");
-    let server = options(Options::root(repo.scratch())).start();
+    let server = options(Options::root(repo.scratch()).with_metrics()).start();
     (repo, server)
 }
 
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + at_most(Duration::from_secs(20));
+    let end = Instant::now() + at_most(Duration::from_secs(60));
     while !is_so() {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(5));
@@ -33,7 +33,7 @@ fn begin(server: &Server, request: &Request) -> (TcpStream, Vec<u8>) {
     let rest = bytes.split_off(bytes.len() - 4);
     let mut stream = server.connect();
     stream.write_all(&bytes).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
+    server.await_in_progress(1);
     (stream, rest)
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn settle_when_free(store: &FilesBackend) -> Vec<(PathBuf, Result<Tak
     loop {
         outcomes.extend(store.recover().unwrap());
         let is_busy = |(_, outcome): &(_, _)| matches!(outcome, Ok(TakenOver::Busy));
-        if !outcomes.iter().any(is_busy) || begun.elapsed() > Duration::from_secs(10) {
+        if !outcomes.iter().any(is_busy) || begun.elapsed() > Duration::from_secs(60) {
             return outcomes;
         }
         outcomes.retain(|one| !is_busy(one));

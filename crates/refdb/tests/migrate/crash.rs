@@ -8,7 +8,10 @@ use refdb_testkit::{
     crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
 };
 use refdb_vfs::Fs;
-use std::path::Path;
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 const FORMATS: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
 
@@ -26,14 +29,14 @@ fn recover(dir: &Path, to: RefFormat, crash: &Crash) {
         !std::fs::read_dir(dir).unwrap().map(Result::unwrap).any(|entry| entry.path().is_dir() && is_left(&entry));
     // A program that another test starts briefly inherits all open files of this process, so that a lock seems to be
     // held.
-    let mut ended = migrate(&Fs::real(), dir, to);
-    for _ in 0..5 {
-        if !matches!(ended, Err(MigrateError::Running(_))) {
-            break;
+    let end = Instant::now() + Duration::from_secs(60);
+    let ended = loop {
+        let ended = migrate(&Fs::real(), dir, to);
+        if !matches!(ended, Err(MigrateError::Running(_))) || Instant::now() > end {
+            break ended;
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        ended = migrate(&Fs::real(), dir, to);
-    }
+        std::thread::sleep(Duration::from_millis(5));
+    };
     match ended {
         Ok(migrated) => assert!(migrated.conflicts.is_empty() && migrated.taken_over.is_empty(), "{migrated:?}"),
         Err(MigrateError::SameFormat(_)) if is_over => {}

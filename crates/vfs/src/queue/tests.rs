@@ -111,17 +111,19 @@ fn the_lock_is_left_to_strangers_even_if_everybody_has_come() {
     let dir = tempfile::tempdir().unwrap();
     let queue = queue(&dir.path().join("x"));
     let mut head = first(&queue);
+    // Much longer than any machine stands still.
+    let long = Duration::from_secs(120);
     let begun = Instant::now();
-    head.gather(0, Duration::from_secs(5));
-    assert!(begun.elapsed() < Duration::from_secs(1), "nobody is missing");
-    head.relay.free_until = monotonic_nanos() + 8_000_000;
+    head.gather(0, long);
+    assert!(begun.elapsed() < long / 2, "nobody is missing");
+    let free_until = monotonic_nanos() + 8_000_000;
+    head.relay.free_until = free_until;
+    head.gather(0, Duration::ZERO);
+    assert!(monotonic_nanos() >= free_until);
+    head.relay.free_until = monotonic_nanos() + 120_000_000_000;
     let begun = Instant::now();
     head.gather(0, Duration::ZERO);
-    assert!(begun.elapsed() >= Duration::from_millis(7));
-    head.relay.free_until = u64::MAX;
-    let begun = Instant::now();
-    head.gather(0, Duration::ZERO);
-    assert!(begun.elapsed() < FREE_MAX * 20, "a message of nonsense stops nobody");
+    assert!(begun.elapsed() < long / 2, "a message of nonsense stops nobody");
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub(crate) struct Options {
     /// Lines below `[serve]`.
     config: String,
     variables: Vec<(OsString, OsString)>,
+    has_metrics: bool,
 }
 
 impl Options {
@@ -47,6 +48,12 @@ impl Options {
         self
     }
 
+    /// Lets the test see what the server is about.
+    #[must_use]
+    pub(crate) fn with_metrics(self) -> Self {
+        Options { has_metrics: true, ..self.word("--metrics").word(format!("{}:0", Ipv4Addr::LOCALHOST)) }
+    }
+
     pub(crate) fn start(self) -> Server {
         let temp = tempfile::Builder::new().prefix("refdb-serve-").tempdir().unwrap();
         let [socket, shims, home] = ["socket", "private/shims", "home"].map(|name| temp.path().join(name));
@@ -71,8 +78,11 @@ impl Options {
         let address = line.trim_end().strip_prefix("listening on http://").and_then(|text| text.strip_suffix('/'));
         let said = || std::fs::read_to_string(temp.path().join("errors")).unwrap();
         let address = address.unwrap_or_else(|| panic!("{line:?}: {}", said())).parse().unwrap();
-        (0..2).for_each(|_| _ = output.read_line(&mut line).unwrap());
-        Server { child, _output: output, address, socket, shims, home, temp }
+        (0..2 + u8::from(self.has_metrics)).for_each(|_| _ = output.read_line(&mut line).unwrap());
+        let mut said = line.lines();
+        let metrics = said.find_map(|line| line.strip_prefix("metrics on http://")?.strip_suffix("/metrics"));
+        let metrics = metrics.map(|address| address.parse().unwrap());
+        Server { child, _output: output, address, metrics, socket, shims, home, temp }
     }
 }
 
@@ -94,6 +104,8 @@ pub(crate) struct Server {
     /// Kept, so that the server can write to it.
     _output: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
+    /// Where it tells its metrics, if it does.
+    metrics: Option<SocketAddr>,
     pub(crate) socket: PathBuf,
     /// The socket for shims.
     pub(crate) shims: PathBuf,
@@ -155,6 +167,20 @@ impl Server {
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status().unwrap();
         assert!(status.success());
+    }
+
+    /// Waits until so many requests are in progress.
+    pub(crate) fn await_in_progress(&self, count: usize) {
+        let (end, line) = (Instant::now() + at_most(PATIENCE), format!("requests_in_progress {count}\n"));
+        loop {
+            let stream = TcpStream::connect(self.metrics.expect("it tells its metrics")).unwrap();
+            let metrics = Answer::to(&Request::get("/metrics"), stream).text();
+            if metrics.contains(&line) {
+                return;
+            }
+            assert!(Instant::now() < end, "{count} requests are not in progress: {metrics}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Waits for the end of the process, and returns its exit code.

@@ -21,8 +21,8 @@ import org.refdb.gerrit.cache.shared.FaultyProxy;
 
 /** Whatever happens to the server of the shared cache, requests get the right values, soon, and no exception. */
 class SharedTroubleTest extends WithRedis {
-  /** The most that a thread may wait for the shared cache in a tenth of a second, by its budget, and the scheduler. */
-  private static final long WAIT_MILLIS_MAX = 20 + 40;
+  /** In a tenth of a second, the budget of a thread is for one request that comes too late. */
+  private static final long BUDGET_MILLIS = 100;
 
   private final AtomicInteger next = new AtomicInteger();
 
@@ -43,18 +43,27 @@ class SharedTroubleTest extends WithRedis {
     return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - start);
   }
 
+  /**
+   * Gets this number of new keys while the server does not answer. Counts the requests that were waited for in vain,
+   * because a busy machine makes gets slow that wait for nobody.
+   */
+  private void assertWithinBudget(SharedNode node, int gets) throws Exception {
+    long before = node.count(Event.LATE);
+    long millis = millisOfGets(node, gets);
+    long late = node.count(Event.LATE) - before;
+    assertTrue(late <= 2 + millis / BUDGET_MILLIS, late + " late answers in " + millis + " ms");
+  }
+
   @Test
   void aStoppedServerCostsItsBudgetAtMostAndThenNothing() throws Exception {
     try (SharedNode node = node(redis.address())) {
       millisOfGets(node, 50);
       redis.pause();
       try {
-        long first = millisOfGets(node, 50);
-        assertTrue(first <= WAIT_MILLIS_MAX, first + " ms");
+        assertWithinBudget(node, 50);
         SharedNode.await(() -> !node.shared().isInUse(), "it is still asked");
         long asked = node.count(Event.LATE) + node.count(Event.FAILED);
-        long later = millisOfGets(node, 500);
-        assertTrue(later <= WAIT_MILLIS_MAX, later + " ms");
+        millisOfGets(node, 500);
         assertEquals(asked, node.count(Event.LATE) + node.count(Event.FAILED), "requests ask it no more");
       } finally {
         redis.resume();
@@ -73,8 +82,7 @@ class SharedTroubleTest extends WithRedis {
       first.cache.get("a");
       first.awaitStored(1);
       redis.kill();
-      long millis = millisOfGets(second, 50);
-      assertTrue(millis <= WAIT_MILLIS_MAX, millis + " ms");
+      assertWithinBudget(second, 50);
       redis.start();
       first.awaitInUse();
       second.awaitInUse();
@@ -102,11 +110,7 @@ class SharedTroubleTest extends WithRedis {
       other.awaitStored(100);
       millisOfGets(node, 10);
       proxy.set(fault);
-      long millis = 0;
-      for (int round = 0; round < 10; round++) {
-        millis = Math.max(millis, millisOfGets(node, 10));
-      }
-      assertTrue(millis <= WAIT_MILLIS_MAX, millis + " ms");
+      assertWithinBudget(node, 100);
       proxy.set(FaultyProxy.Fault.NONE);
       node.awaitInUse();
       assertTrue(node.count(Event.HITS) > 0 || fault != FaultyProxy.Fault.NONE);

@@ -164,7 +164,8 @@ class ClientTest {
         took[i] = System.nanoTime() - start;
       }
       Arrays.sort(took);
-      assertTrue(took[10] >= 2 * MILLI && took[10] < 4 * MILLI, took[10] + " ns");
+      // The quickest, because a busy machine may add to most of them.
+      assertTrue(took[0] >= 2 * MILLI && took[0] < 4 * MILLI, took[0] + " ns");
     } finally {
       redis.resume();
     }
