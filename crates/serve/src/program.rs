@@ -5,7 +5,6 @@ use crate::{
     inflow::Inflow,
     push::{Push, Pushes, Wish, input_pipe, output_pipe},
     service::Service,
-    upload::wants::CHECKED,
 };
 use bstr::BString;
 use bytes::{Bytes, BytesMut};
@@ -43,6 +42,13 @@ pub(crate) struct Place {
     /// Whether git is started with [`CHECKED`].
     wants_are_checked: bool,
 }
+
+/// Options with which git reads no ref and checks no want, for a fetch whose wants the server has checked.
+///
+/// No ref is in this namespace. Hiding all refs is no substitute: git marks the objects of hidden refs with the bit
+/// that marks what a client has (`HIDDEN_REF` in upload-pack.c, `RESULT` in commit-reach.c), so that it would end the
+/// negotiation too early and send objects that the client has.
+pub const CHECKED: [&str; 3] = ["--namespace=refdb-no-refs", "-c", "uploadpack.allowAnySHA1InWant=true"];
 
 /// Variables of the server's own environment that programs must not inherit. They would lead git to another repository,
 /// or, in the case of `GIT_PROTOCOL`, would be taken for the client's.

@@ -23,7 +23,7 @@ mod passed;
 mod session;
 mod variables;
 
-pub use crate::upload::wants::CHECKED;
+pub use crate::program::CHECKED;
 pub use ask::{Answered, NotAsked, ask};
 pub(crate) use attend::attend;
 pub use message::{HandOver, Mode, Request};

@@ -10,13 +10,6 @@ use refdb_receive::{
 };
 use std::{collections::BTreeMap, io};
 
-/// Options with which git reads no ref and checks no want, for a fetch whose wants the server has checked.
-///
-/// No ref is in this namespace. Hiding all refs is no substitute: git marks the objects of hidden refs with the bit
-/// that marks what a client has (`HIDDEN_REF` in upload-pack.c, `RESULT` in commit-reach.c), so that it would end the
-/// negotiation too early and send objects that the client has.
-pub const CHECKED: [&str; 3] = ["--namespace=refdb-no-refs", "-c", "uploadpack.allowAnySHA1InWant=true"];
-
 /// Maximum number of wants that are checked. Git checks more.
 const WANTS_MAX: usize = 4096;
 
