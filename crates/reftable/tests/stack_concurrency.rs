@@ -5,13 +5,14 @@
 
 mod stack_support;
 
-use refdb_testkit::{RefFormat, Repo};
+use refdb_testkit::{ForeignLock, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
+use refdb_vfs::Fs;
 use reftable::{
     RefRecord, RefValue,
-    stack::{Scope, Snapshot, Stack, StackError},
+    stack::{Compacted, Scope, Snapshot, Stack, StackError},
 };
-use stack_support::{LOCK_TIMEOUT, files, files_of, open, refs};
+use stack_support::{LOCK_TIMEOUT, files, files_of, oid, open, options, refs, write};
 use std::{
     collections::BTreeSet,
     env,
@@ -229,4 +230,22 @@ fn additions_go_on_while_others_compact_everything_again_and_again() {
     let stack = open(dir.path());
     assert_eq!(refs(&stack.snapshot()).len(), 600);
     assert_eq!(files(dir.path()), files_of(&stack.snapshot()));
+}
+
+#[test]
+fn older_tables_are_merged_while_younger_ones_are_being_compacted() {
+    let dir = tempfile::tempdir().unwrap();
+    let growing = Stack::open(Fs::real(), dir.path(), options(HashKind::Sha1).auto_compact(false)).unwrap();
+    for number in 0..10 {
+        write(&growing, &[(&format!("refs/heads/{number}"), Some(oid(number)))]);
+    }
+    let stack = open(dir.path());
+    let name_of = |at: usize| stack.snapshot().tables()[at].name.to_string();
+    let busy = name_of(7);
+    let foreign = ForeignLock::of(&dir.path().join(&busy));
+    let done = stack.compact(Scope::Geometric, LOCK_TIMEOUT).unwrap();
+    assert_eq!(done, Compacted::Done(7), "rather than the two tables behind the locked one");
+    assert_eq!((stack.snapshot().tables().len(), name_of(1)), (4, busy));
+    drop(foreign);
+    assert_eq!(refs(&stack.snapshot()).len(), 10);
 }

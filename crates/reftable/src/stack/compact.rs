@@ -1,4 +1,4 @@
-use super::{Listed, NewTable, Snapshot, Stack, StackError, TableName, options::NEW_FILE_MODE, snapshot::merge};
+use super::{Listed, NewTable, Snapshot, Stack, StackError, TableName, options::NEW_FILE_MODE, plan, snapshot::merge};
 use crate::{LogFit, LogRecord, LogValue, Merged, Sink, Summary, TableWriter, WriteOptions};
 use refdb_vfs::{Lock, LockError, LockTimeout, interrupt};
 use std::ops::{Range, RangeInclusive};
@@ -187,8 +187,8 @@ impl Stack {
 impl Compaction {
     /// Locks the tables of `range`, the youngest first, so that tables which were added while an older compaction runs
     /// can be compacted. If another process has locked one of them, [`Claim::Everything`] fails, and
-    /// [`Claim::WhatIsFree`] takes the tables that are younger, or returns `None` if these are fewer than two. The
-    /// caller must have locked the list.
+    /// [`Claim::WhatIsFree`] takes the tables that are younger, or a longer run of free ones that are older and are to
+    /// be merged among themselves. It returns `None` if there are fewer than two. The caller must have locked the list.
     pub(super) fn claim(
         stack: &Stack,
         tables: &[Listed],
@@ -211,8 +211,15 @@ impl Compaction {
                 Err(error) => return Err(error.into()),
             }
         }
-        if claim == Claim::WhatIsFree && locks.len() < 2 {
-            return Ok(None);
+        if claim == Claim::WhatIsFree {
+            let older = range.start..start.saturating_sub(1).max(range.start);
+            if let Some(due) = longest_due(stack, tables, older).filter(|due| due.len() > locks.len()) {
+                drop(locks);
+                return Self::claim(stack, tables, due, claim);
+            }
+            if locks.len() < 2 {
+                return Ok(None);
+            }
         }
         let inputs = tables[start..range.end].to_vec();
         assert!(
@@ -275,6 +282,28 @@ impl Checkpoint {
         }
         Ok(())
     }
+}
+
+/// The longest range within `among` that the geometric rule wants merged and of which no table is being compacted.
+///
+/// Where many processes write, one of the youngest tables is being compacted nearly always. If only those behind it
+/// were ever claimed, the older ones would not be merged as long as the writers are busy, and the list would grow
+/// without bounds.
+fn longest_due(stack: &Stack, tables: &[Listed], among: Range<usize>) -> Option<Range<usize>> {
+    let is_locked = |at: &usize| {
+        let lock = Lock::path_of(&stack.path_of(&tables[*at].name));
+        !stack.fs().stat_link(&lock).is_err_and(|error| error.is_not_found())
+    };
+    let (start, end) = (among.start, among.end);
+    let ends: Vec<usize> = among.filter(is_locked).chain([end]).collect();
+    let starts = [start].into_iter().chain(ends.iter().map(|at| at + 1));
+    let free = starts.zip(&ends).filter(|(start, end)| start < end);
+    let due = free.filter_map(|(start, end)| {
+        let sizes: Vec<u64> = tables[start..*end].iter().map(Listed::weight).collect();
+        let due = plan(&sizes, stack.options().geometric_factor)?;
+        Some(start + due.start..start + due.end)
+    });
+    due.max_by_key(ExactSizeIterator::len)
 }
 
 /// The position in `tables` at which `inputs` stand next to each other in this order.
