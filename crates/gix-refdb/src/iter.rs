@@ -16,15 +16,15 @@ use std::{
 /// A state of the refs from which iterators are created. With reftables it is a snapshot of one point in time; with
 /// files, each ref is read when the iterator reaches it, so that two refs may be seen at different times.
 ///
-/// If the server of a network file system loses a file that is being read, the iterators begin again with the state of
-/// then, as long as none of them has returned anything. Later they end with an error.
+/// If the server of a network file system loses a file that is being read, all iterators begin again with a new state,
+/// provided that none of them has returned anything yet. Otherwise the one that was reading ends with an error.
 pub struct Platform<'s> {
     store: &'s refdb::Store,
-    /// The state of the refs when the platform was made, and those that took its place.
+    /// The state of the refs when the platform was made, and the states that replaced lost ones since.
     states: [OnceLock<Box<dyn Snapshot>>; STATES_MAX],
     /// The index of the last state that was made.
     current: AtomicUsize,
-    /// Whether an iterator has returned anything.
+    /// Whether an iterator has returned anything, be it only that it is at its end.
     has_shown: AtomicBool,
 }
 
@@ -69,7 +69,7 @@ impl<'s> Platform<'s> {
         Ok(platform)
     }
 
-    /// Returns the state of this index, which is read now if it does not exist yet.
+    /// Returns the state with the index `at`, which is read now if it does not exist yet.
     fn state(&self, at: usize) -> Result<&dyn Snapshot> {
         if let Some(state) = self.states[at].get() {
             return Ok(&**state);
@@ -78,7 +78,8 @@ impl<'s> Platform<'s> {
         Ok(&**self.states[at].get_or_init(|| state))
     }
 
-    /// Lets another state take the place of one that was lost, unless an iterator has returned something of that.
+    /// Makes all iterators use the state after `lost`, of which a file was lost. Does nothing and returns `false` if an
+    /// iterator has returned anything, or if there have been too many states.
     fn replace(&self, lost: usize) -> bool {
         let is_allowed = !self.has_shown.load(SeqCst) && lost + 1 < STATES_MAX;
         if is_allowed {
@@ -186,7 +187,8 @@ impl Iterator for Iter<'_> {
             return None;
         }
         loop {
-            // Only iterators that have returned nothing find another state, since there is none afterwards.
+            // Once any iterator has returned something, the state is not replaced any more, so beginning again repeats
+            // nothing.
             if self.state != self.platform.current.load(SeqCst) {
                 match self.platform.begin(self.kept.clone()) {
                     Ok(again) => *self = again,

@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     identity: Identity,
     fs: Fs,
     charge: Charge,
-    /// Whether this one took over the caches of the repository that was open before it in the same folder.
+    /// Whether this one continues the sequence of changes of the repository that was open before it in the same folder.
     pub(crate) is_next: bool,
 }
 
@@ -84,8 +84,9 @@ impl Opened {
         Ok(Opened { store, reader, groups, counters, identity, fs: fs.clone(), charge, is_next: false })
     }
 
-    /// Takes over the caches of `old`, if it is the same folder with refs of the same format. If the refs have not
-    /// changed, callers then see no change although the repository was opened again.
+    /// Continues the sequence of changes of `old` if it is the same folder with refs of the same format, so that
+    /// callers see no change if the refs are the same as before. In the files format, the refs that `old` had cached
+    /// are kept too, to be checked before they are used.
     pub(crate) fn follow(&mut self, old: &Opened) {
         if self.identity.inode() != old.identity.inode() {
             return;
@@ -128,8 +129,8 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    /// Takes over what `old` knew of the same folder. Returns `false` if the refs now have another backend, or files
-    /// another hash function.
+    /// Continues the sequence of `old`, a reader of the same folder; a reader of files also takes over the refs that
+    /// `old` had cached. Returns `false` if the refs now have another backend, or files another hash function.
     pub(crate) fn follow(&mut self, old: &Reader) -> bool {
         match (self, old) {
             (Reader::Files(reader), Reader::Files(old)) => reader.follow(old),

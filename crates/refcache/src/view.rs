@@ -288,8 +288,8 @@ impl View {
         Ok(found.remove(id).unwrap_or_default())
     }
 
-    /// The names, in order, of the refs that point at each of these objects, as of one point in time as [`Listing`] has
-    /// it. An object without a ref has an empty entry. Where refs are files, loose refs are read once for all objects.
+    /// The names, in order, of the refs that point at each of these objects, as consistent as those of a [`Listing`].
+    /// An object without a ref has an empty entry. Where refs are files, loose refs are read once for all objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.few_pointing_at_each(ids, usize::MAX)
     }
@@ -468,8 +468,8 @@ impl View {
         self.slot.get().map_or(Ok(Vec::new()), |opened| opened.reader.questionable(disk))
     }
 
-    /// A number that grows whenever a view of this repository begins or ends a write to files, and is 0 for reftables;
-    /// `None` while a batch is changing this ref.
+    /// A number that grows whenever a view of this repository begins or ends a write to files. It is 0 for reftables,
+    /// and while this view is closed. `None` while a batch is changing the ref `name`.
     pub(crate) fn batch_steps(&self, name: &BStr) -> Option<u64> {
         let opened = self.slot.get();
         let Some(in_flight) = opened.as_ref().and_then(|opened| opened.reader.in_flight()) else { return Some(0) };
@@ -536,8 +536,8 @@ impl View {
         Err(Error::Restless(self.git_dir.clone()))
     }
 
-    /// Opens the repository, unless another thread has done so since `old` was open. What `old` had cached of the same
-    /// folder is kept.
+    /// Opens the repository, unless another thread has done so since `old` was open. The new one follows `old`; see
+    /// [`Opened::follow`].
     fn reopen(&self, old: Option<&Arc<Opened>>) -> Result<Arc<Opened>> {
         self.replace(old, |fresh| {
             if let Some(old) = old {

@@ -32,8 +32,8 @@ impl Base {
         Ok(Base { commit, distances, met: HashMap::new(), best: None })
     }
 
-    /// Considers a ref that is listed. If several refs are equally near, the first one is chosen. A ref that holds
-    /// the commit itself is nearer than one that is ahead of the commit.
+    /// Considers a listed ref, which points at `commit`. If several refs are equally near, the first one is chosen. A
+    /// ref that points at the commit of this value itself is nearer than one that is ahead of that commit.
     pub fn hear(&mut self, history: &History<'_>, name: &BStr, commit: ObjectId) -> Result<()> {
         let is_there = commit == self.commit;
         let Some(distance) = self.meet(history, commit)?.map(|met| met + usize::from(!is_there)) else { return Ok(()) };
@@ -43,7 +43,8 @@ impl Base {
         Ok(())
     }
 
-    /// Returns the distance from the commit at which the first parents of another commit meet its history.
+    /// Follows the first parents of `commit` until they reach the history of this value's commit. Returns the distance
+    /// of that meeting point from this value's commit; `None` if they never reach the history.
     fn meet(&mut self, history: &History<'_>, commit: ObjectId) -> Result<Option<usize>> {
         let mut path = Vec::new();
         let mut next = Some(commit);

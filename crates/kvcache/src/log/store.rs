@@ -149,9 +149,10 @@ impl Store {
 
     /// Prepares the sync of a write and returns the position up to which the log must be synced for that write.
     ///
-    /// The first call creates a file in the folder. As long as that file does not exist, copies need not be durable
-    /// before the oldest segment is deleted, because losing them is no worse than an eviction. From the first call
-    /// on, copies must be durable, and the position includes copies that were made before.
+    /// Before an old segment is deleted, its live records are copied to the end of the log. As long as no write was
+    /// synced, these copies need not be durable when the segment is deleted, because losing them is no worse than an
+    /// eviction. The first call creates a file in the folder, which says that copies must be durable from now on; the
+    /// position that it returns includes the copies that were made before.
     pub(crate) fn promise(&self, end: LogPosition) -> Result<LogPosition> {
         if self.files.has_promised() {
             return Ok(end);
@@ -168,8 +169,8 @@ impl Store {
         self.delete_in(&self.files.turn(), segment)
     }
 
-    /// Deletes a segment whose copies are in the files but may not be durable. Returns false if the copies must be
-    /// durable, because a write was synced; see [`Store::promise`].
+    /// Deletes a segment whose live records were copied to other files, where the copies may not be durable. Does
+    /// nothing and returns false if copies must be durable, because a write was synced; see [`Store::promise`].
     pub(crate) fn delete_unless_promised(&self, segment: &Arc<Segment>) -> Result<bool> {
         let turn = self.files.turn();
         if self.files.has_promised() {
