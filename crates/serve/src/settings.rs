@@ -1,4 +1,6 @@
 //! The settings of the server: a file in the syntax of git's configuration, read at start and after SIGHUP.
+//! `serve.metrics`, `serve.maxConnections`, `serve.memory`, `serve.openFiles`, `serve.openRepositories` and
+//! `serve.drainSeconds` keep the values that they had at start.
 //!
 //! Each limit has a default that suits a machine with a few cores and thousands of clients.
 
@@ -22,7 +24,7 @@ pub(crate) struct Settings {
     pub(crate) roots: Vec<(String, PathBuf)>,
     /// `serve.exportAll`, or `--export-all`.
     pub(crate) export_all: bool,
-    /// `--metrics`, or else `serve.metrics`. It is used at start only.
+    /// `--metrics`, or else `serve.metrics`: the address at which metrics are served.
     pub(crate) metrics: Option<SocketAddr>,
     /// `serve.allowTarget`: folders outside of the roots to which a link may lead.
     pub(crate) allowed_targets: Vec<PathBuf>,
@@ -60,7 +62,7 @@ pub(crate) struct Limits {
     pub(crate) fetches_each: Option<usize>,
     /// `serve.maxPushesPerRepository`: what `serve.maxPushes` counts, in one repository; two thirds of that by default.
     pub(crate) pushes_each: Option<usize>,
-    /// `serve.queueSeconds`: how long a fetch or push waits for a place before the server responds with 503.
+    /// `serve.queueSeconds`: how long a fetch or push waits for its turn before the server responds with 503.
     pub(crate) queue: Duration,
     /// `serve.rate`: requests a second of one user, or of one address without a user. The response to more is 429.
     pub(crate) rate: NonZeroU32,

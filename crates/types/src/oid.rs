@@ -98,7 +98,7 @@ impl ObjectId {
     /// hexadecimal digit.
     #[inline]
     pub fn from_hex(kind: HashKind, hex: &[u8]) -> Result<Self, HexError> {
-        // The lengths are constants here, so that the loops are unrolled.
+        // The lengths are constants here, as the loops that decode the digits need them to be vectorised.
         let mut bytes = [0; 32];
         let good = match kind {
             HashKind::Sha1 => decode_sha1(hex.try_into().map_err(|_| HexError::Length)?, &mut bytes),
@@ -188,7 +188,7 @@ fn decode<const DIGITS: usize, const BYTES: usize>(digits: &[u8; DIGITS], bytes:
         let number = digits[at].wrapping_sub(b'0');
         let letter = (digits[at] | 0x20).wrapping_sub(b'a');
         let (is_number, is_letter) = (if_so(number <= 9), if_so(letter <= 5));
-        // In either case, the low four bits of a letter are its value minus nine.
+        // The low four bits of a letter, be it small or capital, are its value minus nine.
         values[at] = (digits[at] & 0x0f) + (is_letter & 9);
         goods[at] = is_number | is_letter;
     }

@@ -17,8 +17,9 @@ thread_local! {
 
 /// While this lives, this thread asks the server of a network file system only once about each of the first 64 folders
 /// in which it looks up names. A result may then be as old as this value (or the outer one, if [`new`](Self::new)
-/// continues that), or as the last lock that this thread took, whichever is younger. While no such value lives, a
-/// result is never older than the call.
+/// continues that), or as the last lock that this thread took, whichever is younger. A lock that was taken while an
+/// inner value that began afresh lived does not count for the outer one. While no such value lives, a result is never
+/// older than the call.
 ///
 /// This is meant for a caller that looks up what its locks protect. A caller that waits for what others do, or that
 /// looks up two things of which the second must be newer, has to ask [afresh](Self::afresh).

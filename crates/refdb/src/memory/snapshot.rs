@@ -1,4 +1,5 @@
-//! Reads refs that are kept in memory, of which each [`State`] is one version: a snapshot and a cursor.
+//! The snapshot and the cursor of refs that are kept in memory. Both read a [`State`], which is one version of all
+//! refs.
 
 use super::state::{Entry, State};
 use crate::{

@@ -51,8 +51,10 @@ impl Addition {
         Ok(Addition { stack, base, kept, next_update_index, locked, tables: Vec::new(), lock })
     }
 
-    /// Lets those that wait for the lock add their records to the table of this addition, if there is one small table
-    /// at most. Returns those that did so.
+    /// Gives those that wait for the lock a turn each, to add their records to the table of this addition. Nobody gets
+    /// a turn if this addition has several tables or a large one, if it takes listed tables in, or if replacing the
+    /// list is so cheap here that sharing a new list does not pay. Returns the group, which may have no members; `None`
+    /// if there is no queue, or if the lock is that of another process.
     pub(super) fn gather(&mut self) -> Result<Option<Group>, StackError> {
         let listed = self.base.tables().len();
         let is_small = self.tables.len() <= 1 && self.tables.iter().all(NewTable::is_small) && self.kept == listed;

@@ -66,7 +66,7 @@ pub enum RepositoryError {
         /// The value of `core.repositoryFormatVersion`.
         found: i32,
     },
-    /// The repository has extensions that are not supported.
+    /// The repository has extensions that are unknown, or that only version 1 allows although its version is 0.
     #[error("{0}")]
     Format(String),
     /// `GIT_REFERENCE_BACKEND` names an unknown format.

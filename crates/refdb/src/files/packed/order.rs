@@ -25,7 +25,8 @@ impl Packed {
     }
 
     /// Returns whether the four records around `at`, the position where a search ended, are in order: the two before
-    /// it and the two from it on. A search for a misplaced record may end at either side of that record.
+    /// it and the two from it on. A search for a misplaced record may end at either side of that record. The result is
+    /// always `true` if the records were sorted in memory, since nothing can then be misplaced.
     pub fn is_in_order_around(&self, at: usize) -> Result<bool> {
         let mut position = at;
         for _ in 0..2 {
