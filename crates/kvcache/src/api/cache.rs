@@ -43,8 +43,9 @@ impl Cache {
         self.store.view.counters.read()
     }
 
-    /// Returns the statistics that a process with the cache in `dir` open for writing last published. They are at most
-    /// a few seconds old while such a process runs. Returns `None` if none were ever published.
+    /// Returns the statistics that a process with the cache in `dir` open for writing last published. While such a
+    /// process runs, they are at most about ten seconds old: it publishes changes every four seconds while it writes,
+    /// and every ten while it only reads. Returns `None` if none were ever published.
     ///
     /// # Errors
     ///
