@@ -32,8 +32,8 @@ struct Located {
 }
 
 impl<'a> Series<'a> {
-    /// Searches for the commit of a change, proves the change again, and reports it if that succeeds. Returns whether
-    /// it does.
+    /// Searches for the commit of a change, proves the change again, and reports an alert if the proof confirms the
+    /// change. Returns whether an alert was reported.
     pub(super) fn look_into(
         &mut self,
         alarm: &Alarm,
@@ -236,8 +236,8 @@ impl<'a> Series<'a> {
         Ok(command)
     }
 
-    /// Calls the user's command for each alert for which it was not called yet. A failure is only reported, because
-    /// the command is not called again.
+    /// Calls the user's command for each alert for which it was not called yet. An error is only printed: a command
+    /// that failed is not called again, and one that could not be started is tried at the next call.
     pub(super) fn call_the_user(&self) {
         let Some(command) = &self.options.notify else { return };
         for record in self.ledger.records() {

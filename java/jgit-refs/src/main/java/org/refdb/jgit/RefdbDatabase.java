@@ -45,10 +45,10 @@ import org.slf4j.LoggerFactory;
  * A repository's refs, served by refdb's engine in either format.
  *
  * <p>Answers come from the engine, which checks that they are current as far as {@code core.trustStat} and related
- * settings demand. A {@link RequestRefCache} answers only what its request has read before. A list reuses the rows of
- * the previous one if the engine reports that nothing changed. A ref is an immutable value that outlives this database.
- * The engine notices conversions and replacements of the repository by other programs. Once this is closed, queries and
- * updates throw a {@link org.refdb.engine.ClosedHandleException}.
+ * settings demand. A {@link RequestRefCache} answers only what its request has read before. The rows of the last long
+ * list answer the same query again as long as the engine's proof of them stays equal (see {@link LastList}). A ref is
+ * an immutable value that outlives this database. The engine notices conversions and replacements of the repository by
+ * other programs. Once this is closed, queries and updates throw a {@link org.refdb.engine.ClosedHandleException}.
  *
  * <p>Where JGit's two databases differ, this one follows {@code RefDirectory}.
  *
@@ -72,7 +72,7 @@ public final class RefdbDatabase extends RefDatabase {
   private final EngineView view;
   /** The cache of the calling thread's request; supplies null outside of one. */
   private final Supplier<RequestRefCache> request;
-  /** Number of changes made through this database. */
+  /** Grows with each commit, successful or not, and each {@link #refresh}, which makes request caches invalid. */
   private final AtomicLong changes = new AtomicLong();
   /** The latest version that any query has found. */
   private final AtomicLong found = new AtomicLong();
@@ -356,7 +356,7 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
-  /** Logs the error if it concerns a broken ref, and otherwise throws it. */
+  /** Throws the error unless it concerns a broken ref, in which case problems that were not logged yet are logged. */
   private void throwUnlessBroken(EngineException e) throws EngineException {
     if (e.kind() != EngineException.Kind.BROKEN_REF) {
       throw e;

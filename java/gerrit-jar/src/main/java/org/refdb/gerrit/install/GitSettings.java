@@ -20,7 +20,8 @@ public final class GitSettings {
   private static final Set<String> NO = Set.of("false", "no", "off", "0");
 
   /**
-   * A setting that must have one of {@code goodValues}; {@code notbare} is one, because Gerrit's repositories are bare.
+   * A setting that must have one of {@code goodValues}. For {@code gc.packRefs}, {@code notbare} is one of them,
+   * because Gerrit's repositories are bare.
    */
   private record Setting(String section, String subsection, String key, Set<String> goodValues) {
     @Override

@@ -42,7 +42,10 @@ public final class Main {
 
   private Main() {}
 
-  /** Runs one command and exits with its status: 0 done, 1 refused or failed, 2 usage error. */
+  /**
+   * Runs one command and exits with its status: 0 for success; 1 if the command was refused or failed, or if {@code
+   * status} found a fault; 2 for a usage error.
+   */
   public static void main(String[] arguments) {
     System.exit(run(List.of(arguments), System.out, System.err));
   }

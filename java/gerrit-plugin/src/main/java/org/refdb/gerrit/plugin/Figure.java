@@ -8,13 +8,13 @@ import org.refdb.engine.RefStats;
 import org.refdb.gerrit.refs.ProjectStat;
 
 /**
- * A figure of every project.
+ * A number that refdb knows of every project, and its metric.
  *
- * @param name of its metric
- * @param description description of its metric
- * @param isOfProjects whether single projects have a metric for it
- * @param kind how it changes, and how the figures of projects are combined
- * @param value the figure of a project
+ * @param name name of the metric
+ * @param description description of the metric
+ * @param isOfProjects whether the metric also exists for single projects
+ * @param kind how the number changes, and how those of several projects are combined
+ * @param value returns the number of one project
  */
 record Figure(
     String name, String description, boolean isOfProjects, Kind kind, ToLongFunction<ProjectStat> value) {

@@ -23,8 +23,9 @@ import org.eclipse.jgit.lib.Repository;
  * <p>The verifier also reopens projects that refdb could not open, because one that is not used would otherwise count
  * as refused for ever.
  *
- * <p>A stale ref is logged, counted and read again. It should never occur: if it does, either the trust settings
- * promise more than the file system keeps, or it is a bug.
+ * <p>Stale refs are counted, and up to {@value #LOGGED_MAX} of a comparison are logged by name. Everything that is
+ * known of their project is then read again. Stale refs should never occur: if they do, either the trust settings
+ * promise more than the file system keeps, or there is a bug.
  */
 @Singleton
 final class Verifier implements LifecycleListener {

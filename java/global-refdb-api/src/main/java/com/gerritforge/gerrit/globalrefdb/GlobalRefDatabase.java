@@ -15,7 +15,7 @@ public interface GlobalRefDatabase {
 
   /**
    * Returns what {@link #isUpToDate} does, but logs no warning and throws no checked exception. It is for callers that
-   * only read.
+   * only read. Implementations override it: the default throws an {@link UnsupportedOperationException}.
    */
   default boolean isUpToDateUnchecked(Project.NameKey project, Ref ref) {
     throw new UnsupportedOperationException(getClass().getName());

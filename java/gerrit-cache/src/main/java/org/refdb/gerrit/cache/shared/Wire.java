@@ -14,7 +14,7 @@ final class Wire implements AutoCloseable {
   private final Connector.Link link;
   private boolean isTaken;
 
-  /** Whether the thread waits for the connection, so that requests do not take it again and again. */
+  /** Whether the lane's thread waits for the connection. Meanwhile requests leave it alone, so that the wait ends. */
   private boolean isWanted;
   private List<Call> left = List.of();
   private JedisConnectionException broken;
@@ -70,7 +70,7 @@ final class Wire implements AutoCloseable {
 
   /** What came of an exchange on the thread of a request. */
   enum Exchange {
-    /** Somebody else uses the connection, or it has TLS; nothing was sent. */
+    /** Somebody else uses the connection or waits for it, or it has TLS or has failed; nothing was sent. */
     NOT_FREE,
     /** Each call has its answer. */
     DONE,

@@ -55,7 +55,7 @@ public final class Compare {
   /**
    * Result of a comparison.
    *
-   * @param refs number of refs compared
+   * @param refs number of refs compared, including the one at which an incomplete comparison ended
    * @param neverSeen number of refs on disk that etcd does not know yet; their first update stores them
    * @param imported whether the project was imported, so that a ref without a value in etcd does not exist
    * @param complete whether all refs were compared
@@ -81,7 +81,10 @@ public final class Compare {
     this.disk = disk;
   }
 
-  /** Reports each ref that differs, and stops after {@code most} of them. */
+  /**
+   * Reports each ref that differs. If {@code most} refs differ, the comparison ends at the next ref that seems to
+   * differ, without reading that ref again.
+   */
   public Summary run(long most, Consumer<Difference> told) throws IOException, GlobalRefException {
     Generation generation = generation();
     Pairs pairs = new Pairs(disk, new EtcdRefs(refs, generation));
