@@ -201,7 +201,10 @@ impl ReadRefs for TablesReader {
             let merged = snapshot.merged();
             let names = |id: &ObjectId| -> Result<_> {
                 let pointing = merged.few_refs_pointing_at(id, most)?;
-                Ok(pointing.map(|refs| (*id, refs.into_iter().map(|pointing| pointing.name).collect())))
+                let Some(mut pointing) = pointing else { return Ok(None) };
+                // Root refs such as ORIG_HEAD are in the tables, too.
+                pointing.retain(|pointing| pointing.name.starts_with(b"refs/"));
+                Ok(Some((*id, pointing.into_iter().map(|pointing| pointing.name).collect())))
             };
             ids.iter().map(names).filter_map(Result::transpose).collect()
         };

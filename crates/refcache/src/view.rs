@@ -280,7 +280,7 @@ impl View {
         self.counters.broken.below(b"").into_iter().map(|broken| broken.name).collect()
     }
 
-    /// The names, in order, of the refs that point at the object, directly or through an annotated tag.
+    /// The names, in order, of the refs below `refs/` that point at the object, directly or through an annotated tag.
     ///
     /// In a repository with files, the first call after packed-refs has changed reads all of it.
     pub fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
@@ -288,8 +288,9 @@ impl View {
         Ok(found.remove(id).unwrap_or_default())
     }
 
-    /// The names, in order, of the refs that point at each of these objects, as consistent as those of a [`Listing`].
-    /// An object without a ref has an empty entry. Where refs are files, loose refs are read once for all objects.
+    /// The names, in order, of the refs below `refs/` that point at each of these objects, as consistent as those of a
+    /// [`Listing`]. An object without a ref has an empty entry. Where refs are files, loose refs are read once for all
+    /// objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.few_pointing_at_each(ids, usize::MAX)
     }

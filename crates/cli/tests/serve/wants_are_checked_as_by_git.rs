@@ -29,12 +29,15 @@ impl Served {
         let tag = repo.tag_object(commits[2], "v1");
         let outer = repo.tag_object(tag, "v2");
         let loose = repo.tag_object(commits[0], "none");
+        let original = repo.tag_object(commits[0], "original");
         repo.create_refs([("refs/heads/main", commits[3]), ("refs/heads/hidden/x", commits[5])]);
         repo.create_refs([("refs/tags/v1", tag), ("refs/tags/v2", outer), ("refs/blobs/a", blob)]);
         repo.create_refs([("refs/secret/blob", hidden_blob), ("refs/secret/main", commits[3])]);
         repo.create_refs((0..400).map(|at| (format!("refs/crowd/{at}"), commits[6])));
         repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/main"]);
         repo.git(["symbolic-ref", "refs/heads/peek", "refs/heads/hidden/x"]);
+        // Not advertised.
+        repo.git(["update-ref", "ORIG_HEAD", &original.to_string()]);
         // The tip of HEAD alone.
         repo.git(["update-ref", "--no-deref", "HEAD", &commits[1].to_string()]);
         let missing = ObjectId::from_hex(HashKind::Sha1, &[b'1'; 40]).unwrap();
@@ -50,6 +53,7 @@ impl Served {
             ("tag", tag),
             ("tag of a tag", outer),
             ("tag without a ref", loose),
+            ("of ORIG_HEAD", original),
             ("blob", blob),
             ("hidden blob", hidden_blob),
             ("tree", tree),
