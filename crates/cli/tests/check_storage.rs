@@ -100,10 +100,17 @@ fn a_host_that_shows_old_values_is_late() {
 #[test]
 fn a_peer_that_dies_ends_the_test() {
     let folder = tempfile::tempdir().unwrap();
+    let aside = tempfile::tempdir().unwrap();
+    let pid = aside.path().join("pid").display().to_string();
     // The peer ends after this many answers.
     for answers in ["0", "30", "400"] {
-        // A filter that reads nothing could end only after the first answer has gone into its pipe, and be waited for.
-        let dies = if answers == "0" { "--ssh=true".to_owned() } else { ssh(&format!("sed -u {answers}q")) };
+        // A peer would not notice that the filter has ended if its next answer had already gone into the pipe.
+        let peer = format!("sh -c \"echo \\$\\$ >{pid}; exec $*\"");
+        let filter = format!("{{ sed -u {answers}q; kill -9 $(cat {pid}); }}");
+        let dies = match answers {
+            "0" => "--ssh=true".to_owned(),
+            _ => format!("--ssh=there() {{ shift; {peer} | {filter}; }}; there"),
+        };
         let began = Instant::now();
         let (verdict, code) = verdict(&go_on(folder.path(), &[&dies, "--format=reftable"]));
         assert_eq!((verdict.as_str(), code), ("not tested: the connection to there has ended", 2), "{answers}");
