@@ -1,0 +1,219 @@
+//! A day of a busy host in minutes: 64 processes create a million refs and delete most of them again, while others
+//! read. The last hour is as fast as the first, the storage does not grow, and no reader is kept waiting.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "day/reading.rs"]
+mod reading;
+
+use reading::{Reader, Seen};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::{HashKind, ObjectId};
+use std::{
+    fmt::Write as _,
+    io::{BufRead, BufReader, Read, Write},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{
+        Barrier, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
+
+/// The number of refs in a transaction.
+const BATCH: usize = 25;
+const HOURS: usize = 24;
+
+/// How much is written.
+struct Day {
+    writers: usize,
+    /// The number of batches that each writer creates before the first hour, and has after each transaction later.
+    live: usize,
+    /// The number of batches that each writer creates in an hour, and of those that it deletes.
+    hourly: usize,
+}
+
+/// In all 1,024,000 refs are created and 921,600 deleted.
+const WHOLE: Day = Day { writers: 64, live: 64, hourly: 24 };
+const SMALL: Day = Day { writers: 4, live: 4, hourly: 1 };
+
+/// What came of a day.
+#[derive(Debug)]
+struct Record {
+    /// How long each hour took.
+    hours: Vec<Duration>,
+    readers: Vec<Seen>,
+    /// The most tables and the most bytes at any time.
+    most: (usize, u64),
+    /// Those when all writers have ended, and the bytes of a copy whose refs are packed.
+    end: (usize, u64),
+    packed: u64,
+}
+
+/// A long-lived `update-ref --stdin`.
+struct Writer {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    at: usize,
+}
+
+impl Writer {
+    fn start(repo: &Repo, at: usize) -> Self {
+        let mut command: Command = repo.command(REFDB);
+        command.args(["-c", "core.fsync=reference", "update-ref", "--stdin"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        Writer { child, stdin, stdout: BufReader::new(stdout), at }
+    }
+
+    /// Creates or deletes the refs of a batch in one transaction, and waits for the answer.
+    fn transact(&mut self, verb: &str, batch: usize, id: ObjectId) {
+        let mut request = "start\n".to_owned();
+        for number in 0..BATCH {
+            writeln!(request, "{verb} {} {id}", reading::name(self.at, batch, number)).unwrap();
+        }
+        request.push_str("commit\n");
+        self.stdin.write_all(request.as_bytes()).unwrap();
+        let mut lines = self.stdout.by_ref().lines();
+        for expected in ["start: ok", "commit: ok"] {
+            assert_eq!(lines.next().unwrap().unwrap(), expected, "writer {} at batch {batch}", self.at);
+        }
+    }
+
+    fn end(mut self) {
+        drop(self.stdin);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// The number of files and of bytes in which refs are stored: of tables, or of packed-refs and loose refs.
+fn storage(repo: &Repo) -> (usize, u64) {
+    let paths: &[&str] = match repo.format() {
+        RefFormat::Reftable => &["reftable"],
+        RefFormat::Files => &["packed-refs", "refs"],
+    };
+    let sizes = paths.iter().map(|path| size_of(&repo.git_dir().join(path)));
+    sizes.fold((0, 0), |(files, bytes), (more_files, more_bytes)| (files + more_files, bytes + more_bytes))
+}
+
+/// What disappears meanwhile is not counted.
+fn size_of(path: &Path) -> (usize, u64) {
+    let Ok(found) = std::fs::symlink_metadata(path) else { return (0, 0) };
+    if !found.is_dir() {
+        return (1, found.len());
+    }
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    entries.map(|entry| size_of(&entry.path())).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
+}
+
+/// Lives through a day with readers of this repository, and one of a copy that nobody writes to, from which can be seen
+/// what the machine alone costs.
+fn live(day: &Day, format: RefFormat) -> Record {
+    let repo = Repo::bare(format, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/main", id)]);
+    let mut writers: Vec<_> = (0..day.writers).map(|at| Writer::start(&repo, at)).collect();
+    thread::scope(|scope| {
+        for writer in &mut writers {
+            scope.spawn(move || (0..day.live).for_each(|batch| writer.transact("create", batch, id)));
+        }
+    });
+    let at_rest = repo.twin().unwrap();
+    let readers = ["store", "view"].map(|how| Reader::start(&repo, how, day.writers));
+    let beside = Reader::start(&at_rest, "store", day.writers);
+    let (hourly_done, done) = (day.writers * day.hourly * 2, Mutex::new((0, vec![Instant::now()])));
+    let (begin, over) = (Barrier::new(day.writers), AtomicBool::new(false));
+    let (most, end) = thread::scope(|scope| {
+        let observer = scope.spawn(|| {
+            let mut most = (0, 0);
+            while !over.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(20));
+                let (files, bytes) = storage(&repo);
+                most = (most.0.max(files), most.1.max(bytes));
+            }
+            most
+        });
+        let (begin, done) = (&begin, &done);
+        let threads: Vec<_> = writers
+            .into_iter()
+            .map(|mut writer| {
+                scope.spawn(move || {
+                    begin.wait();
+                    for batch in day.live..day.live + HOURS * day.hourly {
+                        for (verb, batch) in [("create", batch), ("delete", batch - day.live)] {
+                            writer.transact(verb, batch, id);
+                            let (count, ends) = &mut *done.lock().unwrap();
+                            *count += 1;
+                            if *count % hourly_done == 0 {
+                                ends.push(Instant::now());
+                            }
+                        }
+                    }
+                    writer
+                })
+            })
+            .collect();
+        let writers: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        over.store(true, Ordering::Relaxed);
+        let most = observer.join().unwrap();
+        writers.into_iter().for_each(Writer::end);
+        (most, storage(&repo))
+    });
+    let readers = readers.into_iter().chain([beside]).map(Reader::end).collect();
+    repo.verify();
+    let left = repo.refs().iter().filter(|listed| listed.name.starts_with(b"refs/x/")).count();
+    assert_eq!(left, day.writers * day.live * BATCH, "what was not deleted is there");
+    let packed = repo.twin().unwrap();
+    assert!(packed.command(REFDB).arg("pack-refs").arg("--all").status().unwrap().success());
+    let ends = done.into_inner().unwrap().1;
+    let hours = ends.windows(2).map(|hour| hour[1] - hour[0]).collect();
+    Record { hours, readers, most, end, packed: storage(&packed).1 }
+}
+
+fn report(day: &Day, record: &Record) {
+    let refs = day.writers * day.hourly * BATCH * 2;
+    for (at, hour) in record.hours.iter().enumerate() {
+        println!("hour {at}: {:.2} s, {:.0} refs a second", hour.as_secs_f64(), refs as f64 / hour.as_secs_f64());
+    }
+    let [(most_files, most_bytes), (files, bytes)] = [record.most, record.end];
+    println!(
+        "at most {most_files} files of {most_bytes} bytes, {files} of {bytes} in the end, packed {}",
+        record.packed
+    );
+    for Seen { how, reads, longest, p999, pauses } in &record.readers {
+        println!("{how}: {reads} reads, {longest:?} at most, p99.9 {p999:?}, {pauses} pauses");
+    }
+}
+
+/// Requires that time changes nothing: the last hours are as fast as the first, and the storage stays small.
+fn require_steadiness(record: &Record) {
+    let [first, last] = [&record.hours[..HOURS / 4], &record.hours[HOURS - HOURS / 4..]];
+    let [first, last] = [first, last].map(|hours| hours.iter().sum::<Duration>().as_secs_f64());
+    assert!(last <= first * 1.3, "six hours took {first:.1} s in the beginning and {last:.1} s in the end");
+    assert!(record.end.1 as f64 <= record.packed as f64 * 1.3, "{} bytes, packed {}", record.end.1, record.packed);
+}
+
+#[test]
+#[ignore = "takes minutes, and needs an idle machine: scripts/test-long \"a day of 64 writers\""]
+fn a_day_of_64_writers() {
+    let record = live(&WHOLE, RefFormat::Reftable);
+    report(&WHOLE, &record);
+    require_steadiness(&record);
+    assert!(record.most.0 <= 400, "{} files", record.most.0);
+    let at_rest = record.readers.last().unwrap().longest;
+    for reader in &record.readers {
+        assert!(reader.longest <= reading::PAUSE.max(at_rest * 2), "{reader:?}, at rest {at_rest:?}");
+    }
+}
+
+#[test]
+fn a_small_day() {
+    for format in RefFormat::ALL {
+        let record = live(&SMALL, format);
+        report(&SMALL, &record);
+    }
+}
