@@ -289,8 +289,7 @@ impl View {
     }
 
     /// The names, in order, of the refs below `refs/` that point at each of these objects, as consistent as those of a
-    /// [`Listing`]. An object without a ref has an empty entry. Where refs are files, loose refs are read once for all
-    /// objects.
+    /// [`Listing`]. An object without a ref has an empty entry. Files of loose refs are read once for all objects.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.few_pointing_at_each(ids, usize::MAX)
     }
