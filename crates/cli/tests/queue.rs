@@ -40,10 +40,12 @@ impl Program {
         Program { child, stdin, stdout: BufReader::new(stdout) }
     }
 
-    /// Creates two refs in a transaction. Returns whether the program has said that it is done.
-    fn create(&mut self, names: &[String; 2], id: ObjectId) -> bool {
-        let [one, other] = names;
-        let request = format!("start\ncreate {one} {id}\ncreate {other} {id}\ncommit\n");
+    /// Creates two refs in a transaction, and deletes two others. Returns whether the program has said that it is done.
+    fn create(&mut self, names: &[String; 2], deleted: Option<&[String; 2]>, id: ObjectId) -> bool {
+        let lines =
+            |verb: &str, names: &[String; 2]| names.each_ref().map(|name| format!("{verb} {name} {id}\n")).concat();
+        let deletions = deleted.map(|names| lines("delete", names)).unwrap_or_default();
+        let request = format!("start\n{}{deletions}commit\n", lines("create", names));
         if self.stdin.write_all(request.as_bytes()).is_err() {
             return false;
         }
@@ -58,10 +60,14 @@ impl Program {
     }
 }
 
-/// The refs of the transactions that were reported to a writer as done, and the number of those reported as failed.
+/// What a writer was told of its transactions.
 #[derive(Default, Debug)]
 struct Told {
+    /// The refs that are created, and not deleted since.
     done: Vec<[String; 2]>,
+    /// The refs that are deleted.
+    gone: Vec<[String; 2]>,
+    /// The number of transactions that have failed.
     failed: usize,
 }
 
@@ -73,6 +79,9 @@ struct Race<'r> {
     time: Duration,
     /// How often a writer is killed in a second; 0 for never.
     kills: usize,
+    /// Whether each transaction of a program also deletes the refs of the one before, for which refs in files need
+    /// packed-refs.lock.
+    deletes: bool,
 }
 
 impl Race<'_> {
@@ -108,9 +117,12 @@ impl Race<'_> {
                 while Instant::now() < until {
                     number += 1;
                     let names = Self::names(who, number);
-                    if writer.create(&names, self.id) {
+                    let deleted = if self.deletes { told.done.pop() } else { None };
+                    if writer.create(&names, deleted.as_ref(), self.id) {
+                        told.gone.extend(deleted);
                         told.done.push(names);
                     } else {
+                        // The refs to be deleted may be there or not.
                         told.failed += usize::from(!killed.load(Ordering::Relaxed));
                         break;
                     }
@@ -184,6 +196,12 @@ impl Race<'_> {
         for (who, told) in &told {
             let lost: Vec<_> = told.done.iter().flatten().filter(|name| !there.contains(*name)).collect();
             assert!(lost.is_empty(), "{who} was told that these are created: {lost:?}");
+            let back: Vec<_> = told.gone.iter().flatten().filter(|name| there.contains(*name)).collect();
+            assert!(back.is_empty(), "{who} was told that these are deleted: {back:?}");
+        }
+        if self.repo.format() == RefFormat::Files {
+            // A kill can leave the first refs of a transaction changed.
+            return told;
         }
         let halves = there.iter().filter(|name| name.starts_with("refs/x/") && !name.contains("/warm/"));
         let halves: Vec<_> = halves.filter(|name| !there.contains(&other_of(name))).collect();
@@ -198,9 +216,11 @@ fn other_of(name: &str) -> String {
     format!("{rest}{}", if last == "a" { "b" } else { "a" })
 }
 
-/// Removes, as an administrator does, the lock of the list that a killed writer has left.
+/// Removes, as an administrator does, the lock that a killed writer has left: of the list, or of packed-refs.
 fn remove_stale_locks(git_dir: &Path, over: &AtomicBool) {
-    let lock = git_dir.join("reftable/tables.list.lock");
+    let locks = ["reftable/tables.list.lock", "packed-refs.lock"].map(|lock| git_dir.join(lock));
+    let [of_tables, of_packed_refs] = locks;
+    let lock = if of_tables.parent().is_some_and(Path::exists) { of_tables } else { of_packed_refs };
     // The inode of one lock is soon that of another.
     let identity = || std::fs::metadata(&lock).ok().map(|found| (found.ino(), found.ctime(), found.ctime_nsec()));
     let mut since = (None, Instant::now());
@@ -223,8 +243,8 @@ fn is_open_somewhere(path: &Path) -> bool {
     open.any(|open| std::fs::metadata(open).is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino())))
 }
 
-fn repository() -> (Repo, ObjectId) {
-    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+fn repository(format: RefFormat) -> (Repo, ObjectId) {
+    let repo = Repo::bare(format, HashKind::Sha1);
     let id = repo.commit();
     (repo, id)
 }
@@ -251,7 +271,7 @@ fn expect(holds: bool, reason: impl FnOnce() -> String) -> Result<(), String> {
 
 /// Expects that each writer has got a turn, and that no transaction has failed.
 fn expect_none_failed(told: &[(String, Told)]) -> Result<(), String> {
-    if let Some((who, _)) = told.iter().find(|(_, told)| told.done.is_empty()) {
+    if let Some((who, _)) = told.iter().find(|(_, told)| told.done.is_empty() && told.gone.is_empty()) {
         return Err(format!("{who} has got no turn"));
     }
     let failed = || told.iter().map(|(who, told)| (who, told.failed)).filter(|(_, failed)| *failed > 0);
@@ -262,8 +282,8 @@ fn expect_none_failed(told: &[(String, Told)]) -> Result<(), String> {
 fn eight_processes_share_the_lock_and_none_fails() {
     for settings in [SYNCED, &["core.fsync=none"]] {
         in_one_of_five(|| {
-            let (repo, id) = repository();
-            let race = Race { repo: &repo, id, settings, time: Duration::from_secs(2), kills: 0 };
+            let (repo, id) = repository(RefFormat::Reftable);
+            let race = Race { repo: &repo, id, settings, time: Duration::from_secs(2), kills: 0, deletes: false };
             let told = race.run(8, 0, false);
             expect_none_failed(&told)?;
             let most_to_fewest = most_to_fewest(&told);
@@ -276,8 +296,8 @@ fn eight_processes_share_the_lock_and_none_fails() {
 #[ignore = "takes half a minute, and needs an idle machine: scripts/test-long \"writers beside git and JGit\""]
 fn on_an_idle_machine_eight_processes_get_the_same_within_a_third() {
     for settings in [SYNCED, &["core.fsync=none"]] {
-        let (repo, id) = repository();
-        let race = Race { repo: &repo, id, settings, time: Duration::from_secs(15), kills: 0 };
+        let (repo, id) = repository(RefFormat::Reftable);
+        let race = Race { repo: &repo, id, settings, time: Duration::from_secs(15), kills: 0, deletes: false };
         let most_to_fewest = most_to_fewest(&race.run(8, 0, false));
         assert!(most_to_fewest < 1.3, "{most_to_fewest}");
     }
@@ -292,8 +312,17 @@ fn most_to_fewest(told: &[(String, Told)]) -> f64 {
 #[test]
 fn processes_that_are_killed_cost_the_others_nothing() {
     in_one_of_five(|| {
-        let (repo, id) = repository();
-        let race = Race { repo: &repo, id, settings: SYNCED, time: Duration::from_secs(4), kills: 20 };
+        let (repo, id) = repository(RefFormat::Reftable);
+        let race = Race { repo: &repo, id, settings: SYNCED, time: Duration::from_secs(4), kills: 20, deletes: false };
+        expect_none_failed(&race.run(6, 0, false))
+    });
+}
+
+#[test]
+fn processes_that_are_killed_while_they_delete_files_cost_the_others_nothing() {
+    in_one_of_five(|| {
+        let (repo, id) = repository(RefFormat::Files);
+        let race = Race { repo: &repo, id, settings: SYNCED, time: Duration::from_secs(4), kills: 20, deletes: true };
         expect_none_failed(&race.run(6, 0, false))
     });
 }
@@ -312,8 +341,8 @@ fn git_and_jgit_get_half_of_their_share_for_a_minute() {
 /// Seven writers of refdb, one git and one JGit, with their default timeouts. The last two get this part of what each
 /// would get if all got the same.
 fn beside_git_and_jgit(time: Duration, part: f64) -> Result<(), String> {
-    let (repo, id) = repository();
-    let race = Race { repo: &repo, id, settings: SYNCED, time, kills: 0 };
+    let (repo, id) = repository(RefFormat::Reftable);
+    let race = Race { repo: &repo, id, settings: SYNCED, time, kills: 0, deletes: false };
     let told = race.run(7, 1, true);
     let share = told.iter().map(|(_, told)| told.done.len()).sum::<usize>() as f64 / told.len() as f64;
     let (own, others): (Vec<_>, Vec<_>) = told.into_iter().partition(|(who, _)| who.starts_with("own"));
@@ -321,7 +350,7 @@ fn beside_git_and_jgit(time: Duration, part: f64) -> Result<(), String> {
         println!("{who}: {} done, {} failed", told.done.len(), told.failed);
     }
     expect_none_failed(&own)?;
-    for (who, Told { done, failed }) in others {
+    for (who, Told { done, failed, .. }) in others {
         let done = done.len();
         expect(done as f64 >= share * part, || format!("{who}: {done} done, an equal share is {share:.0}"))?;
         // JGit does not wait for the lock at all.
