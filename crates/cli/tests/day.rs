@@ -6,13 +6,10 @@
 mod reading;
 
 use reading::{Reader, Seen};
-use refdb_testkit::{RefFormat, Repo};
+use refdb_testkit::{RefFormat, Repo, UpdateRefs};
 use refdb_types::{HashKind, ObjectId};
 use std::{
-    fmt::Write as _,
-    io::{BufRead, BufReader, Read, Write},
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{
         Barrier, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -53,40 +50,26 @@ struct Record {
     packed: u64,
 }
 
-/// A long-lived `update-ref --stdin`.
+/// A process that writes, by its number among the writers.
 struct Writer {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
+    program: UpdateRefs,
     at: usize,
 }
 
 impl Writer {
     fn start(repo: &Repo, at: usize) -> Self {
-        let mut command: Command = repo.command(REFDB);
-        command.args(["-c", "core.fsync=reference", "update-ref", "--stdin"]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Writer { child, stdin, stdout: BufReader::new(stdout), at }
+        Writer { program: UpdateRefs::start(repo, REFDB, &["core.fsync=reference"]), at }
     }
 
     /// Creates or deletes the refs of a batch in one transaction, and waits for the answer.
     fn transact(&mut self, verb: &str, batch: usize, id: ObjectId) {
-        let mut request = "start\n".to_owned();
-        for number in 0..BATCH {
-            writeln!(request, "{verb} {} {id}", reading::name(self.at, batch, number)).unwrap();
-        }
-        request.push_str("commit\n");
-        self.stdin.write_all(request.as_bytes()).unwrap();
-        let mut lines = self.stdout.by_ref().lines();
-        for expected in ["start: ok", "commit: ok"] {
-            assert_eq!(lines.next().unwrap().unwrap(), expected, "writer {} at batch {batch}", self.at);
-        }
+        let line = |number| format!("{verb} {} {id}\n", reading::name(self.at, batch, number));
+        let commands: String = (0..BATCH).map(line).collect();
+        assert!(self.program.transact(&commands), "writer {} at batch {batch}", self.at);
     }
 
-    fn end(mut self) {
-        drop(self.stdin);
-        assert!(self.child.wait().unwrap().success());
+    fn end(self) {
+        assert!(self.program.end().success());
     }
 }
 

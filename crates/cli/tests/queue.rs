@@ -2,14 +2,13 @@
 //! told of a change that is not there, and each gets its part.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use refdb_testkit::{Git, JGit, RefFormat, Repo, Rng};
+use refdb_testkit::{Git, JGit, RefFormat, Repo, Rng, UpdateRefs};
 use refdb_types::{HashKind, ObjectId};
 use std::{
     collections::BTreeSet,
-    io::{BufRead, BufReader, Read, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    process::Command,
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -20,45 +19,6 @@ const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 /// The longest pause before JGit tries again. With none it takes what is left to git, too; with 12 ms it hardly ever
 /// meets a free lock.
 const JGIT_PAUSE_MICROS: usize = 4000;
-
-/// A long-lived `update-ref --stdin`.
-struct Program {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Program {
-    fn start(repo: &Repo, program: &Path, settings: &[&str]) -> Self {
-        let mut command: Command = repo.command(program);
-        for setting in settings {
-            command.args(["-c", setting]);
-        }
-        command.args(["update-ref", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Program { child, stdin, stdout: BufReader::new(stdout) }
-    }
-
-    /// Creates two refs in a transaction, and deletes two others. Returns whether the program has said that it is done.
-    fn create(&mut self, names: &[String; 2], deleted: Option<&[String; 2]>, id: ObjectId) -> bool {
-        let lines =
-            |verb: &str, names: &[String; 2]| names.each_ref().map(|name| format!("{verb} {name} {id}\n")).concat();
-        let deletions = deleted.map(|names| lines("delete", names)).unwrap_or_default();
-        let request = format!("start\n{}{deletions}commit\n", lines("create", names));
-        if self.stdin.write_all(request.as_bytes()).is_err() {
-            return false;
-        }
-        let mut lines = self.stdout.by_ref().lines();
-        let mut says = |expected: &str| lines.next().is_some_and(|line| line.is_ok_and(|line| line == expected));
-        says("start: ok") && says("commit: ok")
-    }
-
-    fn end(mut self) {
-        drop(self.stdin);
-        self.child.wait().unwrap();
-    }
-}
 
 /// What a writer was told of its transactions.
 #[derive(Default, Debug)]
@@ -95,11 +55,11 @@ impl Race<'_> {
         let mut rng = Rng::new(u64::from(who.bytes().map(u32::from).sum::<u32>()));
         let mut number = 0;
         while Instant::now() < until {
-            let mut writer = Program::start(self.repo, program, self.settings);
+            let mut writer = UpdateRefs::start(self.repo, program, self.settings);
             let (killed, over) = (AtomicBool::new(false), AtomicBool::new(false));
             let most = 2000usize.checked_div(self.kills);
             let lives = most.map_or(self.time, |most| Duration::from_millis(rng.below(most) as u64));
-            let pid = writer.child.id().to_string();
+            let pid = writer.process().to_string();
             thread::scope(|scope| {
                 let (killed, over) = (&killed, &over);
                 let killer = (self.kills > 0).then(|| {
@@ -118,7 +78,11 @@ impl Race<'_> {
                     number += 1;
                     let names = Self::names(who, number);
                     let deleted = if self.deletes { told.done.pop() } else { None };
-                    if writer.create(&names, deleted.as_ref(), self.id) {
+                    let lines = |verb: &str, names: &[String; 2]| {
+                        names.each_ref().map(|name| format!("{verb} {name} {}\n", self.id)).concat()
+                    };
+                    let deletions = deleted.as_ref().map(|names| lines("delete", names)).unwrap_or_default();
+                    if writer.transact(&(lines("create", &names) + &deletions)) {
                         told.gone.extend(deleted);
                         told.done.push(names);
                     } else {
@@ -311,18 +275,18 @@ fn most_to_fewest(told: &[(String, Told)]) -> f64 {
 
 #[test]
 fn processes_that_are_killed_cost_the_others_nothing() {
-    in_one_of_five(|| {
-        let (repo, id) = repository(RefFormat::Reftable);
-        let race = Race { repo: &repo, id, settings: SYNCED, time: Duration::from_secs(4), kills: 20, deletes: false };
-        expect_none_failed(&race.run(6, 0, false))
-    });
+    while_processes_are_killed(RefFormat::Reftable, false);
 }
 
 #[test]
 fn processes_that_are_killed_while_they_delete_files_cost_the_others_nothing() {
+    while_processes_are_killed(RefFormat::Files, true);
+}
+
+fn while_processes_are_killed(format: RefFormat, deletes: bool) {
     in_one_of_five(|| {
-        let (repo, id) = repository(RefFormat::Files);
-        let race = Race { repo: &repo, id, settings: SYNCED, time: Duration::from_secs(4), kills: 20, deletes: true };
+        let (repo, id) = repository(format);
+        let race = Race { repo: &repo, id, settings: SYNCED, time: Duration::from_secs(4), kills: 20, deletes };
         expect_none_failed(&race.run(6, 0, false))
     });
 }

@@ -24,6 +24,7 @@ mod repo;
 mod rng;
 mod size;
 mod template;
+mod update_refs;
 
 pub use again::{at_most, is_emulated, run_with_fault, this_program};
 pub use folder::files_below;
@@ -35,3 +36,4 @@ pub use queue::{await_queue, queued_writers};
 pub use repo::{Listed, RefFormat, Repo};
 pub use rng::Rng;
 pub use size::{every, rounds};
+pub use update_refs::UpdateRefs;
