@@ -1,12 +1,10 @@
 //! refdb, git and JGit write to one repository at the same time, and pack it in between. Nothing is lost.
 
-use refdb_testkit::{Git, JGit, RefFormat, Repo};
+use refdb_testkit::{Git, JGit, RefFormat, Repo, UpdateRefs};
 use refdb_types::{HashKind, ObjectId};
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Write},
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -20,40 +18,6 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 fn refdb() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_refdb"))
-}
-
-/// A long-running `update-ref --stdin`, which gets one transaction after the other.
-struct Writer {
-    child: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-}
-
-impl Writer {
-    fn start(repo: &Repo, program: &Path) -> Self {
-        let mut command = repo.command(program);
-        command.args(["update-ref", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("the program starts");
-        let stdin = child.stdin.take().expect("stdin is piped");
-        let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        Writer { child, stdin, stdout }
-    }
-
-    /// Runs one transaction, and returns once it is committed.
-    fn transact(&mut self, commands: &str) {
-        write!(self.stdin, "start\n{commands}commit\n").expect("the writer lives; its stderr says why if not");
-        for answer in ["start: ok", "commit: ok"] {
-            let mut line = String::new();
-            self.stdout.read_line(&mut line).expect("the writer answers");
-            assert_eq!(line.trim_end(), answer, "after {commands}");
-        }
-    }
-
-    fn end(self) {
-        let Writer { mut child, stdin, .. } = self;
-        drop(stdin);
-        assert!(child.wait().expect("the writer ends").success());
-    }
 }
 
 /// Returns the refs of a writer after its last transaction. Every transaction creates one ref and moves another, which
@@ -71,7 +35,7 @@ fn own_refs(who: &str, commits: &[ObjectId]) -> BTreeMap<String, ObjectId> {
 }
 
 fn write_all(repo: &Repo, program: &Path, who: &str, commits: &[ObjectId]) {
-    let mut writer = Writer::start(repo, program);
+    let mut writer = UpdateRefs::start(repo, program, &[]);
     let value = |turn: usize| commits[turn % commits.len()];
     for turn in 0..COUNT {
         let old = if turn == 0 { ObjectId::null(repo.hash()) } else { value(turn - 1) };
@@ -80,9 +44,9 @@ fn write_all(repo: &Repo, program: &Path, who: &str, commits: &[ObjectId]) {
         if turn % 5 == 4 {
             commands += &format!("delete refs/heads/{who}/{:04} {}\n", turn - 1, value(turn - 1));
         }
-        writer.transact(&commands);
+        assert!(writer.transact(&commands), "after {commands}");
     }
-    writer.end();
+    assert!(writer.end().success());
 }
 
 /// Packs the repository again and again until the writers are done, with git and refdb in turn.

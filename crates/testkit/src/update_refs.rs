@@ -7,7 +7,7 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
 };
 
-/// A running `update-ref --stdin`, whose standard error is dropped.
+/// A running `update-ref --stdin`. Its standard error, which says why a transaction failed, is that of the test.
 #[derive(Debug)]
 pub struct UpdateRefs {
     child: Child,
@@ -22,7 +22,7 @@ impl UpdateRefs {
         for setting in settings {
             command.args(["-c", setting]);
         }
-        command.args(["update-ref", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(["update-ref", "--stdin"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let stdin = child.stdin.take().expect("its input is a pipe");
         let stdout = child.stdout.take().expect("its output is a pipe");
