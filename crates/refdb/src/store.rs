@@ -370,15 +370,22 @@ impl Store {
     /// [`Error::Lock`] if that of packed-refs is not, [`Misuse::Setting`] if a setting that writers need is bad,
     /// [`Misuse::UnsafeStorage`] as from [`Store::check_storage`], and others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
-        match &self.settings.bad_for_writers {
-            Some(what) => Err(Misuse::Setting(what.clone()).into()),
-            None => self.backend.optimize(options),
-        }
+        self.check_settings()?;
+        self.backend.optimize(options)
     }
 
     /// What [`Store::optimize`] would do at this moment. Locks and changes nothing.
     pub fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan> {
         self.backend.plan_optimize(options)
+    }
+
+    /// Fails if a setting that writers need has a value that cannot be used. A quarantine, in which transactions are
+    /// refused, forbids no packing and no change of logs, as in git.
+    fn check_settings(&self) -> Result<()> {
+        match &self.settings.bad_for_writers {
+            Some(what) => Err(Misuse::Setting(what.clone()).into()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -36,10 +36,7 @@ impl Store {
     /// Where refs are files, one log after the other is replaced, each under its ref's lock, and a log that stays the
     /// same is not touched. In reftables all changes of a stack become visible at once.
     pub fn prune_logs(&self, names: &[RefName], how: PruneLogs, judge: &mut dyn LogJudge) -> Result<()> {
-        // This is allowed in a quarantine, as in git, but not while a setting has a value that cannot be used.
-        if let Some(what) = &self.settings().bad_for_writers {
-            return Err(Misuse::Setting(what.clone()).into());
-        }
+        self.check_settings()?;
         if let Some(why) = decided_elsewhere(&self.config, &self.repository).filter(|_| how.update_ref && !how.dry_run)
         {
             return Err(why.into());
@@ -53,8 +50,10 @@ impl Store {
     /// # Errors
     ///
     /// `failed` is called for a log that could not be removed, and the others are still processed. An error that
-    /// concerns the whole store, or a signal to the process to end, ends the call.
+    /// concerns the whole store, or a signal to the process to end, ends the call. The former is [`Misuse::Setting`]
+    /// if a setting that writers need has a value that cannot be used.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
+        self.check_settings()?;
         self.backend().drop_logs(names, failed)
     }
 }

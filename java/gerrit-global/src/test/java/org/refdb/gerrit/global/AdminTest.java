@@ -201,6 +201,15 @@ final class AdminTest {
   }
 
   @Test
+  void asManyAsTheLimitLeaveTheComparisonComplete() throws Exception {
+    importAll();
+    inEtcd("refs/heads/x", id(1));
+    Compare.Summary summary = new Compare(node, disk).run(1, found::add);
+    assertTrue(summary.complete());
+    assertEquals(1, summary.different());
+  }
+
+  @Test
   void aProjectThatIsRemovedMeanwhileIsSaidToBe() throws Exception {
     importAll();
     Generation before = new Compare(node, disk).generation();

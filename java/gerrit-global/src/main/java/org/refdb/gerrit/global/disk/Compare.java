@@ -82,8 +82,7 @@ public final class Compare {
   }
 
   /**
-   * Reports each ref that differs. If {@code most} refs differ, the comparison ends at the next ref that seems to
-   * differ, without reading that ref again.
+   * Reports the first {@code most} refs that differ. If one more differs, the comparison ends there, incomplete.
    */
   public Summary run(long most, Consumer<Difference> told) throws IOException, GlobalRefException {
     Generation generation = generation();
@@ -101,14 +100,15 @@ public final class Compare {
         neverSeen++;
         continue;
       }
+      Optional<Difference> found = look(one.ref(), generation);
+      if (found.isEmpty()) {
+        continue;
+      }
       if (different == most) {
         return new Summary(looked, neverSeen, different, generation.imported(), false);
       }
-      Optional<Difference> found = look(one.ref(), generation);
-      if (found.isPresent()) {
-        different++;
-        told.accept(found.get());
-      }
+      different++;
+      told.accept(found.get());
     }
     return new Summary(looked, neverSeen, different, generation.imported(), true);
   }
