@@ -59,8 +59,8 @@ impl HookProgram {
     }
 }
 
-/// The programs of one event, which run one after the other as in `git hook`. Each gets the same input, and all of them
-/// run even if one fails.
+/// The programs of one event, which run one after the other as in `git hook`. Each gets the same input, and one that
+/// exits with a failure does not keep the others from running.
 #[derive(Clone, Debug)]
 pub struct HookPrograms {
     /// The programs, in the order in which they run.
