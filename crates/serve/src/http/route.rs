@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 /// What a request asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Route<'r> {
-    /// `GET PATH/info/refs?service=...`: the list of refs, or the capabilities of version 2.
+    /// `GET` or `HEAD` of `PATH/info/refs?service=...`: the list of refs, or the capabilities of version 2.
     Advertise { path: &'r str, service: Service },
     /// `POST PATH/git-upload-pack` or `PATH/git-receive-pack`: a request to that service.
     Answer { path: &'r str, service: Service },
