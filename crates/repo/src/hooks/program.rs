@@ -87,8 +87,8 @@ impl HookPrograms {
     ///
     /// # Errors
     ///
-    /// Fails if a program cannot be started, if its input cannot be written, or if a signal to stop was caught, which
-    /// the program then gets as SIGTERM. The remaining programs do not run then.
+    /// Fails if a program cannot be started or waited for, if its input cannot be written although it reads its input,
+    /// or if a signal to stop was caught, upon which the program gets SIGTERM. The remaining programs do not run then.
     pub fn run(&self, argument: &str, lines: &[u8]) -> Result<bool, HookError> {
         let mut all_succeeded = true;
         for program in &self.programs {
