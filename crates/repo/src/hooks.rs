@@ -62,7 +62,7 @@ impl RepositoryHooks {
     ///
     /// # Errors
     ///
-    /// Fails if a configured hook is faulty, even if the event is disabled.
+    /// As [`programs`](Self::programs).
     pub fn find(&self) -> Result<Option<HookPrograms>, ConfigError> {
         let programs = self.programs("reference-transaction")?;
         if programs.is_empty() {
@@ -78,7 +78,8 @@ impl RepositoryHooks {
     ///
     /// # Errors
     ///
-    /// Fails if a configured hook is faulty, even if the event is disabled.
+    /// Fails if git refuses the settings of hooks, for example because a hook has no command, even if the event is
+    /// disabled.
     pub fn programs(&self, event: &str) -> Result<Vec<HookProgram>, ConfigError> {
         let mut programs = Vec::new();
         let configured = self.config.hooks(event)?;

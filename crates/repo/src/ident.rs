@@ -33,8 +33,8 @@ pub enum IdentError {
     Config(#[from] ConfigError),
 }
 
-/// Finds the committer's identity and the time, `GIT_COMMITTER_DATE` or the present, for an entry of a reflog. It may
-/// read files, so it should only be called if an entry is written.
+/// Finds the committer's identity and the time, `GIT_COMMITTER_DATE` or the present, for an entry of a reflog. Because
+/// this may read files, call it only if an entry is written.
 ///
 /// As in git, a missing or empty name or address is no error, because a change of a ref should not fail for want of
 /// one.
@@ -169,7 +169,8 @@ fn host() -> BString {
     canonical.unwrap_or_else(|| [&name, &b".(none)"[..]].concat().into())
 }
 
-/// Removes characters that would break a line of a reflog, and punctuation at either end.
+/// Removes characters that would break a line of a reflog, and, as git does, blanks, control characters and most
+/// punctuation at either end.
 fn without_crud(text: &BStr) -> BString {
     let is_crud = |byte: u8| byte <= b' ' || b",:;<>\"\\'".contains(&byte);
     let start = text.iter().position(|byte| !is_crud(*byte)).unwrap_or(text.len());

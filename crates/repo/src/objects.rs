@@ -1,6 +1,6 @@
 //! The objects of a repository. To classify an object, it is read, verified and parsed, unless it is larger than 32 MiB
-//! and no tag: the class then comes from its header. [`Objects::content`] is for listings and verifies nothing, as
-//! git's listings do not.
+//! and no tag: the class then comes from its header. Listings use [`Objects::content`], which verifies nothing, because
+//! git's listings do not verify either.
 
 // Read in this order: [`Objects`], `content` (when an object is valid), `database` (where objects are read), `known`
 // (objects that were read) and `seen` (objects that were looked up).
@@ -224,8 +224,8 @@ impl Objects {
     }
 
     /// Returns the object that an annotated tag leads to, or the object itself if it is not a tag. Returns `None` if
-    /// the object, a tag on the way or the object at the end is missing or broken, or if a tag exceeds the
-    /// [limit on reads](Self::limit_reads).
+    /// the object or a tag on the way is missing or broken, if the object at the end is missing or of another kind than
+    /// its tag says, or if a tag exceeds the [limit on reads](Self::limit_reads).
     pub fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
         Ok(match self.classify(id)? {
             ObjectClass::Missing => None,

@@ -50,8 +50,8 @@ pub(crate) struct Place {
 /// negotiation too early and send objects that the client has.
 pub const CHECKED: [&str; 3] = ["--namespace=refdb-no-refs", "-c", "uploadpack.allowAnySHA1InWant=true"];
 
-/// Variables of the server's own environment that programs must not inherit. They would lead git to another repository,
-/// or, in the case of `GIT_PROTOCOL`, would be taken for the client's.
+/// Variables of the server's own environment that programs must not inherit. They would lead git to other files than
+/// the repository's, or would be taken for what a client or a running push has set.
 const REMOVED: [&str; 13] = [
     "GIT_DIR",
     "GIT_WORK_TREE",

@@ -55,8 +55,8 @@ pub(crate) struct Facts {
     pub(crate) hash: HashKind,
     pub(crate) objects: Arc<Objects>,
     pub(crate) settings: UploadSettings,
-    /// All settings in order, each as the key, NUL, `=value` if there is one, and NUL. With equal texts, git offers the
-    /// same capabilities.
+    /// All settings in order, each as the key, NUL, `=value` if there is one, and NUL. With equal texts and the same
+    /// hash function, the same git offers the same capabilities.
     pub(crate) config_text: Arc<[u8]>,
     common_dir: PathBuf,
 }

@@ -8,8 +8,9 @@ pub enum ObjectClass {
     Missing,
     /// A commit, which branches and `HEAD` may hold.
     Commit,
-    /// An annotated tag, with the object at the end of its chain of tags, or `None` if the tag leads nowhere: an object
-    /// of the chain is missing, broken, of another kind than the tag before it says, or a tag too large to be read.
+    /// An annotated tag, with the object at the end of its chain of tags, or `None` if the tag leads nowhere: a further
+    /// tag is missing, broken or too large to be read, or the object at the end is missing or of another kind than its
+    /// tag says.
     Tag(Option<ObjectId>),
     /// A tree or a blob.
     Other,

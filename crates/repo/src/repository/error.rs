@@ -2,7 +2,7 @@ use crate::config::{ConfigError, reason};
 use bstr::BString;
 use std::path::PathBuf;
 
-/// The reason why there is no repository to work with. Git exits with status 128 for each reason that it knows, too.
+/// The reason why there is no repository to work with. For each reason that git has as well, it exits with status 128.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepositoryError {

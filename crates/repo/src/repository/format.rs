@@ -26,8 +26,8 @@ pub fn with_ref_format(
     let mut edit = Edit::new(text).map_err(bad)?;
     edit.set("core", "repositoryformatversion", if needs_v1 { "1" } else { "0" }).map_err(bad)?;
     if !says_hash {
-        // The name of a hash that is here says SHA-1, or has no effect because, as in git, no version is set. In the
-        // latter case it must not take effect because of this change.
+        // What is removed here names SHA-1, the default, or has had no effect because, as in git, no version was set;
+        // setting a version must not give it effect.
         edit.unset("extensions", "objectformat").map_err(bad)?;
     }
     match to {
