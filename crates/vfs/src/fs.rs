@@ -66,7 +66,7 @@ impl Fs {
         self.hooks.has_hook()
     }
 
-    /// Returns the real file system with a hook, to which every change is shown first.
+    /// Returns the real file system with a hook, to which changes are shown first; see [`IoHook`].
     pub fn with_hook(hook: Arc<dyn IoHook>) -> Self {
         Fs { hooks: IoHooks::new(hook), ..Fs::default() }
     }

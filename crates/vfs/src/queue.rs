@@ -148,7 +148,7 @@ impl Relay {
     /// The number of bytes of the encoding.
     pub const BYTES: usize = 24;
 
-    /// Encodes it for a message.
+    /// Encodes the relay for a message.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let numbers = [self.left, self.strangers_until, self.free_until];
@@ -288,9 +288,9 @@ pub struct Crowd {
 
 /// What a writer that waits was told.
 pub(crate) enum Told {
-    /// It is the first now.
+    /// The writer is the first now.
     Lead(QueueHead),
-    /// It takes its turn, of which this message says more.
+    /// The writer takes its turn, of which this message says more.
     Turn(Vec<u8>),
     /// Nothing yet.
     Nothing,
