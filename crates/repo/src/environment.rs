@@ -26,7 +26,7 @@ enum Inherit {
     All,
     AllButGit,
     Nothing,
-    /// None, and programs get none either.
+    /// No variable of this process is visible, and programs that run in the environment inherit none of them.
     Replaced,
 }
 
@@ -41,7 +41,7 @@ impl Inherit {
 }
 
 impl Environment {
-    /// Returns an environment with all variables of this process, and with its current folder.
+    /// Returns an environment with all variables and the current folder of this process.
     pub fn process() -> Self {
         Environment { inherit: Inherit::All, variables: Vec::new(), directory: PathBuf::new() }
     }
@@ -59,13 +59,13 @@ impl Environment {
     }
 
     /// Returns an environment with these variables, of which the last of a name counts, and no others. Hooks and other
-    /// programs get these and no others, too. Paths are relative to `directory`, which is absolute.
+    /// programs get these and no others, too. Paths are relative to `directory`, which must be absolute.
     pub fn exactly(variables: impl IntoIterator<Item = (OsString, OsString)>, directory: impl Into<PathBuf>) -> Self {
         let variables = variables.into_iter().collect();
         Environment { inherit: Inherit::Replaced, variables, directory: directory.into() }
     }
 
-    /// Sets a variable, as `--git-dir`, `--work-tree` and `--namespace` do.
+    /// Sets a variable, as git's `--git-dir`, `--work-tree` and `--namespace` set theirs.
     #[must_use]
     pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.push((name.into(), value.into()));
@@ -143,7 +143,8 @@ impl Environment {
         Environment { directory: directory.into(), ..self }
     }
 
-    /// Resolves a path against the folder of this environment. The result is relative if the folder is.
+    /// Resolves a path against the folder of this environment. The result for a relative path is relative if the folder
+    /// is.
     pub fn resolve(&self, path: &Path) -> PathBuf {
         let is_here = path.as_os_str().is_empty() || path.as_os_str() == ".";
         match (self.directory.as_os_str().is_empty(), is_here) {

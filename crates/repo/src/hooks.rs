@@ -62,7 +62,7 @@ impl RepositoryHooks {
     ///
     /// # Errors
     ///
-    /// Fails if a configured hook is faulty, even if the event is disabled.
+    /// As [`programs`](Self::programs).
     pub fn find(&self) -> Result<Option<HookPrograms>, ConfigError> {
         let programs = self.programs("reference-transaction")?;
         if programs.is_empty() {
@@ -73,10 +73,15 @@ impl RepositoryHooks {
         Ok(Some(HookPrograms { programs, directory, environment: self.variables() }))
     }
 
-    /// Looks for the programs of an event: first the configured ones, then the file of the event's name.
+    /// Looks for the programs of an event: first those that the configuration names, unless it disables the event, then
+    /// the file of the event's name.
+    ///
+    /// # Errors
+    ///
+    /// Fails if git refuses the settings of hooks, for example because a hook has no command, even if the event is
+    /// disabled.
     pub fn programs(&self, event: &str) -> Result<Vec<HookProgram>, ConfigError> {
         let mut programs = Vec::new();
-        // Faulty hooks are an error even if the event is disabled.
         let configured = self.config.hooks(event)?;
         if self.config.is_event_enabled(event) {
             programs.extend(
@@ -100,9 +105,6 @@ impl RepositoryHooks {
 
     /// Returns git's advice about a hook file that is ignored because it is not executable. Returns `None` if there is
     /// no such file, or if `advice.ignoredHook` or `GIT_ADVICE` disables the advice.
-    ///
-    /// Without the advice, nobody would notice that a check does not run because the file lost its permissions when it
-    /// was copied.
     pub fn ignored(&self, event: &str) -> Option<String> {
         if !self.fs.is_execution_denied(&self.folder.join(event)) || !self.advises("advice.ignoredhook") {
             return None;
@@ -121,8 +123,9 @@ impl RepositoryHooks {
         configured && !self.environment.get("GIT_ADVICE").as_ref().is_some_and(is_off)
     }
 
-    /// Returns the variables that git sets for its hooks. `GIT_DIR` is among them if it was given, or if there is no
-    /// working tree. Paths are made absolute, because the folder in which the hook runs may not be the current one.
+    /// Returns how the variables of a hook differ from those of this process: by the environment's changes, and by what
+    /// git sets for its hooks. `GIT_DIR` is set if it was given, or if there is no working tree. Paths are made
+    /// absolute, because a hook may run in another folder than the current one.
     fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
         let mut variables = self.environment.changes();
         if self.is_bare || self.environment.get("GIT_DIR").is_some() {
@@ -138,8 +141,8 @@ impl RepositoryHooks {
         variables
     }
 
-    /// Returns the current folder relative to the one in which the hook runs, with a slash at its end; empty if it is
-    /// not below that one.
+    /// Returns the path from the folder in which hooks run to the current folder, with a slash at its end. The result
+    /// is empty if the current folder is not below the folder in which hooks run.
     fn prefix(&self) -> OsString {
         let from = self.directory.canonicalize().ok();
         let here = self.environment.current_dir().ok();

@@ -33,10 +33,11 @@ pub enum IdentError {
     Config(#[from] ConfigError),
 }
 
-/// Finds the committer's identity and the time, `GIT_COMMITTER_DATE` or the present, for an entry of a reflog. It may
-/// read files, so it should only be called if an entry is written.
+/// Finds the committer's identity and the time, `GIT_COMMITTER_DATE` or the present, for an entry of a reflog. Because
+/// this may read files, call it only if an entry is written.
 ///
-/// As in git, a name and an address are always found, because a change of a ref should not fail for want of them.
+/// As in git, a missing or empty name or address is no error, because a change of a ref should not fail for want of
+/// one.
 ///
 /// # Errors
 ///
@@ -77,8 +78,8 @@ fn when(environment: &Environment) -> Result<(u64, i32), IdentError> {
     }
 }
 
-/// Returns `committer.WHAT`, or else `user.WHAT`. Returns an empty text if the only value is empty or is `author.WHAT`,
-/// so that, as in git, no default is used.
+/// Returns `committer.WHAT`, or else `user.WHAT`. Returns an empty text if both are empty or missing but one of them or
+/// `author.WHAT` is set, so that, as in git, neither the user's full name nor `EMAIL` takes its place.
 fn configured(config: &Config, what: &str) -> Result<Option<BString>, ConfigError> {
     let mut is_set = false;
     let mut found = None;
@@ -119,7 +120,8 @@ impl User {
         self.0.as_ref().map_or("unknown".into(), |entry| entry.login.as_bstr())
     }
 
-    /// Returns the first part of the comment field, in which `&` stands for the capitalised login name.
+    /// Returns the comment field of the entry up to its first comma, with the capitalised login name in place of each
+    /// `&`.
     fn full_name(&self) -> BString {
         let mut name = BString::default();
         let comment = self.0.as_ref().map_or("unknown".into(), |entry| entry.gecos.as_bstr());
@@ -149,7 +151,8 @@ impl User {
     }
 }
 
-/// Returns the name of this machine with its domain, for which `/etc/hosts` is searched.
+/// Returns the name of this machine with its domain, which is looked up in `/etc/hosts` if the name lacks it. A name
+/// without a known domain gets the ending `.(none)`, as in git.
 fn host() -> BString {
     let name = refdb_vfs::host_name();
     if name.contains(&b'.') {
@@ -166,7 +169,8 @@ fn host() -> BString {
     canonical.unwrap_or_else(|| [&name, &b".(none)"[..]].concat().into())
 }
 
-/// Removes characters that would break a line of a reflog, and punctuation at either end.
+/// Removes characters that would break a line of a reflog, and, as git does, blanks, control characters and most
+/// punctuation at either end.
 fn without_crud(text: &BStr) -> BString {
     let is_crud = |byte: u8| byte <= b' ' || b",:;<>\"\\'".contains(&byte);
     let start = text.iter().position(|byte| !is_crud(*byte)).unwrap_or(text.len());

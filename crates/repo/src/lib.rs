@@ -1,4 +1,4 @@
-//! What git's reference storage needs to know of a repository, below any ref: where it is and whether it is safe to
+//! What git's reference storage needs to know of a repository besides its refs: where it is and whether it is safe to
 //! use, its configuration, the committer, its objects, and its hooks.
 //!
 //! Read in this order: [`Environment`], [`Repository`], [`config`], [`committer`], [`objects`], [`hooks`]. The crate

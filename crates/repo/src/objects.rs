@@ -1,5 +1,6 @@
-//! The objects of a repository. Each new id is read, verified and parsed once; the kind of an object of more than 32
-//! MiB that is not a tag comes from its header. Listings show objects without verifying them, as git's listings do.
+//! The objects of a repository. To classify an object, it is read, verified and parsed, unless it is larger than 32 MiB
+//! and no tag: the class then comes from its header. Listings use [`Objects::content`], which verifies nothing, because
+//! git's listings do not verify either.
 
 // Read in this order: [`Objects`], `content` (when an object is valid), `database` (where objects are read), `known`
 // (objects that were read) and `seen` (objects that were looked up).
@@ -44,13 +45,14 @@ pub const DIGITS_MIN: usize = 4;
 /// The largest content, in bytes, that is read to classify an object other than a tag.
 const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 
-/// The objects of a repository. The object database is opened when the first object is looked up.
+/// The objects of a repository. The object database is opened when it is first needed.
 ///
 /// # Errors
 ///
 /// Each method that takes an id fails with [`ObjectError::OtherHash`] if the id is of another hash than the
-/// repository's, and each method that reads objects fails if the database cannot be opened. A missing or broken object
-/// is not an error.
+/// repository's. A method that looks for objects fails if the database cannot be opened or searched, and one that shows
+/// the replacement of a replaced object fails with [`ObjectError::ReplacedTooOften`] if the chain of replacements is
+/// too long. A missing or broken object is not an error.
 #[derive(Debug)]
 pub struct Objects {
     state: Mutex<State>,
@@ -122,7 +124,8 @@ impl Objects {
         Ok(unread)
     }
 
-    /// Records, without verification, the object at the end of a chain of tags; `None` if the chain leads nowhere.
+    /// Records, without verification, that the tag `id` leads to the object `to` at the end of its chain of tags, or
+    /// nowhere if `to` is `None`. Does nothing if the class of `id` is already known.
     pub fn learn_tag(&self, id: &ObjectId, to: Option<ObjectId>) -> Result<(), ObjectError> {
         let state = &mut *self.state_for(id)?;
         if state.known.get(id).is_none() {
@@ -147,8 +150,8 @@ impl Objects {
     }
 
     /// Makes these objects show the replacements of replaced objects from now on, as `git replace` does. `find` returns
-    /// the replacement of each replaced object, and is called at once, unless an earlier call has succeeded.
-    /// Verification is not affected: it always reads the object itself.
+    /// the replacement of each replaced object, and is called at once, unless this method has succeeded before.
+    /// [`Objects::classify`], [`Objects::peel`] and [`Objects::verified_content`] still read the object itself.
     ///
     /// # Errors
     ///
@@ -173,7 +176,7 @@ impl Objects {
     }
 
     /// Replaces `data` by the object's content, without verifying its hash. Returns the kind, or `None` if there is no
-    /// such object or it cannot be unpacked.
+    /// such object, if it cannot be unpacked, or if it exceeds the [limit on reads](Self::limit_reads).
     pub fn content(&self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>, ObjectError> {
         let id = &self.replaced.of(id)?;
         Ok(self.state_for(id)?.database()?.read_anew(id, data))
@@ -221,7 +224,8 @@ impl Objects {
     }
 
     /// Returns the object that an annotated tag leads to, or the object itself if it is not a tag. Returns `None` if
-    /// the object, or a tag on the way, is missing or broken.
+    /// the object or a tag on the way is missing or broken, if the object at the end is missing or of another kind than
+    /// its tag says, or if a tag exceeds the [limit on reads](Self::limit_reads).
     pub fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
         Ok(match self.classify(id)? {
             ObjectClass::Missing => None,
@@ -265,7 +269,7 @@ impl Objects {
     }
 
     /// Returns the ids that begin with these hexadecimal digits, sorted. There are none for fewer than [`DIGITS_MIN`]
-    /// digits, or if another character is among them.
+    /// digits, or if one of the characters is no hexadecimal digit.
     pub fn with_prefix(&self, digits: &str) -> Result<Vec<ObjectId>, ObjectError> {
         self.state().database()?.with_prefix(digits)
     }
@@ -360,7 +364,7 @@ impl State {
         if id.kind() == hash { Ok(()) } else { Err(ObjectError::OtherHash { id: *id, hash }) }
     }
 
-    /// Looks for an object that was not looked up before.
+    /// Looks for an object that is not among those seen.
     #[inline(never)]
     fn look_for(&mut self, id: &ObjectId) -> Result<bool, ObjectError> {
         self.check_hash(id)?;
@@ -413,9 +417,9 @@ impl State {
         }))
     }
 
-    /// Follows a chain of tags to the object at its end. As in git, that object must exist and be of the kind that
-    /// the last tag names; the object's content is not read. The tags on the way are remembered, so that many refs to
-    /// one chain cost no more than its length.
+    /// Follows a chain of tags to the object at its end. As in git, that object must exist and be of the kind that the
+    /// last tag names; the object's content is not read. If the chain leads to such an object, the tags on the way are
+    /// remembered, so that each is read once, however many refs lead to the chain.
     fn peel(&mut self, mut target: ObjectId, mut kind: ObjectKind) -> Result<Option<ObjectId>, ObjectError> {
         let mut passed = Vec::new();
         // A tag names the id of its target, which depends on the target's content, so no chain is a cycle.

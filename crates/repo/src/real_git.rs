@@ -23,7 +23,8 @@ pub fn program(environment: &Environment) -> OsString {
     environment.get(PROGRAM).filter(|program| !program.is_empty()).unwrap_or_else(|| "git".into())
 }
 
-/// Returns a command that runs git in this environment. The caller adds the words.
+/// Returns a command that runs git in this environment and counts one more nested delegation. The caller adds the
+/// arguments.
 pub fn command(environment: &Environment) -> Command {
     let mut command = Command::new(program(environment));
     environment.give_to(&mut command);
@@ -31,7 +32,7 @@ pub fn command(environment: &Environment) -> Command {
     command
 }
 
-/// Returns whether delegation keeps leading back to refdb.
+/// Returns whether so many delegations are nested that git seems to lead back to refdb.
 pub fn is_circular(environment: &Environment) -> bool {
     depth(environment) >= DEPTH_MAX
 }

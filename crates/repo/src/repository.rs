@@ -53,7 +53,7 @@ pub struct Repository {
     is_partial_clone: bool,
     config_text: Vec<u8>,
     worktree_config_text: Option<Vec<u8>>,
-    /// The configuration files above the repository, if they were read to find it.
+    /// The configuration files above the repository, if `safe.bareRepository` was looked up in them.
     outer: Option<Outer>,
     /// What git warns about when it finds the repository.
     warnings: Vec<String>,
@@ -74,19 +74,21 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if there is no repository, or if its configuration cannot be used or its format is not supported. Unless
-    /// `GIT_DIR` names the repository, also fails if it belongs to someone else and is not in `safe.directory`, or if
+    /// Fails if there is no repository, if a file or folder cannot be read or has a content that git refuses, if git
+    /// refuses the value of an environment variable, or if the repository's format is not supported. Unless `GIT_DIR`
+    /// names the repository, also fails if it belongs to someone else and is not in `safe.directory`, or if
     /// `safe.bareRepository` forbids it.
     pub fn discover(fs: &Fs, environment: &Environment) -> Result<Self, RepositoryError> {
         discover::discover(fs, environment)
     }
 
-    /// Returns the folder of the repository that a server's client names. `~` in `given` is expanded, and an ending
-    /// (`.git`, `/.git`) that is missing is added.
+    /// Returns the folder of the repository that a server's client names. `~` and `~user` at the start of `given` are
+    /// expanded, and an ending (`.git`, `/.git`) that is missing is added.
     ///
     /// # Errors
     ///
-    /// Fails if no repository is there, or if it belongs to someone else and is not in `safe.directory`.
+    /// Fails if no repository is there, if one of its files or the configuration above it cannot be read, or if it
+    /// belongs to someone else and is not in `safe.directory`.
     pub fn served_folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<Served, RepositoryError> {
         enter::folder(fs, environment, given)
     }
@@ -96,7 +98,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if no repository is there.
+    /// Fails if no repository is there, or if one of the files that identify it cannot be read.
     pub fn folder_to_fetch_from(
         fs: &Fs,
         environment: &Environment,
@@ -113,7 +115,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if the folder is no repository or cannot be read, or if its format is not supported.
+    /// Fails if the folder is no repository, if its configuration or another of its files cannot be read or parsed, or
+    /// if its format is not supported.
     pub fn entered(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
         discover::entered(fs, environment, folder)
     }
@@ -134,7 +137,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if the folder is no repository any more, or if its format is not supported.
+    /// Fails if the folder is no repository any more, if its configuration or another of its files cannot be read or
+    /// parsed, or if its format is not supported.
     pub fn at_again(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
         discover::at(fs, environment, folder, true)
     }
@@ -210,7 +214,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or parsed, or has an extension that is not known.
+    /// Fails if the file cannot be read or parsed, has a value that git refuses, or has an extension that is not known.
     pub fn config_with_ref_format(&self, fs: &Fs, to: RefFormat) -> Result<Vec<u8>, RepositoryError> {
         let file = self.common_dir.join("config");
         let text = match fs.read(&file) {
@@ -337,7 +341,7 @@ impl Repository {
         Ok(config)
     }
 
-    /// Reads the settings of the engine from the configuration.
+    /// Reads the settings that refdb heeds from the configuration.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ pub(crate) struct Gate {
     repositories: Counts,
 }
 
-/// A request's place under one of the limits. Dropping it frees the place for another request.
+/// A request's right to run under one of the limits. Dropping it lets another request run.
 #[derive(Debug)]
 pub(crate) enum Turn {
     Permit { _permit: OwnedSemaphorePermit },
@@ -35,7 +35,7 @@ pub(crate) enum Turn {
 /// Why a request is refused for now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Refused {
-    /// The client exceeds its rate, and may send another request after this time.
+    /// The client exceeds its rate. It may send another request after waiting for this long.
     TooFast(Duration),
     /// Too many requests are in progress.
     Busy,
@@ -59,7 +59,7 @@ impl Gate {
     }
 
     /// Returns a gate with new limits, under which the requests that this gate has admitted count as well. If neither
-    /// the rate nor the burst changes, what clients have used of them still counts. Must be called in a runtime.
+    /// the rate nor the burst changes, what clients have used of them still counts. Must be called in a Tokio runtime.
     pub(crate) fn with_limits(&self, limits: Limits) -> Self {
         let is_as_fast = (limits.rate, limits.burst) == (self.limits.rate, self.limits.burst);
         Gate {

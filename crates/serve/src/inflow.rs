@@ -16,8 +16,8 @@ use tokio_io_timeout::TimeoutReader;
 pub(crate) struct Inflow(Pin<Box<dyn AsyncRead + Send>>);
 
 impl Inflow {
-    /// Returns the body of a request. Reading fails if the client sends nothing for the time `idle`, or if the body has
-    /// more than `bytes_max` bytes after decompression.
+    /// Returns the body of a request. Reading fails if the client sends nothing for the time `idle`, if the body cannot
+    /// be decompressed, or if it has more than `bytes_max` bytes after decompression.
     pub(crate) fn new(headers: &HeaderMap, body: Incoming, idle: Duration, bytes_max: Option<u64>) -> Self {
         let mut timed = TimeoutReader::new(Pieces { body, piece: Bytes::new() });
         timed.set_timeout(Some(idle));

@@ -89,8 +89,8 @@ struct Kept {
 }
 
 impl Kept {
-    /// Returns a server with these settings, which takes over the requests of the one `before`. Changes nothing if it
-    /// fails.
+    /// Returns a server with these settings, under whose limits the requests that the server `before` has admitted
+    /// count as well. Changes nothing if it fails.
     fn server(&self, settings: Settings, before: Option<&Server>) -> io::Result<Server> {
         let authorizer = settings.authorize.clone().map(|path| Authorizer::new(path, settings.authorize_timeout));
         let roots = Roots::new(&settings)?;

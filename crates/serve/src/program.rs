@@ -1,4 +1,4 @@
-//! Serves requests that need objects: starts git's programs, and receives pushes in threads.
+//! Serves the requests that the caches of refs cannot answer: starts git's programs, and receives pushes in threads.
 
 use crate::{
     gate::Turn,
@@ -50,8 +50,8 @@ pub(crate) struct Place {
 /// negotiation too early and send objects that the client has.
 pub const CHECKED: [&str; 3] = ["--namespace=refdb-no-refs", "-c", "uploadpack.allowAnySHA1InWant=true"];
 
-/// Variables of the server's own environment that programs must not inherit. They would lead git to another repository,
-/// or, in the case of `GIT_PROTOCOL`, would be taken for the client's.
+/// Variables of the server's own environment that programs must not inherit. They would lead git to other files than
+/// the repository's, or would be taken for what a client or a running push has set.
 const REMOVED: [&str; 13] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -140,7 +140,7 @@ impl Git {
         Err(io::Error::other(format!("git {}: {}", words.join(" "), why.trim())))
     }
 
-    /// Starts the service with the option that makes it send its advertisement and end.
+    /// Starts the service to send its advertisement and end.
     pub(crate) fn advertise(&self, service: Service, place: &Place, turn: Turn) -> io::Result<Running> {
         match service {
             Service::UploadPack => self.start(&["--http-backend-info-refs"], place, None, turn),
@@ -233,7 +233,7 @@ pub(crate) struct Running {
     piece: BytesMut,
     piece_bytes: usize,
     feeder: Option<JoinHandle<io::Result<()>>>,
-    /// The process of `git upload-pack`, which is killed on drop, and its place under the limit on fetches.
+    /// The process of `git upload-pack`, which is killed on drop, and its turn under the limit on fetches.
     _program: Option<(Child, Turn)>,
 }
 

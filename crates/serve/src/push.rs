@@ -35,7 +35,7 @@ pub(crate) struct Push {
     pub(crate) wish: Wish,
     pub(crate) input: OwnedFd,
     pub(crate) output: PipeWriter,
-    /// The place under the limit on pushes, which is freed when this push has ended.
+    /// The turn under the limit on pushes, which is given back when this push has ended.
     pub(crate) turn: Turn,
 }
 

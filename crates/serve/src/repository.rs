@@ -46,8 +46,8 @@ pub(crate) struct Served {
     last_use: AtomicU64,
 }
 
-/// What the server knows about a repository besides its refs, as read from its files at one time. It is immutable, and
-/// replaced when a file changes.
+/// What the server knows about a repository besides its refs, as read from its files at one time. The facts are
+/// immutable, and replaced as a whole when a file changes.
 #[derive(Debug)]
 pub(crate) struct Facts {
     seen: Seen,
@@ -55,8 +55,8 @@ pub(crate) struct Facts {
     pub(crate) hash: HashKind,
     pub(crate) objects: Arc<Objects>,
     pub(crate) settings: UploadSettings,
-    /// All settings in order, each as the key, NUL, `=value` if there is one, and NUL. With equal texts, git offers the
-    /// same capabilities.
+    /// All settings in order, each as the key, NUL, `=value` if there is one, and NUL. With equal texts and the same
+    /// hash function, the same git offers the same capabilities.
     pub(crate) config_text: Arc<[u8]>,
     common_dir: PathBuf,
 }
@@ -134,8 +134,8 @@ fn with_settings_of_process(environment: Environment) -> Environment {
     variables.fold(environment, |environment, (name, value)| environment.with(name, value))
 }
 
-/// Removes the least recently used eighth of the repositories, and at least one. Requests in progress keep using
-/// theirs.
+/// Removes about an eighth of the repositories, the least recently used ones, and at least one. Requests in progress
+/// keep using theirs.
 fn forget_some(known: &mut HashMap<PathBuf, Arc<Served>>) {
     let mut uses: Vec<u64> = known.values().map(|served| served.last_use.load(Relaxed)).collect();
     if uses.is_empty() {
@@ -169,7 +169,8 @@ impl Served {
         self.fs.asks_server()
     }
 
-    /// Returns the current facts. Reads the configuration again if one of its files may have changed.
+    /// Returns the current facts. Reads the configuration again if one of its files may have changed, or if the
+    /// repository's folder has been replaced.
     pub(crate) fn facts(&self) -> io::Result<Arc<Facts>> {
         let known = Arc::clone(&self.locked_facts());
         let folder_id = self.fs.stat(&self.folder).map_err(io::Error::other)?.file_id();
@@ -228,7 +229,8 @@ impl Facts {
         Err(io::Error::other("the configuration changes faster than it can be read"))
     }
 
-    /// Returns whether a shallow boundary or grafts change the parents of commits. Only git takes these into account.
+    /// Returns whether a shallow boundary or grafts may change the parents of commits. Only git takes these into
+    /// account.
     pub(crate) fn has_grafts(&self) -> bool {
         ["shallow", "info/grafts"].iter().any(|name| {
             let file = std::fs::metadata(self.common_dir.join(name));

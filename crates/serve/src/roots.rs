@@ -32,13 +32,13 @@ struct Root {
 /// Why a path names no served repository. Clients get the response 404 for all reasons but the last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum NotFound {
-    /// The path has an empty component, `.`, `..` or an encoded `/` or NUL.
+    /// The path has an empty component, `.`, `..` or an encoded `/` or NUL, or begins with the prefix of no root.
     BadPath,
-    /// There is no repository, or it belongs to another user and `safe.directory` does not name it.
+    /// There is no repository, it cannot be used, or it belongs to another user and `safe.directory` does not name it.
     NoRepository(String),
     /// The repository has no file `git-daemon-export-ok`, and not all repositories are exported.
     NotExported,
-    /// A link leads out of the roots.
+    /// A link leads out of the root, and not into a folder of `serve.allowTarget`.
     Outside,
     /// The search failed, for example because no file descriptor is free. The response is 500.
     Unknown(String),

@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     pub(crate) metrics: Option<SocketAddr>,
     /// `serve.allowTarget`: folders outside of the roots to which a link may lead.
     pub(crate) allowed_targets: Vec<PathBuf>,
-    /// `serve.authorize`: the program or Unix socket that is asked about each request.
+    /// `serve.authorize`: the program or Unix socket that decides who may read from and write to a repository by HTTP.
     pub(crate) authorize: Option<PathBuf>,
     /// `serve.authorizeTimeout`, which is in milliseconds.
     pub(crate) authorize_timeout: Duration,
@@ -68,7 +68,8 @@ pub(crate) struct Limits {
     pub(crate) rate: NonZeroU32,
     /// `serve.burst`: requests of one client that may arrive at once.
     pub(crate) burst: NonZeroU32,
-    /// `serve.idleSeconds`: the time after which a connection is closed whose client sends or reads nothing.
+    /// `serve.idleSeconds`: how long the server waits for a client to send or to read something before it closes the
+    /// connection.
     pub(crate) idle: Duration,
     /// `serve.drainSeconds`: how long requests may go on after SIGTERM.
     pub(crate) drain: Duration,
@@ -157,7 +158,7 @@ impl Settings {
             if value.key == "serve.metrics" {
                 let bad = |_| SettingsError::Address(value.raw.unwrap_or_default().to_string());
                 let address = value.text()?.to_string().parse().map_err(bad)?;
-                // The last value in the file counts, as for every other setting with a single value.
+                // The last value in the file counts.
                 self.metrics = on_command_line.or(Some(address));
             } else if !self.set(&value)? {
                 return Err(SettingsError::Unknown { key: value.key.to_string(), file: file.to_owned() });

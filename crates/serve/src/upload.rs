@@ -6,8 +6,8 @@ pub(crate) mod ls_refs;
 pub(crate) mod rows;
 pub(crate) mod wants;
 
-/// Maximum number of bytes of a request that are examined, which is more than git sends. Longer requests are passed to
-/// git.
+/// The number of bytes beyond which the server stops examining a request and passes it to git. Git's own clients hardly
+/// send as much.
 pub(crate) const REQUEST_BYTES_MAX: usize = 8 << 20;
 
 /// Maximum number of bytes of a request that are read at once. Nearly all requests are shorter.

@@ -6,7 +6,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// Real git, which is the oracle of tests, in the clean environment that all tests use.
+/// Real git, which is the oracle of tests.
 #[derive(Debug)]
 pub struct Git {
     program: PathBuf,

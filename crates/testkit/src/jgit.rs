@@ -7,11 +7,11 @@ use std::{
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
-/// A Java process in which JGit holds one repository open. [`JGit::open`] sets `reftable.autoRefresh` in the
-/// repository's configuration.
+/// A Java process in which JGit holds one repository open. [`JGit::open`] and [`JGit::open_with_ssh`] set
+/// `reftable.autoRefresh` in the repository's configuration.
 ///
-/// JGit supports only SHA-1. An `Err` contains the message of the exception in JGit; a result is the name that JGit
-/// gives it, such as `NEW`, `LOCK_FAILURE` or `REJECTED_OTHER_REASON`.
+/// JGit supports only SHA-1. An `Err` contains the message of the exception in JGit; the result of a change is the name
+/// that JGit gives it, such as `NEW`, `LOCK_FAILURE` or `REJECTED_OTHER_REASON`.
 #[derive(Debug)]
 pub struct JGit {
     child: Child,

@@ -2,8 +2,8 @@
 //!
 //! - A name that a client has looked up leads to the same file, and a name that was absent stays absent, until the
 //!   client sees that the name's folder has changed.
-//! - It sees that when it opens the folder or asks for its attributes, and when it changes an entry of the folder
-//!   itself.
+//! - The client sees a change of the folder when it opens the folder or asks for the folder's attributes, and when it
+//!   changes an entry of the folder itself.
 //! - A name whose file another client has replaced or removed leads to the old file, as if a program had that open, or
 //!   is a stale handle (`ESTALE`).
 //! - A folder that another client has removed is a stale handle, also if there is a new one of its name.
@@ -109,7 +109,7 @@ impl SharedFolder {
         self.state.lock().expect("no thread panicked with the state")
     }
 
-    /// The path within the shared folder, if it is there.
+    /// Returns a path relative to the shared folder, or `None` for a path elsewhere.
     fn within(&self, path: &Path) -> Option<PathBuf> {
         path.strip_prefix(&self.root).ok().map(Path::to_owned)
     }
@@ -118,7 +118,7 @@ impl SharedFolder {
         id_of(&self.root.join(below))
     }
 
-    /// What the client remembers of a folder, which is nothing if it is another one by now.
+    /// Returns what the client remembers of a folder, which is nothing if another folder has taken its place.
     fn known<'s>(&self, state: &'s mut State, client: usize, folder: &Path) -> &'s mut Known {
         let (id, version) = (self.id(folder), state.versions.get(folder).copied().unwrap_or(0));
         let new = || Known { folder: id, version, names: HashMap::new() };
@@ -129,7 +129,8 @@ impl SharedFolder {
         known
     }
 
-    /// The file to which the client believes that a name leads. It asks the server if it does not remember the name.
+    /// Returns the file to which the client believes that a name leads. A client that does not remember the name asks
+    /// the server.
     fn believed(&self, state: &mut State, client: usize, folder: &Path, name: &OsStr) -> Option<FileId> {
         let known = self.known(state, client, folder);
         *known.names.entry(name.to_owned()).or_insert_with(|| self.id(&folder.join(name)))

@@ -231,7 +231,7 @@ impl Repo {
 
     /// Adds `count` branches `refs/heads/load/NNN/NNNNNN`, which point to `commits` in turn, to a repository without
     /// packed refs. Returns their names. In the files format this writes packed-refs directly, because git would write
-    /// a file for each ref, which takes six seconds for 100,000.
+    /// a file for each ref, which takes long.
     pub fn fill(&self, count: usize, commits: &[ObjectId]) -> Vec<BString> {
         let names: Vec<BString> =
             (0..count).map(|i| format!("refs/heads/load/{:03}/{i:06}", i / 1000).into()).collect();

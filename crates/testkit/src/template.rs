@@ -1,5 +1,5 @@
-//! What nearly every test needs from git, made once in each process and copied from memory for each repository.
-//! Starting git for it each time would be a tenth of all processes that tests start.
+//! What nearly every test needs from git: an empty repository and commits. Each is made once in each process and copied
+//! from memory for each repository, so that tests start fewer processes.
 
 use crate::{Git, git};
 use bstr::ByteSlice;

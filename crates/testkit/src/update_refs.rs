@@ -1,4 +1,4 @@
-//! A long-lived `update-ref --stdin`, as a host keeps one open.
+//! A long-lived `update-ref --stdin`, as the server software of a Git host keeps one open.
 
 use crate::Repo;
 use std::{
@@ -45,7 +45,7 @@ impl UpdateRefs {
         says("start: ok") && says("commit: ok")
     }
 
-    /// Ends its input, and waits until the program has ended.
+    /// Ends the program's input, and waits until the program has ended.
     pub fn end(mut self) -> ExitStatus {
         drop(self.stdin);
         self.child.wait().expect("the program is a child of this process")

@@ -12,8 +12,8 @@ pub trait Spread: Copy {
 }
 
 impl Spread for ObjectId {
-    /// Object ids are uniformly distributed already. Someone who crafts ids that collide slows down the lookup of their
-    /// own refs only.
+    /// Object ids are uniformly distributed already. Ids that somebody has crafted to collide only evict one another
+    /// and ids in neighbouring slots.
     #[inline]
     fn spread(&self) -> usize {
         let bytes = self.as_array();

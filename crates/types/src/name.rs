@@ -220,8 +220,8 @@ pub fn is_plain_path(name: &[u8]) -> bool {
     name.len() > CHUNK && CLASS[name[0] as usize] == PLAIN && look(name) == 0 && !name.ends_with(b"/")
 }
 
-/// Returns whether `name` lies in the folder `outer`, as `refs/a/b` lies in `refs/a`. Refs of both names cannot exist
-/// at the same time.
+/// Returns whether `name` lies in the folder `outer`, as `refs/a/b` lies in `refs/a`. By git's rules, refs of both
+/// names cannot exist at the same time.
 pub fn is_below(name: &[u8], outer: &[u8]) -> bool {
     name.strip_prefix(outer).is_some_and(|rest| rest.starts_with(b"/"))
 }

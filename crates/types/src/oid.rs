@@ -2,7 +2,7 @@ use std::fmt;
 
 /// The hash function that names a repository's objects (`extensions.objectFormat`).
 // This is as wide as a machine word, so that an `ObjectId` consists of whole words. With 33 bytes, each copy would read
-// across two recent stores and wait for them to reach the cache, which made listing refs take twice as long.
+// across two recent stores and wait for them to reach the cache, which slows down the listing of refs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 #[repr(u64)]
 pub enum HashKind {

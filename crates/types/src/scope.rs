@@ -90,15 +90,15 @@ fn is_in_own_folder(name: &BStr) -> bool {
     name.starts_with(b"refs/worktree/") || name.starts_with(b"refs/bisect/") || name.starts_with(b"refs/rewritten/")
 }
 
-/// Returns whether `name` is spelt like a ref at the root: upper-case letters, `-` and `_` only. Git accepts all such
-/// names as refs of a worktree, but lists only [root refs](is_root_ref).
+/// Returns whether `name` is spelt like a ref at the root: upper-case letters, `-` and `_` only. Git accepts such
+/// names, except for [pseudo refs](is_pseudo), as refs of a worktree, but lists only [root refs](is_root_ref).
 pub fn is_root_syntax(name: &BStr) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_'))
 }
 
 /// Returns whether `name` is one of git's pseudo refs (`FETCH_HEAD`, `MERGE_HEAD`), which look like refs but can hold
-/// more than one id. They are files in every format. Refs of these names are not written, except through a symbolic ref
-/// that leads to one of them.
+/// more than one id. They are files in every format. As in git, refs of these names are not written, except through a
+/// symbolic ref that leads to one of them.
 pub fn is_pseudo(name: &BStr) -> bool {
     name == "FETCH_HEAD" || name == "MERGE_HEAD"
 }

@@ -30,7 +30,7 @@ const HELD: u64 = 1 << 63;
 
 /// Counts how often all paths were discarded. While it stays the same, no recorded path is overwritten.
 static AGE: AtomicU64 = AtomicU64::new(0);
-/// The number of recorded paths.
+/// The number of recorded paths that have not been forgotten.
 static NOTED: AtomicU32 = AtomicU32::new(0);
 /// The chunk in which the next path is recorded, locked by the thread that records it.
 static CURRENT: Mutex<usize> = Mutex::new(0);

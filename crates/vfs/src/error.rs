@@ -77,13 +77,13 @@ impl Error {
         self.source.raw_os_error().is_some_and(|errno| errnos.contains(&errno))
     }
 
-    /// Returns whether the file's permissions forbid the operation.
+    /// Returns whether permissions, of the file or of a folder on the way to it, forbid the operation.
     pub fn is_forbidden(&self) -> bool {
         self.source.kind() == io::ErrorKind::PermissionDenied
     }
 
-    /// Returns whether the system, or this file system, does not support the operation. Many report an invalid argument
-    /// instead.
+    /// Returns whether the system, or this file system, does not support the operation. An invalid argument, which many
+    /// file systems report instead, counts, too.
     pub fn is_unsupported(&self) -> bool {
         matches!(self.source.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
     }

@@ -11,7 +11,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// An open file. Only [`overwrite`](File::overwrite) changes bytes that were written before.
+/// An open file. Only [`overwrite`](File::overwrite) is meant to change bytes that were written before.
 #[derive(Debug)]
 pub struct File {
     inner: std::fs::File,
@@ -151,8 +151,8 @@ impl File {
         read.map(|_| bytes).map_err(|source| Error::new("read", &self.path, source))
     }
 
-    /// Writes all of `bytes` at the end of what this handle has written, or at the end of the file if
-    /// [`Fs::append`](crate::Fs::append) opened it.
+    /// Writes all of `bytes` where the last such write, or the last read without an offset, through this handle ended,
+    /// or at the end of the file if [`Fs::append`](crate::Fs::append) opened it.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         let written = match self.hooks.verdict(Op::Write(&self.path, bytes)) {
             Verdict::Proceed => self.inner.write_all(bytes),
@@ -212,8 +212,8 @@ impl File {
         }
     }
 
-    /// Returns whether another process has a record lock (`fcntl`) on the file. The kernel's NFS server turns a
-    /// client's `flock` into a record lock, which a `flock` on the server's own machine does not see.
+    /// Returns whether another process has an exclusive record lock (`fcntl`) on the file. The kernel's NFS server
+    /// turns a client's exclusive `flock` into such a lock, which a `flock` on the server's own machine does not see.
     pub(crate) fn is_record_locked(&self) -> Result<bool> {
         let whole = Flock::from(FlockType::ReadLock);
         match fcntl_getlk(&self.inner, &whole) {

@@ -62,7 +62,7 @@ pub struct Filled(Arc<Memory>);
 pub struct Filler(Arc<Memory>);
 
 impl Filled {
-    /// Allocates `len` bytes to be filled. The operating system provides each page when it is first written.
+    /// Allocates `len` bytes to be filled.
     pub fn new(len: usize) -> (Filler, Filled) {
         let memory = Arc::new(Memory::new(len));
         (Filler(memory.clone()), Filled(memory))

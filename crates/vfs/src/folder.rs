@@ -113,7 +113,7 @@ impl Folder {
         self.open_in(Path::new(name), flags, self.path.join(name))
     }
 
-    /// Opens another descriptor of this folder.
+    /// Opens another descriptor of this folder, which shares the position for [`read_with`](Self::read_with).
     pub(crate) fn again(&self) -> Result<Self> {
         match self.hooks.opening(|| self.inner.try_clone()) {
             Ok(inner) => Ok(Folder { hooks: self.hooks.clone(), inner, path: self.path.clone(), ..*self }),

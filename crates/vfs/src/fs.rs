@@ -66,7 +66,7 @@ impl Fs {
         self.hooks.has_hook()
     }
 
-    /// Returns the real file system with a hook, to which every change is shown first.
+    /// Returns the real file system with a hook, to which changes are shown first; see [`IoHook`].
     pub fn with_hook(hook: Arc<dyn IoHook>) -> Self {
         Fs { hooks: IoHooks::new(hook), ..Fs::default() }
     }
@@ -201,8 +201,8 @@ impl Fs {
         self.reading(path, read).map_err(|source| Error::new("read", path, source))
     }
 
-    /// Reads a whole small file into `buffer`, which is cleared first, with as few system calls as possible, because
-    /// start-up is a third of a command that reads one ref. A symbolic link is followed only if `follow` is set.
+    /// Reads a whole file into `buffer`, which is cleared first, with as few system calls as possible for a file of
+    /// less than a KiB. A symbolic link is followed only if `follow` is set.
     pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         let read = || -> io::Result<()> {
@@ -234,12 +234,13 @@ impl Fs {
         self.reading(path, read).map_err(|source| Error::new("read", path, source))
     }
 
-    /// Returns whether this process may execute the file, or enter the folder.
+    /// Returns whether the real user of this process may execute the file, or enter the folder.
     pub fn is_executable(&self, path: &Path) -> bool {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     }
 
-    /// Returns whether the file exists but its mode does not permit the process to execute it.
+    /// Returns whether permissions, of the file or of a folder on the way to it, forbid the real user of this process
+    /// to execute the file.
     pub fn is_execution_denied(&self, path: &Path) -> bool {
         matches!(rustix::fs::access(path, rustix::fs::Access::EXEC_OK), Err(rustix::io::Errno::ACCESS))
     }

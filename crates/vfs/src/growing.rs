@@ -56,7 +56,8 @@ impl std::fmt::Debug for Growing {
 }
 
 /// Announces to the processor that these bytes will be read soon, so that it fetches their cache lines at the same time
-/// and not one after the other. This costs one instruction for each line, so pass at most a few thousand bytes.
+/// and not one after the other. This costs one instruction for each line, so pass at most a few thousand bytes. On
+/// other processors than x86-64 it does nothing.
 pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(CACHE_LINE_BYTES) {

@@ -54,7 +54,8 @@ fn handle_faults() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs `work` while these signals are blocked in this thread. Those that arrive meanwhile are delivered afterwards.
+/// Runs `work` while these signals are blocked in this thread. Those that arrive meanwhile are delivered afterwards,
+/// unless another thread takes them.
 ///
 /// Handlers are installed like this, because signal-hook first replaces the default action and only then records what
 /// the handler is to do. A signal in between would neither end the process nor be noticed.

@@ -34,14 +34,12 @@ impl IoHooks {
         self.hook.is_some()
     }
 
-    /// Counts a file that was opened.
     pub(crate) fn count_opened(&self) {
         if let Some(descriptors) = &self.descriptors {
             descriptors.add();
         }
     }
 
-    /// Counts a file that was closed.
     pub(crate) fn count_closed(&self) {
         if let Some(descriptors) = &self.descriptors {
             descriptors.sub();

@@ -50,8 +50,7 @@ impl LockTimeout {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Someone else holds the lock, or this process itself. The next writer removes a [signed](Fs::signing_locks) lock
-    /// file once its owner has certainly ended; any other one stays until the user has made sure that its owner is
-    /// gone.
+    /// file once its owner has certainly ended; any other lock file stays until its owner or a person removes it.
     #[error(
         "'{}' is held by {}",
         path.display(),
@@ -149,7 +148,7 @@ impl LockSource {
         LockSource { path, signature: None }
     }
 
-    /// The lock file.
+    /// Returns the path of the lock file or the journal file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -191,7 +190,7 @@ pub fn is_content_given_up(content: &File) -> Result<bool, Error> {
     Ok(content.read_at(&mut first, 0)? == 0 || first == GIVEN_UP)
 }
 
-/// The maximum length of a file name on every relevant file system.
+/// The maximum length in bytes of a file name on the usual file systems.
 const NAME_LEN_MAX: usize = 255;
 
 impl Lock {

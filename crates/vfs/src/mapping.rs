@@ -6,9 +6,9 @@ use std::ops::Deref;
 /// Only files on a local file system are mapped. On a network file system another machine can remove the file, and then
 /// the kernel ends a process that reads the mapping.
 ///
-/// Use it only in the command line, and only for files that are replaced and never changed in place (reftables,
-/// `packed-refs`), because truncating a mapped file kills a process that reads the mapping. Long-lived processes use
-/// [`File::read_at`].
+/// Use it only in short-lived processes, and only for files that are replaced and never changed in place (reftables,
+/// `packed-refs`), because truncating a mapped file kills a process that reads the mapping. A long-lived process should
+/// use [`File::read_at`].
 pub struct Mapping(Bytes);
 
 enum Bytes {

@@ -154,11 +154,12 @@ impl Fs {
         }
     }
 
-    /// Returns the length of a file in bytes as the client knows it, without asking a server; 0 if it does not exist.
+    /// Returns the length of a file in bytes as the client knows it, without asking a server; 0 if the file or a folder
+    /// on the way to it does not exist.
     ///
     /// # Errors
     ///
-    /// If the path cannot be looked up.
+    /// If the path cannot be looked up, for example because a file is in the place of a folder.
     pub fn probable_len(&self, path: &Path) -> Result<u64> {
         match rustix::fs::stat(path) {
             Ok(stat) => Ok(Stat::of_raw(&stat).len_bytes),

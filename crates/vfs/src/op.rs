@@ -70,8 +70,9 @@ pub enum LookUp {
     Folder,
 }
 
-/// A hook that is called before every operation that changes the disk, in order. It can be an observer, a fault
-/// injector, or a model of a client of a network file system.
+/// A hook that is called, in order, before every operation that visibly changes the disk, except for the removal of
+/// spare lock files on network file systems. It can be an observer, a fault injector, or a model of a client of a
+/// network file system.
 pub trait IoHook: Send + Sync {
     /// Decides whether the operation is done.
     fn before(&self, op: Op<'_>) -> Verdict;
@@ -80,7 +81,7 @@ pub trait IoHook: Send + Sync {
     ///
     /// # Errors
     ///
-    /// With which the look-up fails, such as `ENOENT` for a name that the client believes to be absent.
+    /// The error with which the look-up fails, such as `ENOENT` for a name that the client believes to be absent.
     fn look_up(&self, path: &Path, how: LookUp) -> io::Result<Option<PathBuf>> {
         let _ = (path, how);
         Ok(None)

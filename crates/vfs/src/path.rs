@@ -10,7 +10,8 @@ pub(crate) fn lock_of(target: &Path) -> PathBuf {
     path.into()
 }
 
-/// Removes `.` and `..` from a path by its text alone: nothing has to exist, and no symbolic link is followed.
+/// Removes `.` and `..` from a path by its text alone: nothing has to exist, and no symbolic link is followed. A `..`
+/// at the start of the path, or at the root, is dropped.
 pub fn plain_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -43,7 +43,8 @@ use std::{
 /// The version of the messages. Programs of different versions do not meet in one queue.
 const VERSION: u32 = 1;
 
-/// The number of writers that may wait before further ones poll for the lock file themselves.
+/// The number of writers that may wait before further ones poll for the lock file themselves, unless the kernel's
+/// `net.core.somaxconn` is lower.
 const BACKLOG: i32 = 4096;
 
 /// A waiter that says in its first message that it may take its turn while the first one holds the lock.
@@ -134,8 +135,8 @@ fn new_socket() -> Result<OwnedFd, Errno> {
 /// What each head of a queue tells the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Relay {
-    /// A number that the last head left behind in the locked file; 0 if it is not known. A head that finds another one
-    /// knows that strangers, writers that are not in the queue, have written since.
+    /// A number that the last head left behind in the locked file; 0 if it is not known. A head that finds another
+    /// number knows that strangers, writers that are not in the queue, have written since.
     pub left: u64,
     /// Until when strangers are expected, in nanoseconds of the system's monotonic clock.
     pub strangers_until: u64,
@@ -147,7 +148,7 @@ impl Relay {
     /// The number of bytes of the encoding.
     pub const BYTES: usize = 24;
 
-    /// Encodes it for a message.
+    /// Encodes the relay for a message.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let numbers = [self.left, self.strangers_until, self.free_until];
@@ -287,13 +288,13 @@ pub struct Crowd {
 
 /// What a writer that waits was told.
 pub(crate) enum Told {
-    /// It is the first now.
+    /// The writer is the first now.
     Lead(QueueHead),
-    /// It takes its turn, of which this message says more.
+    /// The writer takes its turn, of which this message says more.
     Turn(Vec<u8>),
     /// Nothing yet.
     Nothing,
-    /// The queue is gone, because its first writer was killed.
+    /// The queue is gone, for example because its first writer was killed.
     Gone,
 }
 

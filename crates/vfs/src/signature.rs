@@ -7,8 +7,8 @@ use std::{
     sync::OnceLock,
 };
 
-/// The maximum length of the line of a signature. A refdb that does not know host names takes a longer lock file for
-/// one of git.
+/// The maximum length in bytes of the line of a signature. A refdb that does not know host names takes a longer lock
+/// file for one of git.
 pub(crate) const LEN_MAX: usize = 128;
 
 /// The maximum length of the start of a journal file (slot), which signs its locks: the line of the batch, and that of
@@ -26,7 +26,8 @@ pub struct Signature {
     /// Linux' `boot_id`. Two running kernels have the same only if one is a copy of the other, made while it ran.
     pub boot: String,
     /// The host name, for people. It proves nothing, because machines can share it. `None` in signatures of a refdb
-    /// that did not write it, in locks that recovery made, and in a batch's lock that is no link to a journal file.
+    /// that did not write it, in locks that recovery made, in a batch's lock that is no link to a journal file, and on
+    /// a machine without a host name.
     pub host: Option<String>,
 }
 
@@ -137,13 +138,13 @@ impl BatchId {
     const DIGITS: usize = 16;
     const SLOT: &str = ".slot";
 
-    /// Returns an id that no other batch has.
+    /// Returns a random id, which in all likelihood no other batch has.
     pub fn random() -> Self {
         // The keys of a map are the system's random numbers.
         BatchId { number: RandomState::new().build_hasher().finish(), is_slot: false }
     }
 
-    /// Returns the id of a journal file (slot) that does not exist yet.
+    /// Returns a random id for a new journal file (slot).
     pub fn random_slot() -> Self {
         BatchId { is_slot: true, ..Self::random() }
     }

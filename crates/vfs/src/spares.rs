@@ -67,7 +67,7 @@ impl Spares {
         }
     }
 
-    /// Returns whether this is the first call, in which case the caller removes files that ended processes left.
+    /// Returns whether this is the first call, in which case the caller has to remove files that ended processes left.
     pub(crate) fn has_to_be_cleaned(&self) -> bool {
         !std::mem::replace(&mut self.state().is_clean, true)
     }

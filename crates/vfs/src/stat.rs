@@ -22,7 +22,7 @@ pub struct Stat {
     pub modified_nanos: i128,
     /// Last change of the inode, in nanoseconds since 1970.
     pub changed_nanos: i128,
-    /// Owner.
+    /// The user id of the owner.
     pub uid: u32,
     /// File type and permission bits.
     pub mode: u32,

@@ -1,8 +1,8 @@
 //! Walks and removes whole trees of folders without following a symbolic link.
 //!
 //! Each folder is opened from the one above it, and a step up checks that it arrives at the folder that the walk came
-//! from. A removal is therefore not led astray by a link that another process puts in the place of a folder. Only one
-//! folder is open at a time, because refnames can have thousands of components.
+//! from. A removal is therefore not led astray by a link that another process puts in the place of a folder. However
+//! deep the tree is, only a few folders are open at a time, because refnames can have thousands of components.
 
 use crate::{
     EntryKind, Error, Folder, Fs, Result,

@@ -1,4 +1,5 @@
-//! Interprets values as git-config(1), "Values", says: booleans, integers, paths.
+//! Interprets the values of configuration variables: booleans, integers and paths as in git-config(1), "Values", and
+//! also timestamps and `core.abbrev`.
 
 use super::{ConfigError, Origin, error::Place};
 use crate::environment::Environment;
@@ -46,7 +47,8 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// Fails at values at which git stops.
+    /// Fails if the variable has no value, if the value is neither `auto`, a boolean false nor a number, or if the
+    /// number is less than 4 or exceeds 2^31 - 1.
     pub fn abbreviation(&self) -> Result<Abbreviation, ConfigError> {
         let text = self.text()?;
         if text.eq_ignore_ascii_case(b"auto") {
@@ -75,22 +77,22 @@ impl<'a> Value<'a> {
             .ok_or_else(|| ConfigError::BadBoolean { value: self.raw.unwrap_or_default().into(), key: self.key.into() })
     }
 
-    /// Returns the value as a number that fits C's `int`.
+    /// Returns the value as a number from -(2^31 - 1) to 2^31 - 1.
     ///
     /// # Errors
     ///
-    /// Fails if the value is no number or does not fit.
+    /// Fails if the variable has no value, or if the value is no number or out of that range.
     pub fn int(&self) -> Result<i32, ConfigError> {
         let number = self.number(|text| parse_signed(text, i32::MAX.into()))?;
         debug_assert!(i32::try_from(number).is_ok(), "a number is within the limit that was asked for: {number}");
         Ok(number as i32)
     }
 
-    /// Returns the value as a signed 64-bit number.
+    /// Returns the value as a number from -(2^63 - 1) to 2^63 - 1.
     ///
     /// # Errors
     ///
-    /// Fails if the value is no number or does not fit.
+    /// Fails if the variable has no value, or if the value is no number or out of that range.
     pub fn long(&self) -> Result<i64, ConfigError> {
         self.number(|text| parse_signed(text, i64::MAX))
     }
@@ -99,7 +101,7 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the value is no number, is negative or does not fit.
+    /// Fails if the variable has no value, or if the value is no number, is negative or needs more than 64 bits.
     pub fn unsigned(&self) -> Result<u64, ConfigError> {
         self.number(parse_unsigned)
     }
@@ -109,7 +111,7 @@ impl<'a> Value<'a> {
             value: self.raw.unwrap_or_default().into(),
             key: self.key.into(),
             origin: self.origin.file.as_ref().map_or(String::new(), |file| {
-                // In a bare repository, git calls the file `config`.
+                // In a bare repository, git's messages say `config`, not `./config`.
                 format!(" in file {}", file.strip_prefix(".").unwrap_or(file).display())
             }),
             out_of_range: error == NotANumber::OutOfRange,
@@ -129,12 +131,12 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// Returns the value as a path with `~/` and `~user/` expanded. Returns `None` for an optional path
-    /// (`:(optional)PATH`) that does not exist.
+    /// Returns the value as a path with `~/`, `~user/` and `%(prefix)/` at its start expanded. Returns `None` for an
+    /// optional path (`:(optional)PATH`) that does not exist.
     ///
     /// # Errors
     ///
-    /// Fails if the variable has no value, or if there is no such home.
+    /// Fails if the variable has no value, or if the home folder that `~` or `~user` stands for is unknown.
     pub fn path(&self, environment: &Environment) -> Result<Option<PathBuf>, ConfigError> {
         let text = self.text()?;
         let (text, optional) = match text.strip_prefix(b":(optional)") {
@@ -146,8 +148,8 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Parses a boolean by the rules that git uses everywhere. A variable without `=` is true. Returns `None` for a value
-/// that is no boolean.
+/// Parses a boolean as `git config --type=bool` does: `true`, `yes`, `on`, `false`, `no`, `off`, the empty text or a
+/// number. `None`, which stands for a variable without `=`, is true. Returns `None` for a value that is no boolean.
 pub fn parse_boolean(value: Option<&BStr>) -> Option<bool> {
     let Some(value) = value else { return Some(true) };
     match value.as_bytes() {
@@ -166,8 +168,8 @@ pub(crate) enum NotANumber {
     OutOfRange,
 }
 
-/// Parses a number like C's `strtoimax`, which accepts octal and hexadecimal digits, multiplies it by its unit, and
-/// requires that the result is within plus or minus `max`.
+/// Parses a decimal, octal (`010`) or hexadecimal (`0x10`) number with an optional unit `k`, `m` or `g`, which are
+/// powers of 1024. Fails if the product is not within plus or minus `max`.
 pub(crate) fn parse_signed(text: &[u8], max: i64) -> Result<i64, NotANumber> {
     let (negative, magnitude) = parse_magnitude(text)?;
     debug_assert!(max > 0, "the limit is a size");
@@ -219,10 +221,11 @@ fn parse_magnitude(text: &[u8]) -> Result<(bool, u64), NotANumber> {
         .ok_or(NotANumber::OutOfRange)
 }
 
-/// Expands `~/`, `~user/` and `%(prefix)/` at the start of a path. Returns `None` if there is no such home.
+/// Expands `~/`, `~user/` and `%(prefix)/` at the start of a path. Returns `None` if `HOME` is not set, or if the user
+/// is not in `/etc/passwd`.
 pub(crate) fn expand_path(text: &BStr, environment: &Environment) -> Option<PathBuf> {
     if let Some(rest) = text.strip_prefix(b"%(prefix)/") {
-        // The prefix is the folder in which git would be installed, because refdb has no prefix of its own.
+        // Git's own installation prefix is not known here; `/usr` is the usual one.
         return Some(PathBuf::from("/usr").join(bstr::BStr::new(rest).to_path_lossy()));
     }
     let Some(rest) = text.strip_prefix(b"~") else { return Some(text.to_path_lossy().into_owned()) };

@@ -59,8 +59,8 @@ impl HookProgram {
     }
 }
 
-/// The programs of one event, which run one after the other as in `git hook`. Each gets the same input, and all of them
-/// run even if one fails.
+/// The programs of one event, which run one after the other as in `git hook`. Each gets the same input, and one that
+/// exits with a failure does not keep the others from running.
 #[derive(Clone, Debug)]
 pub struct HookPrograms {
     /// The programs, in the order in which they run.
@@ -87,8 +87,8 @@ impl HookPrograms {
     ///
     /// # Errors
     ///
-    /// Fails if a program cannot be started, if its input cannot be written, or if a signal to stop was caught, which
-    /// the program then gets as SIGTERM. The remaining programs do not run then.
+    /// Fails if a program cannot be started or waited for, if its input cannot be written although it reads its input,
+    /// or if a signal to stop was caught, upon which the program gets SIGTERM. The remaining programs do not run then.
     pub fn run(&self, argument: &str, lines: &[u8]) -> Result<bool, HookError> {
         let mut all_succeeded = true;
         for program in &self.programs {

@@ -1,7 +1,8 @@
 //! Parses dates that are not written out, such as `2.weeks.ago` or `yesterday noon`. See git's
 //! Documentation/date-formats.
 //!
-//! Like git, the parser goes through the words and uses those that it understands; a test compares the two.
+//! Like git, the parser goes through the words and uses those that it understands; a test compares its results with
+//! git's.
 
 use super::{
     date::{self, Fields, MONTHS, WEEKDAYS, civil_from_days, days_from_civil},
@@ -13,7 +14,8 @@ use super::{
 pub struct Approximate {
     /// Seconds since 1970.
     pub seconds: u64,
-    /// Whether any part of the text concerns time. If not, `seconds` is the present time.
+    /// Whether any part of the text is a number or a word that means a date or a time. If not, `seconds` is the present
+    /// time.
     pub is_date: bool,
 }
 
@@ -50,8 +52,8 @@ pub fn approximate(text: &[u8], now: u64, zone: &Zone<'_>) -> Approximate {
 
 /// Parses the time before which entries expire, by git-gc(1). Returns `None` if the text is not a date.
 ///
-/// `now` and `all` are later than all times; `never` and `false` are earlier. Dates before 1970 are treated like
-/// `never`. Git takes them for the present time, so that all entries expire.
+/// `now` and `all` give the largest number, `never` and `false` give 0. Dates of the years 1000 to 1969 give 0, too,
+/// whereas git takes them for the present time, so that all entries expire.
 pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     match text {
         b"never" | b"false" => Some(0),
@@ -80,7 +82,7 @@ const UNITS: [(&str, i64); 5] =
 
 const NUMBERS: [&str; 10] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 
-/// What has been understood so far. Fields that are not set are those of the present time.
+/// What has been understood of the text so far. Fields that are not set are those of the present time.
 struct Words<'z> {
     zone: &'z Zone<'z>,
     /// The wall clock at the present time, in seconds.
@@ -88,8 +90,8 @@ struct Words<'z> {
     fields: Fields,
     /// A number that has not been assigned to a field yet; 0 if there is none.
     number: i64,
-    /// Whether the text gave a time of day that is later than the present one. Unless a day follows, yesterday is
-    /// meant.
+    /// Whether the text named a time of day, such as `noon`, that is later than the present one. Yesterday is meant
+    /// then, unless a day follows.
     is_day_before: bool,
     /// The day of the week, 0 for Sunday, of the date to which `fields` was last set as a whole.
     weekday: i64,
@@ -117,7 +119,7 @@ impl Words<'_> {
         len
     }
 
-    /// Uses a number that no word has explained as a day, a month or a year.
+    /// Interprets a number that no unit follows: as a day, or else as a month, or else as a year.
     fn take_number(&mut self) {
         let number = std::mem::take(&mut self.number);
         let fields = &mut self.fields;
@@ -155,7 +157,7 @@ impl Words<'_> {
                 self.go_back(DAY);
                 return true;
             }
-            // A time other than the present one was given before, and stays.
+            // Today means its midnight, unless the text gave another time of day before.
             if self.wall().rem_euclid(DAY) == self.now.rem_euclid(DAY) {
                 self.set_time(0, 0, 0);
             }
@@ -245,8 +247,8 @@ impl Words<'_> {
         (self.fields.hour, self.fields.minute, self.fields.second) = (Some(hour), Some(minute), Some(second));
     }
 
-    /// Returns the wall clock in seconds from all that is known. A month later than the present one belongs to last
-    /// year.
+    /// Returns the wall clock in seconds from all that is known. Without a year, a month later than the present one
+    /// belongs to last year.
     fn wall(&self) -> i64 {
         let (this_year, this_month, today) = civil_from_days(self.now.div_euclid(DAY));
         let time = self.now.rem_euclid(DAY);
@@ -268,7 +270,8 @@ impl Words<'_> {
         wall - i64::from(self.zone.offset_minutes_of_wall_clock(wall)) * 60
     }
 
-    /// Sets all missing fields, and goes back by a number of seconds.
+    /// Sets all missing fields, and goes back by a number of seconds: by a day instead of 0 seconds if `is_day_before`
+    /// is set and no day is known.
     fn go_back(&mut self, seconds: i64) {
         let is_day_before = std::mem::take(&mut self.is_day_before) && self.fields.day.is_none();
         let seconds = if is_day_before && seconds == 0 { DAY } else { seconds };

@@ -1,13 +1,13 @@
 //! Parses `GIT_COMMITTER_DATE`: git's Documentation/date-formats.
 //!
 //! Git reads a date as a sequence of numbers and words, and guesses the meaning of each. This parser makes the same
-//! guesses, because scripts rely on them; tests compare the two.
+//! guesses, because scripts rely on them; tests compare its results with git's.
 
 use super::zone::Zone;
 use bstr::ByteSlice;
 
-/// Parses a date into seconds since 1970 and minutes east of UTC. Without an offset, local time is meant. Returns
-/// `None` if the text is not a date.
+/// Parses a date into seconds since 1970 and minutes east of UTC. A date without an offset is in local time, unless it
+/// is a number of seconds. Returns `None` if the text is not a date.
 pub(super) fn parse(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<(u64, i32)> {
     if let Some(raw) = text.strip_prefix(b"@")
         && let Some((seconds, offset)) = parse_raw(raw)
@@ -57,7 +57,7 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((number, &text[len..]))
 }
 
-/// What has been understood so far.
+/// What has been understood of the text so far.
 #[derive(Default)]
 pub(super) struct Fields {
     pub(super) now: i64,
@@ -317,7 +317,8 @@ impl Fields {
         eaten
     }
 
-    /// Returns the fields as seconds since 1970, as if they were in UTC. Returns `None` unless the date is complete.
+    /// Returns the fields as seconds since 1970, as if they were in UTC. Returns `None` unless date and time are
+    /// complete and the year is from 1970 to 2099.
     fn seconds(&self) -> Option<i64> {
         let year = self.year.filter(|year| (1970..2100).contains(year))?;
         let days = days_from_civil(year, self.month?, self.day?);
@@ -327,7 +328,7 @@ impl Fields {
     }
 }
 
-/// Returns the length of a fraction such as `.019` after a time, which is ignored.
+/// Returns the length in bytes of the fraction of a second, such as `.019`, with which `text` begins, or 0.
 fn fraction(text: &[u8]) -> usize {
     let digits = text.iter().skip(1).take_while(|byte| byte.is_ascii_digit()).count();
     if text.first() == Some(&b'.') && digits > 0 { digits + 1 } else { 0 }

@@ -8,7 +8,7 @@ use jiff::{
 };
 use std::{cell::OnceCell, path::Path};
 
-/// The local time zone, which is read when an offset is first asked for.
+/// The local time zone, which is read when an offset or an abbreviation is first asked for.
 #[derive(Debug)]
 pub struct Zone<'a> {
     environment: &'a Environment,

@@ -4,11 +4,13 @@ use refdb_types::ObjectId;
 /// The class of an object, as far as a ref to it is concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ObjectClass {
-    /// There is no object of that id, or it cannot be read.
+    /// There is no object of that id, or its content is broken.
     Missing,
     /// A commit, which branches and `HEAD` may hold.
     Commit,
-    /// An annotated tag, with the object at the end of the chain of tags if that object exists.
+    /// An annotated tag, with the object at the end of its chain of tags, or `None` if the tag leads nowhere: a further
+    /// tag is missing, broken or too large to be read, or the object at the end is missing or of another kind than its
+    /// tag says.
     Tag(Option<ObjectId>),
     /// A tree or a blob.
     Other,
@@ -24,13 +26,14 @@ impl ObjectClass {
     }
 }
 
-/// Verifies the objects that new values of refs point at. A transaction classifies each distinct id once.
+/// Verifies the objects that new values of refs point at.
 ///
 /// # Errors
 ///
 /// The methods fail if the object database cannot answer. That an object is missing or broken is an answer.
 pub trait ObjectCheck: Sync {
-    /// Reads the object, verifies that its content has this id, and parses it.
+    /// Returns the class of an object after verifying that its content has this id and parsing it. An implementation
+    /// may trust the header of an object that is too large to be read.
     fn classify(&self, id: &ObjectId) -> Result<ObjectClass, ObjectError>;
 
     /// Returns the object that an annotated tag leads to, or `None` for any other object and for a tag that leads

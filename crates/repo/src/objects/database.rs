@@ -103,7 +103,7 @@ impl Database {
     /// Opens the objects in a folder. An object that needs more than `read_max_bytes` of memory at once is not
     /// unpacked.
     pub(super) fn open(dir: &Path, hash: HashKind, read_max_bytes: Option<usize>) -> Result<Self, ObjectError> {
-        // These slots suffice for nearly all repositories, and the folder need not be listed first.
+        // 32 slots for packs suffice for nearly all repositories, and the folder need not be listed to count its packs.
         let few = store::init::Slots::Given(32);
         let handle = open(dir, hash, few, read_max_bytes)?;
         Ok(Database { dir: dir.to_owned(), handle, hash, bases: Bases::default(), read_max_bytes })

@@ -19,7 +19,7 @@ pub struct Link<'d> {
 }
 
 /// Calls `found` for every object that an object of this kind and content names, except for the commits of submodules,
-/// which are in other repositories. Returns `None` if the content is malformed.
+/// which are in other repositories. Returns `None` if the content is malformed, possibly after some calls of `found`.
 pub fn links<'d>(kind: ObjectKind, data: &'d [u8], hash: HashKind, found: &mut dyn FnMut(Link<'d>)) -> Option<()> {
     let mut plain = |id, kind| found(Link { id, kind, name: b"" });
     match kind {

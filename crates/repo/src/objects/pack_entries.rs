@@ -31,7 +31,7 @@ pub enum PackError {
     /// The base of a delta depends on that delta.
     #[error("the pack cannot be read: object {0} is a delta that depends on itself; repack the objects and push again")]
     Circle(ObjectId),
-    /// The pack cannot be listed or opened, or an entry cannot be read.
+    /// The folder of packs cannot be listed, or a pack, its index or one of its entries cannot be read.
     #[error("cannot read the pack '{}'", .0.display())]
     Unreadable(PathBuf),
 }
@@ -61,7 +61,8 @@ fn open_index(path: &Path, hash: HashKind) -> Result<gix_pack::index::File, Pack
 ///
 /// # Errors
 ///
-/// Returns [`PackError::Twice`] if an object is named twice, or [`PackError::Unreadable`] if an index cannot be read.
+/// Returns [`PackError::Twice`] if an object is named twice, or [`PackError::Unreadable`] if the folder of packs cannot
+/// be listed or an index cannot be read.
 pub fn check_packs(folder: &Path, hash: HashKind) -> Result<(), PackError> {
     for path in indexes(folder)? {
         let index = open_index(&path, hash)?;
@@ -80,8 +81,8 @@ pub fn check_packs(folder: &Path, hash: HashKind) -> Result<(), PackError> {
 ///
 /// # Errors
 ///
-/// Returns [`PackError::Circle`] if a delta depends on itself, or [`PackError::Unreadable`] if a pack or its index
-/// cannot be read.
+/// Returns [`PackError::Circle`] if a delta depends on itself, or [`PackError::Unreadable`] if the folder of packs
+/// cannot be listed, a pack or its index cannot be read, or the base of a delta is not in the pack.
 pub fn pack_entries(folder: &Path, hash: HashKind) -> Result<HashMap<ObjectId, PackEntry>, PackError> {
     let mut all = HashMap::new();
     for path in indexes(folder)? {

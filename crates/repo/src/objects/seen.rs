@@ -1,7 +1,8 @@
 use super::ObjectKind;
 use refdb_types::{Memo, ObjectId};
 
-/// A cache of objects that were looked up, without their content. It helps because refs often hold the same objects.
+/// A cache of objects that were found to exist, without their content. It helps because refs often hold the same
+/// objects.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// Objects that exist, with their kind if that was read too.

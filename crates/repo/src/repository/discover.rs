@@ -19,7 +19,7 @@ use std::{
 struct Found {
     git_dir: PathBuf,
     common_dir: PathBuf,
-    /// The folder by the path that git would show when it runs at the top of the worktree.
+    /// The path of `git_dir` that git would show when it runs at the top of the worktree.
     shown: PathBuf,
     /// The folder in which git would work, and to which `shown` is relative.
     standing: PathBuf,
@@ -65,7 +65,7 @@ pub(super) fn gitfile_target(fs: &Fs, path: &Path) -> Result<PathBuf, Repository
     Ok(real(gitfile::read(fs, path, path)?))
 }
 
-/// Opens the repository in this very folder. Its owner is not checked if it is trusted already.
+/// Opens the repository in this very folder. Its owner is checked unless `is_trusted`.
 pub(super) fn at(
     fs: &Fs,
     environment: &Environment,
@@ -85,7 +85,7 @@ struct Finder<'a> {
     environment: &'a Environment,
     /// Whether the repository is trusted already, whoever owns it.
     is_trusted: bool,
-    /// The configuration files above the repository, if they had to be read.
+    /// The configuration files above the repository, if `safe.bareRepository` was looked up in them.
     outer: RefCell<Option<Outer>>,
     /// Git's warnings about the settings that decided whether the repository is trusted.
     warnings: RefCell<Vec<String>>,
@@ -175,8 +175,8 @@ impl Finder<'_> {
         Ok(Found { shown: git_dir.clone(), git_dir, common_dir, standing, how })
     }
 
-    /// Returns `folder` as a repository, if it is one and `may_be_bare` does not refuse it. `may_be_bare` is called
-    /// before the owner is checked.
+    /// Returns `folder` as a repository, or `None` if it is none. Fails if `may_be_bare`, which is called first, fails,
+    /// or if the repository belongs to someone else and is not trusted.
     fn this(
         &self,
         folder: &Path,
@@ -385,7 +385,7 @@ impl Finder<'_> {
     }
 }
 
-/// Returns the id of a linked worktree, whose folder is `worktrees/ID`.
+/// Returns the id of a linked worktree, whose folder is `worktrees/ID`, or `None` for a folder elsewhere.
 fn worktree_id(git_dir: &Path) -> Option<BString> {
     let path = real(git_dir.to_owned());
     let is_worktree = path.parent().and_then(Path::file_name).is_some_and(|name| name == "worktrees");

@@ -19,7 +19,7 @@ const SUFFIXES: [&str; 4] = ["/.git", "", ".git/.git", ".git"];
 /// A repository that was found by its path.
 struct Found {
     folder: PathBuf,
-    /// The file that names the folder, if the path is that of one.
+    /// The gitfile that names the folder, if the path is that of a gitfile.
     gitfile: Option<PathBuf>,
 }
 

@@ -2,21 +2,21 @@ use crate::config::{ConfigError, reason};
 use bstr::BString;
 use std::path::PathBuf;
 
-/// The reason why there is no repository to work with. Git exits with status 128 for each of these.
+/// The reason why there is no repository to work with. For each reason that git has as well, it exits with status 128.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepositoryError {
     /// There is no repository in the current folder or above it.
     #[error("not a git repository (or any of the parent directories): .git")]
     NotFound,
-    /// There is no repository between the current folder and the top of its file system.
+    /// There is no repository between the current folder and the topmost folder of its file system.
     #[error(
         "not a git repository (or any parent up to mount point {})\n\
          Stopping at filesystem boundary (GIT_DISCOVERY_ACROSS_FILESYSTEM not set).",
         mount_point.display()
     )]
     Boundary {
-        /// The topmost folder of the file system.
+        /// The nearest folder above the current one that is on another file system, or whose attributes cannot be read.
         mount_point: PathBuf,
     },
     /// `GIT_DIR`, `--git-dir` or a caller names something that is not a repository.
@@ -60,7 +60,7 @@ pub enum RepositoryError {
     /// `safe.bareRepository` forbids a bare repository that was not named.
     #[error("cannot use bare repository '{}' (safe.bareRepository is 'explicit')", .0.display())]
     BareForbidden(PathBuf),
-    /// The repository has a version that does not exist yet.
+    /// The repository's `core.repositoryFormatVersion` is higher than 1.
     #[error("Expected git repo version <= 1, found {found}")]
     Version {
         /// The value of `core.repositoryFormatVersion`.
@@ -72,7 +72,7 @@ pub enum RepositoryError {
     /// `GIT_REFERENCE_BACKEND` names an unknown format.
     #[error("unknown ref storage format: '{0}'")]
     UnknownRefStorage(String),
-    /// The refs were migrated to another format after the repository was opened. Nothing was written.
+    /// The refs were migrated to another format, or moved to another folder, after the repository was opened.
     #[error("the refs of this repository were migrated from '{from}' to '{to}' meanwhile; try again")]
     FormatChanged {
         /// The format when the repository was opened.

@@ -11,7 +11,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// Fails if the text cannot be parsed, or has an extension that is not known.
+/// Fails if the text cannot be parsed, has a value that git refuses, or has an extension that is not known.
 pub fn with_ref_format(
     text: &[u8],
     to: RefFormat,
@@ -26,8 +26,8 @@ pub fn with_ref_format(
     let mut edit = Edit::new(text).map_err(bad)?;
     edit.set("core", "repositoryformatversion", if needs_v1 { "1" } else { "0" }).map_err(bad)?;
     if !says_hash {
-        // As in git, a hash that is named here has no effect without a version. It must not take effect because of
-        // this change.
+        // What is removed here names SHA-1, the default, or has had no effect because, as in git, no version was set;
+        // setting a version must not give it effect.
         edit.unset("extensions", "objectformat").map_err(bad)?;
     }
     match to {
@@ -43,7 +43,7 @@ pub fn with_ref_format(
         "a changed configuration says what was written"
     );
     assert_eq!(read.hash, known.hash, "another format of refs leaves the objects as they are");
-    // In version 0, unknown extensions are ignored.
+    // Unknown extensions, which are ignored in version 0, would make a repository of version 1 unusable.
     read.check()?;
     Ok(text)
 }

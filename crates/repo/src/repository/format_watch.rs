@@ -1,5 +1,5 @@
-//! Notices that a repository's refs were migrated to another format since it was opened. A writer checks this after it
-//! has taken its locks and before it writes.
+//! Notices that a repository's refs were migrated to another format since it was opened. A writer has to check this
+//! after it has taken its locks and before it writes.
 
 use super::{RefStorage, RepositoryError, format::Format};
 use refdb_vfs::{Fs, Stat};

@@ -129,7 +129,7 @@ pub(super) fn check_bare(
         return Ok(());
     }
     let path = path();
-    // As in git, a current folder inside the `.git` of a worktree is taken as intended.
+    // As in git, the `.git` folder of a working tree, and a folder below its `worktrees/` or `modules/`, is allowed.
     let of_worktree = path.ends_with(".git")
         || [&b"/.git/worktrees/"[..], b"/.git/modules/"]
             .iter()

@@ -4,15 +4,16 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places of fetches or of pushes. One repository occupies only some of them, by default two thirds, so that
-/// fetches that take long or hooks that hang in one repository do not stop those in others.
+/// A limit on the fetches, or on the pushes, that run at the same time. Those of one repository occupy only some of the
+/// places, by default two thirds, so that fetches that take long or hooks that hang in one repository do not stop those
+/// in others.
 pub(super) struct Queue {
     all: Places,
     per_repository: usize,
     repositories: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
 }
 
-/// The place of one fetch or push, both in its repository and in all.
+/// The place of one fetch or push, both under the limit of its repository and under that of all repositories.
 #[derive(Debug)]
 pub(crate) struct Place {
     _in_repository: OwnedSemaphorePermit,
@@ -24,8 +25,8 @@ impl Queue {
         Queue { all: Places::new(all), per_repository, repositories: Arc::default() }
     }
 
-    /// Returns the same queue with other numbers. For a repository with requests in the queue, the new
-    /// `per_repository` holds only once all of these have ended.
+    /// Returns the same queue with other limits. For a repository whose requests run or wait, the new `per_repository`
+    /// holds only once all of these have ended.
     pub(super) fn resized(&self, all: usize, per_repository: usize) -> Self {
         Queue { all: self.all.resized(all), per_repository, repositories: Arc::clone(&self.repositories) }
     }
@@ -72,7 +73,7 @@ impl Places {
     }
 
     /// Returns the same places in another number. If fewer places are free than are to be removed, the rest are removed
-    /// as soon as they are free, before any request that comes later gets one.
+    /// as soon as they are free, before a request that begins to wait later gets one.
     pub(super) fn resized(&self, count: usize) -> Self {
         let (free, count) = (Arc::clone(&self.free), Self::within_bounds(count));
         if count >= self.count {

@@ -21,7 +21,7 @@ pub(crate) struct Body {
     /// Whether the repository is on a network file system, where a read may block for long.
     pub(super) is_remote: bool,
     pub(super) record: Record,
-    /// The places under the limits, which the request occupies until its response is complete.
+    /// The request's turns, held until the response is complete or the client has disconnected.
     #[expect(dead_code, reason = "the places are freed when they are dropped")]
     pub(super) turns: Vec<Turn>,
 }

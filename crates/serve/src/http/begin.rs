@@ -11,7 +11,7 @@ use crate::{
 };
 use std::io;
 
-/// The number of bytes of a fetch's request that are read before git is started.
+/// The number of bytes of a fetch's request after which git is started without waiting for the rest.
 const EARLY_BYTES_MAX: usize = 256 << 10;
 
 /// Reads a request of protocol version 2 until it is complete, turns out to be one for git, ends, or exceeds
@@ -38,8 +38,8 @@ pub(super) async fn read_wants(facts: &Facts, inflow: &mut Inflow) -> io::Result
     Ok((wants, reader.into_bytes()))
 }
 
-/// Reads the rest of a request, up to [`EARLY_BYTES_MAX`] bytes in all. A client that sends slowly therefore does not
-/// occupy one of the limited git processes meanwhile.
+/// Reads the rest of a request, or until at least [`EARLY_BYTES_MAX`] bytes have been read in all. A client that sends
+/// slowly therefore does not occupy one of the limited git processes meanwhile.
 pub(super) async fn read_more(begin: &mut Vec<u8>, inflow: &mut Inflow) -> io::Result<()> {
     if begin.len() >= EARLY_BYTES_MAX {
         return Ok(());

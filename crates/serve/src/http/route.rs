@@ -7,12 +7,12 @@ use percent_encoding::percent_decode_str;
 /// What a request asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Route<'r> {
-    /// `GET PATH/info/refs?service=...`: the list of refs, or the capabilities of version 2.
+    /// `GET` or `HEAD` of `PATH/info/refs?service=...`: the list of refs, or the capabilities of version 2.
     Advertise { path: &'r str, service: Service },
     /// `POST PATH/git-upload-pack` or `PATH/git-receive-pack`: a request to that service.
     Answer { path: &'r str, service: Service },
     /// A request that `git http-backend` would serve and this server does not, or `info/refs` without a known service.
-    /// The response is 403 if the repository exists and the authorizer does not hide it, and 404 otherwise.
+    /// The response is 404 if the repository does not exist or the authorizer hides it, and 403 otherwise.
     Disabled { path: &'r str },
     /// The path does not end like any request of git's HTTP protocols.
     Unknown,

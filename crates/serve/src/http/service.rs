@@ -87,7 +87,7 @@ struct Outcome {
 }
 
 impl Server {
-    /// Responds to a request. Every failure becomes an HTTP error.
+    /// Responds to a request. A failure becomes an HTTP error, unless it occurs while the body is sent.
     pub(crate) async fn handle(&self, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
         let (mut record, mut turns) = (self.records.begin(), Vec::new());
         match self.serve(peer, request, &mut record, &mut turns).await {
@@ -329,7 +329,8 @@ fn single<'h>(headers: &'h HeaderMap, name: &str) -> Result<Option<&'h HeaderVal
     Ok(first)
 }
 
-/// Compares secrets in a time that does not depend on where they differ, so that no prefix can be guessed by timing.
+/// Compares secrets. The time does not depend on where two of the same length differ, so that no prefix can be guessed
+/// by timing.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

@@ -25,7 +25,7 @@ use tokio_util::task::TaskTracker;
 /// The greatest size of the header of a request, in bytes.
 const HEADER_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum number of header lines of a request.
+/// Maximum number of header lines of an HTTP/1 request.
 const HEADERS_MAX: usize = 100;
 
 /// Maximum number of concurrent requests on one HTTP/2 connection.
@@ -71,8 +71,8 @@ impl Connections {
         });
     }
 
-    /// Waits until all requests in progress have ended. No connection accepts another request, but one that has had
-    /// none waits [`FIRST_REQUEST`] for its first.
+    /// Waits until all requests in progress have ended. No connection accepts another request, but an HTTP connection
+    /// that has had no request yet still waits [`FIRST_REQUEST`] for one.
     pub(super) async fn drain(self) {
         self.is_ending.send_replace(true);
         self.tasks.close();
@@ -130,8 +130,8 @@ where
     });
     let builder = builder(&limits);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(timed)), service));
-    // A client that disconnects, or does not speak HTTP, gets no response. `too_late` is needed because hyper's timeout
-    // for a header starts only with its first byte.
+    // The connection fails if its client disconnects or does not speak HTTP, which concerns nobody else. `too_late` is
+    // needed because hyper's timeout for a header starts only with its first byte.
     tokio::select! {
         _ = connection.as_mut() => return,
         _ = is_ending.wait_for(|is_ending| *is_ending) => {}

@@ -84,8 +84,8 @@ pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
     Ok(listeners)
 }
 
-/// Binds the socket for shims. Called once the server has switched to its user, who must own the socket's folder. If
-/// systemd has passed that socket, only the folder is checked.
+/// Binds the socket for shims. Must be called after the server has switched to its user, who must own the socket's
+/// folder. If systemd has passed that socket, only the folder is checked.
 pub(super) fn bind_for_shims(options: &Options, listeners: &mut Vec<Listener>) -> io::Result<()> {
     let Some(path) = &options.socket else { return Ok(()) };
     check_folder(path)?;

@@ -28,8 +28,8 @@ impl Seen {
         Ok(seen)
     }
 
-    /// Returns whether it is certain that no file has changed. It never is on a network file system, whose client may
-    /// report old attributes.
+    /// Returns whether it is certain that no file has changed. Returns `false` on a network file system, whose client
+    /// may report old attributes.
     pub(super) fn is_current(&self, fs: &Fs) -> io::Result<bool> {
         if !self.is_proof || fs.asks_server() {
             return Ok(false);

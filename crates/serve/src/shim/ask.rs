@@ -38,7 +38,7 @@ pub enum Answered {
 /// serve it from the beginning.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAsked {
-    /// No server listens on the socket, or it does not respond in time.
+    /// No server listens on the socket, the server does not respond in time, or the connection to it broke.
     #[error("no server answers there: {0}")]
     Absent(io::Error),
     /// The process that listens on the socket belongs to another user.

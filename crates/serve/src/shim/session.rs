@@ -137,7 +137,8 @@ impl Session {
         Ok(Some(rows))
     }
 
-    /// Answers `ls-refs` requests of version 2 until another request arrives or the client is done.
+    /// Answers `ls-refs` requests of version 2 until the client is done, or until git has to take over because another
+    /// request arrives, the server shuts down, or the repository has become shallow or has got grafts.
     async fn answer_lists(&mut self) -> Result<Reply, Stop> {
         let mut rest = Vec::new();
         loop {
@@ -198,7 +199,7 @@ impl Session {
     /// Returns whether git would certainly send the client all of these objects. `false` proves nothing.
     fn may_have(&self, facts: &Facts, wants: &[ObjectId], advertised: Option<Rows>) -> io::Result<bool> {
         at_disk(self.served.is_remote(), || {
-            // In a conversation over one connection, git sends only objects that it has advertised.
+            // In a conversation over one connection, git by default sends only objects that it has advertised.
             let tips = if advertised.is_some() { Tips::Themselves } else { Tips::OrTagged };
             let others = not_visible_tips(&self.served, facts, &facts.settings.hidden, wants, tips)?;
             match advertised {
@@ -229,7 +230,7 @@ impl Session {
         record.client(user, &self.request.address);
         record.repository(&shown(self.served.folder()));
         record.operation(operation, self.version.number());
-        // The session is dropped when the shim has closed its connection.
+        // This status is logged if the shim closes its connection, because the session is then dropped.
         record.status(STATUS_LEFT);
         record
     }

@@ -1,5 +1,5 @@
-//! The capabilities that upload-pack offers to clients. The server asks the installed git for them, once for each
-//! configuration.
+//! The capabilities that upload-pack offers to clients. The server asks the installed git for them, and caches the
+//! answer for each configuration.
 
 use crate::{
     program::{Git, Place},

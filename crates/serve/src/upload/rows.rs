@@ -49,7 +49,7 @@ pub(crate) struct Rows {
     /// Whether a piece has been given out.
     has_begun: bool,
     has_ended: bool,
-    /// The object of HEAD when it was written.
+    /// The object that HEAD had when its line was written.
     head: Option<ObjectId>,
     /// The number of refs that have been written.
     pub(crate) refs: u64,

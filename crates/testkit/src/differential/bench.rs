@@ -91,7 +91,7 @@ impl Bench {
     ///
     /// # Panics
     ///
-    /// If a step that only reads has changed a copy.
+    /// If, at the end of the plan, a copy has been changed by the steps that only read since the last one that writes.
     pub fn run(&self, plan: &Plan) -> Ran {
         self.build(plan);
         let mut ran = Ran { met: vec![0; self.differences.len()], ..Ran::default() };

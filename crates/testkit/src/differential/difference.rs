@@ -39,19 +39,19 @@ pub struct Difference {
     pub why: &'static str,
     /// Makes both outputs equal if this is the difference between them. The output of git comes first.
     pub unify: fn(&Step, &mut Said, &mut Said),
-    /// Returns whether this is the reason why a ref or a reflog differs. If so, the plan ends with this step.
+    /// Returns whether this is the reason why a ref, a reflog or a file differs. If so, the plan ends with this step.
     pub left: fn(&Step, &Changed, Left<'_>) -> bool,
 }
 
 impl Difference {
-    /// For differences that concern neither refs nor reflogs.
+    /// The `left` of differences that concern no ref, reflog or file.
     pub const LEFT_ALIKE: fn(&Step, &Changed, Left<'_>) -> bool = |_, _, _| false;
-    /// For commands that git refuses for this reason, so that it has changed nothing.
+    /// The `left` of differences in which git refuses the command, so that git has changed nothing.
     pub const LEFT_BY_GIT: fn(&Step, &Changed, Left<'_>) -> bool =
         |_, changed, left| left.met && changed.git == changed.before;
-    /// For commands that the tested program refuses for this reason, so that it has changed nothing.
+    /// The `left` of differences in which the tested program refuses the command, so that it has changed nothing.
     pub const LEFT_BY_OTHER: fn(&Step, &Changed, Left<'_>) -> bool =
         |_, changed, left| left.met && changed.other == changed.before;
-    /// For differences that concern only refs and reflogs.
+    /// The `unify` of differences that concern only refs, reflogs and files.
     pub const SAID_ALIKE: fn(&Step, &mut Said, &mut Said) = |_, _, _| {};
 }

@@ -164,8 +164,8 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
     parts
 }
 
-/// Adds replacement objects. Each commit is older than the one that it replaces, because git 2.55 does not terminate
-/// if replacements form a circle.
+/// Adds replacement objects. A commit is replaced by one that precedes it in the list, because git 2.55 does not
+/// terminate if replacements form a circle.
 fn replacements(rng: &mut Rng, words: &Vocabulary<'_>, parts: &mut Vec<Part>) {
     let (commits, tags) = (&words.objects.commits, &words.objects.others[..2]);
     if !rng.one_in(5) {

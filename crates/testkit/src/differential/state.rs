@@ -10,8 +10,8 @@ use std::{
 /// Beginnings of the names of files beside `HEAD` that have nothing to do with refs.
 const OTHER_FILES: [&str; 6] = ["config", "description", "index", "gitdir", "commondir", "locked"];
 
-/// Beginnings of the names of folders beside `HEAD` that have nothing to do with refs, or are read by themselves. Dry
-/// migrations leave folders with random names.
+/// Beginnings of the names of folders beside `HEAD` that have nothing to do with refs, or are read separately. A dry
+/// run of `git refs migrate` leaves a folder `ref_migration.` with a random ending.
 const OTHER_FOLDERS: [&str; 6] = ["objects", "refs", "logs", "reftable", "worktrees", "ref_migration."];
 
 /// The refs and reflogs of a repository: the bytes of files, and the records of reftables.

@@ -5,7 +5,7 @@ use super::{CHUNK, CLASS, FormatOptions, PLAIN, check_format, look};
 /// Validates names that arrive in sorted order, so that most of them begin like the previous name.
 #[derive(Debug, Default)]
 pub struct OrderedNames {
-    /// The first bytes of a valid name that contains no dot. No name begins with a zero byte, so zeros match nothing.
+    /// The first bytes of a valid name that contains no dot. Zeros, which match no valid name, mean that there is none.
     plain_start: [u8; CHUNK],
 }
 

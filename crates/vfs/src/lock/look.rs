@@ -14,7 +14,8 @@ pub enum LockState {
     /// A process of another machine holds the lock, or an earlier boot of this machine created the lock file and
     /// somebody holds the lock.
     HeldElsewhere,
-    /// The process that held the lock has ended. The next writer of refdb removes the lock file, or recovers its batch.
+    /// The process that held the lock has ended. The next writer of refdb removes the lock file, or recovers its batch
+    /// if it has a recovery handler.
     Stale,
     /// Another machine, or an earlier boot of this one, created the lock file, and nobody holds the lock now. The
     /// process has ended, or the file server has dropped the `flock` because that machine is off or cut off from the

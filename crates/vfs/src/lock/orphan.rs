@@ -40,7 +40,7 @@ impl StaleLock {
         StaleLock { suspect, id }
     }
 
-    /// The batch to which it belongs.
+    /// The batch to which the lock belongs.
     pub fn id(&self) -> BatchId {
         self.id
     }
@@ -65,7 +65,7 @@ impl StaleLock {
         }
     }
 
-    /// Removes the name under which it was found, and the new content.
+    /// Removes the name under which the lock was found, and the new content beside it.
     pub fn remove(&self) -> Result<()> {
         self.suspect.remove()
     }

@@ -20,9 +20,9 @@ use std::{
     time::Duration,
 };
 
-/// Locks a new, empty lock file as long as the handle is open, and then signs it, so that a signature implies the
-/// lock. On a file system without `flock`, or a full one, the file stays unsigned, like git's and JGit's lock files,
-/// which are therefore never removed.
+/// Locks a new, empty lock file as long as the handle is open, and then signs it, so that a signature implies the lock.
+/// On a file system without `flock`, or a full one, the file stays unsigned: other writers then wait for it as for
+/// git's lock files, and do not remove it even if its owner has ended.
 pub(super) fn sign(file: &mut File) {
     let Some(own) = Signature::own() else { return };
     if matches!(file.try_lock(), Ok(true)) {
@@ -162,7 +162,8 @@ impl Suspect {
         Ok(signed.map(|signed| Suspect { folder, name: name.to_owned(), file, stat, signed }))
     }
 
-    /// Returns whether its owner is certainly gone. If so, this process keeps the file locked until it is closed.
+    /// Returns whether the lock's owner is certainly gone. If so, this process keeps the file locked until it is
+    /// closed.
     pub(super) fn is_dead(&self, fs: &Fs) -> Result<bool> {
         let is_local = reach::is_local(fs, &self.file)?;
         // The file is locked only where that proves something: a file server gives up the locks of a machine that is

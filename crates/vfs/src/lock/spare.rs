@@ -1,10 +1,9 @@
 //! Lock files that are signed in advance and used again, on a network file system: a lock is a hard link to one.
 //!
 //! Making and removing the link takes two requests, and the lock has its signature from the start. Making, signing,
-//! locking and removing a separate lock file takes nine. If the process is killed or the machine loses its power before
-//! that file's signature has reached the server, the lock that is left names no owner, so that only a person can remove
-//! the lock
-//! ([0098](../../../../docs/decisions/0098-locks-on-nfs-are-links.md)).
+//! locking and removing a separate lock file takes nine, and if the process is killed or the machine loses its power
+//! before the signature has reached the server, the lock that is left names no owner, so that only a person can remove
+//! it ([0098](../../../../docs/decisions/0098-locks-on-nfs-are-links.md)).
 
 use super::{Lock, LockError, LockTimeout, signing, wait};
 use crate::{

@@ -17,8 +17,8 @@ const HOLDERS_TIMES: u32 = 60;
 /// timeout is a few milliseconds.
 const HOLDERS_MIN: Duration = Duration::from_secs(60);
 
-/// A waiter that finds the lock free this many times in a row, each after [`Wait::SLICE`], leaves the queue and polls
-/// itself.
+/// A waiter that finds the lock free this many times in a row, each after at most [`Wait::SLICE`], leaves the queue and
+/// polls itself.
 const FREE_SLICES_MAX: u32 = 2;
 
 /// Repeats `attempt` until nobody holds the lock at `path`, or [`lock_timeout`](LockTimeout) has passed. A lock whose
@@ -258,8 +258,8 @@ struct Wait {
 
 impl Wait {
     const FIRST_PAUSE: Duration = Duration::from_micros(200);
-    /// The longest mean pause between two attempts; chance makes a pause up to half as long again. With 5 ms, eight
-    /// writers waited twice as long in the worst case, and shared the lock less evenly.
+    /// The longest mean pause between two attempts; chance makes a pause up to half as long again. With longer pauses,
+    /// writers share the lock less evenly.
     const LONGEST_PAUSE: Duration = Duration::from_micros(1500);
     /// The head of a queue polls for all that wait behind it.
     const PAUSE_OF_HEAD: Duration = Duration::from_micros(100);
