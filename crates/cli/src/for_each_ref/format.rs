@@ -69,7 +69,7 @@ pub enum Piece {
 /// How text is aligned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Align {
-    /// The minimum width in characters.
+    /// The minimum width in columns of a terminal.
     pub width: usize,
     /// The position of the text.
     pub side: Side,
