@@ -17,7 +17,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "cache",
@@ -51,7 +50,6 @@ struct Settings {
     secrets: bool,
 }
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let mut parser = Parser::new(&COMMAND, invocation.words);
     let (mut settings, mut arguments) = (Settings::default(), Vec::new());

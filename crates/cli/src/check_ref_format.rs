@@ -12,7 +12,6 @@ use bstr::{BString, ByteSlice};
 use refdb_types::{FormatOptions, check_format, normalize};
 use std::os::unix::ffi::OsStrExt;
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "check-ref-format",
@@ -27,7 +26,6 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let words: Vec<&[u8]> = invocation.words.iter().map(|word| word.as_bytes()).collect();
     // This command is older than git's option parser, so its options can be neither abbreviated nor placed after the

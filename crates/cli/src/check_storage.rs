@@ -32,7 +32,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "check-storage",

@@ -18,7 +18,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "dump",
@@ -38,7 +37,6 @@ pub(crate) struct Dumper<'a> {
 /// The exit code if packed-refs or some loose refs or folders could not be read.
 const NOT_WHOLE: u8 = 1;
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let arguments = COMMAND.arguments(invocation.words)?;
     let mut paths: Vec<PathBuf> = arguments.into_iter().map(|path| OsStr::from_bytes(path).into()).collect();

@@ -21,7 +21,6 @@ use std::{
     ops::ControlFlow,
 };
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "show-ref",
@@ -80,7 +79,6 @@ impl Options {
     }
 }
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let options = parse(invocation)?;

@@ -21,7 +21,6 @@ use refdb::{Change, LogOptions, RefName, Target};
 use refdb_types::is_safe;
 use std::sync::Arc;
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "update-ref",
@@ -75,7 +74,6 @@ fn check_name(name: &[u8], change: &Change) -> refdb::Result<RefName> {
     checked.ok_or_else(bad)
 }
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let options = parse(invocation)?;

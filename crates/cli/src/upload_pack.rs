@@ -28,7 +28,6 @@ use std::{
 mod syslog;
 mod takeover;
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "upload-pack",
@@ -54,7 +53,6 @@ struct Call<'w> {
     folder: &'w BStr,
 }
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let environment = invocation.globals.environment();
     // If the git program leads back to refdb, no server is asked again, and `leave` reports the loop.

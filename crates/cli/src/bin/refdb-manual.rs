@@ -60,7 +60,7 @@ fn program() -> Command {
         .about("git's ref commands on refdb's engine")
         .arg(Arg::new("C").short('C').num_args(1).help("change to this folder first"))
         .arg(Arg::new("c").short('c').num_args(1).action(ArgAction::Append).help("set name=value in the configuration"))
-        .arg(value("config-env", "set name=variable in the configuration, from the environment"))
+        .arg(value("config-env", "name=variable: set name in the configuration to an environment variable's value"))
         .arg(value("git-dir", "the repository"))
         .arg(value("work-tree", "the working tree"))
         .arg(value("namespace", "the namespace of refs"))

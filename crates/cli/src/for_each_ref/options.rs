@@ -18,7 +18,6 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
 use std::io::{BufRead, IsTerminal};
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "for-each-ref",

@@ -17,7 +17,6 @@ use crate::{
 use bstr::ByteSlice;
 use refdb::Snapshot;
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     run_as(&COMMAND, invocation)
 }

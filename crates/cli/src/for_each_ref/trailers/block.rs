@@ -171,8 +171,8 @@ impl Seen {
     }
 }
 
-/// Returns where the text of a message ends: before the scissors line, if there is one, and before trailing blank lines,
-/// comments and a list of conflicts.
+/// Returns where the text of a message ends: before the scissors line, if there is one, and before trailing blank
+/// lines, comments and a list of conflicts.
 fn end_of_text(message: &[u8], rules: &TrailerRules) -> usize {
     let mut end = 0;
     let mut at = 0;
