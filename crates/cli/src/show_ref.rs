@@ -366,7 +366,7 @@ fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
     match snapshot.get(name) {
         Err(refdb::Error::BrokenRef(broken)) => Ok(match broken.why {
             LooseError::Unreadable(_) => false,
-            // A ref that leads nowhere is dangling.
+            // A symbolic ref with an invalid target is broken, but without any target it is dangling, and not listed.
             LooseError::Target(target) => !target.is_empty(),
             _ => true,
         }),

@@ -41,7 +41,7 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// The options of the command.
+/// The options and arguments of `update-ref`, and of `refs create`, `delete` and `update`.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) reason: Option<BString>,
