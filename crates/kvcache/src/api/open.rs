@@ -115,8 +115,8 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Opens a cache for reading as its files are at this moment, even while another process writes to it. Nothing on disk is
-    /// changed. Later changes are not seen, and a value whose segment is deleted later is a miss.
+    /// Opens a cache for reading as its files are at this moment, even while another process writes to it. Nothing on
+    /// disk is changed. Later changes are not seen, and a value whose segment is deleted later may be a miss.
     ///
     /// # Errors
     ///
@@ -128,8 +128,8 @@ impl Cache {
         Cache::read_only(fs, dir, store, sealer)
     }
 
-    /// Opens a cache for reading without its key, to count and verify its records. The entries of an encrypted cache are not
-    /// decrypted.
+    /// Opens a cache for reading without its key, to count and verify its records. The entries of an encrypted cache
+    /// are not decrypted, so look-ups find none of them.
     ///
     /// # Errors
     ///

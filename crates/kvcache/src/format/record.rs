@@ -205,7 +205,7 @@ pub(crate) fn record_len(payload_len: usize) -> usize {
     (RECORD_HEADER_BYTES.saturating_add(payload_len)).checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX)
 }
 
-/// The checksum of a whole record without its place; computed before the log's lock is taken.
+/// The checksum of a whole record without its place, so that it can be computed before the log's lock is taken.
 pub(crate) fn body_crc(record: &[u8]) -> u32 {
     debug_assert!(record.len().is_multiple_of(ALIGN) && record.len() >= RECORD_HEADER_BYTES, "it is whole and padded");
     crc32c::crc32c_append(crc32c::crc32c(&record[..4]), &record[8..])

@@ -160,7 +160,8 @@ impl Contents {
     }
 }
 
-/// Appends an entry: the low 48 bits of its hash, and its place with the position of the segment in the list as the slot.
+/// Appends an entry: the low 48 bits of its hash, and its place without the use count. The slot of the place must be the
+/// position of the segment in the list.
 pub(crate) fn push(bytes: &mut Vec<u8>, hash: u64, place: Place) {
     bytes.extend_from_slice(&hash.to_le_bytes()[..6]);
     bytes.extend_from_slice(&place.with_uses(0).word().to_le_bytes());
@@ -186,8 +187,9 @@ impl Part {
 }
 
 impl Checked<'_> {
-    /// The low 48 bits of the hash, and the place, of each entry. It is `None` if the entry has a hash that the index never has, or does
-    /// not lie between the header and the end of the records of a segment in the list, which `records_end` has in the list's order.
+    /// Returns the low 48 bits of the hash, and the place, of each entry; `None` for an entry with a hash that the
+    /// index never has, or with a place outside the records of a segment in the list. `records_end` has, in the order
+    /// of the list, the offset at which the records of each segment end.
     pub(crate) fn entries(&self, records_end: &[u64]) -> impl Iterator<Item = Option<(u64, Place)>> {
         self.0.iter().map(move |bytes| {
             let hash = u64::from(u32_at(bytes, 0)) | (u64::from(u32_at(bytes, 2)) >> 16) << 32;
