@@ -51,8 +51,8 @@ struct OpenListing {
 }
 
 impl OpenListing {
-    /// Bytes that are reserved for the first chunk. Most lists that Gerrit asks for have the refs of one change and need
-    /// no more. Allocations of this size are served from the allocator's cache of the thread.
+    /// Bytes that are reserved for the first chunk. Most lists that Gerrit asks for have the refs of one change and
+    /// need no more. Allocations of this size are served from the allocator's cache of the thread.
     const FIRST_ROOM: usize = 880;
     /// Bytes after which the first chunk ends.
     const FIRST_CHUNK_LEN: usize = 4 << 10;

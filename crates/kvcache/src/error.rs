@@ -28,7 +28,8 @@ pub enum Error {
         /// The version that this program writes.
         known: u32,
     },
-    /// The folder holds a cache that an older program wrote. A program that opens it for writing starts with an empty cache.
+    /// The folder holds a cache that an older program wrote. A program that opens it for writing starts with an empty
+    /// cache.
     #[error(
         "'{}' has the older cache format {found}, this program writes {known}: opened for writing, it starts empty",
         path.display()

@@ -16,8 +16,8 @@
 //! # Ok::<(), refdb_kvcache::Error>(())
 //! ```
 //!
-//! To read the code, begin with `format` (the bytes), then `log` (where they are and in which order they came), `reclaim` (which
-//! segments are deleted, and when) and `api` (the handle). Each builds on those before it.
+//! To read the code, begin with `format` (the bytes), then `log` (where they are and in which order they came),
+//! `reclaim` (which segments are deleted, and when) and `api` (the handle). Each builds on those before it.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

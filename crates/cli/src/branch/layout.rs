@@ -65,7 +65,8 @@ impl Look<'_> {
         entries.iter().map(width).max().unwrap_or(0)
     }
 
-    /// Returns the format of a line. With `--verbose`, names are padded to `width` columns; otherwise `width` is ignored.
+    /// Returns the format of a line. With `--verbose`, names are padded to `width` columns; otherwise `width` is
+    /// ignored.
     pub(super) fn format(&self, width: usize) -> BString {
         let Colors { current, local, remote, upstream, worktree, reset } = self.colors;
         let id = match self.digits {

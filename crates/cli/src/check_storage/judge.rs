@@ -31,8 +31,8 @@ pub(super) struct Operation {
     pub(super) what: What,
     /// The time of the question, in nanoseconds since the load began.
     pub(super) begun: u64,
-    /// The time of the answer, in nanoseconds since the load began; `None` for a write that may have taken effect or may
-    /// still do so.
+    /// The time of the answer, in nanoseconds since the load began; `None` for a write that may have taken effect or
+    /// may still do so.
     pub(super) ended: Option<u64>,
 }
 

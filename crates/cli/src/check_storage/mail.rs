@@ -90,7 +90,8 @@ impl Inbox {
         Inbox { folder: folder.to_owned(), way, received: 0, is_over: Arc::clone(is_over) }
     }
 
-    /// Returns the next line, or `None` if it has not arrived yet. Fails if the folder or the line's file cannot be read.
+    /// Returns the next line, or `None` if it has not arrived yet. Fails if the folder or the line's file cannot be
+    /// read.
     fn look(&mut self) -> Result<Option<String>, Error> {
         let name = format!("{}{}", self.way.letter(), self.received + 1);
         let entries = Fs::real().read_dir(&self.folder)?;

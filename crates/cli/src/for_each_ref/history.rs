@@ -104,8 +104,8 @@ impl<'a> History<'a> {
         Ok((self.objects()?.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
     }
 
-    /// Returns the commit that an object is or that a tag leads to. The result is `None` if there is no such commit and,
-    /// as in git, if a tag claims another kind for its target than the target has.
+    /// Returns the commit that an object is or that a tag leads to. The result is `None` if there is no such commit
+    /// and, as in git, if a tag claims another kind for its target than the target has.
     pub fn peel_to_commit(&self, mut id: ObjectId) -> refdb::Result<Option<ObjectId>> {
         let mut kind = self.objects()?.kind(&id)?;
         while kind == Some(ObjectKind::Tag) {

@@ -73,8 +73,9 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Appends the subject in a form that suits a file name. Runs of bytes other than ASCII letters, digits, `.` and `_`
-    /// become one dash, and runs of dots become one dot. No dash remains at the start, and neither remains at the end.
+    /// Appends the subject in a form that suits a file name. Runs of bytes other than ASCII letters, digits, `.` and
+    /// `_` become one dash, and runs of dots become one dot. No dash remains at the start, and neither remains at the
+    /// end.
     pub fn sanitized_subject(&self, out: &mut Vec<u8>) {
         let mut subject = Vec::new();
         self.subject(&mut subject);

@@ -58,8 +58,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) floor: u64,
     /// Where the records of segment `seq - 1` end, in bytes; 0 if there was no such segment or this is not known.
     pub(crate) before_end: u64,
-    /// Segments up to this number were on stable storage, so if bytes of them are missing, no loss of power took them. It is 0 in
-    /// a cache that never had a synced write.
+    /// Segments up to this number were on stable storage, so if bytes of them are missing, no loss of power took them.
+    /// It is 0 in a cache that never had a synced write.
     pub(crate) synced: u64,
     /// Identity of the cache to which the segment belongs.
     pub(crate) store: u64,

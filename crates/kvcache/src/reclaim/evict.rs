@@ -37,7 +37,8 @@ impl Reclaim {
         let Some(kept) = self.empty_oldest(segment, entries, Fate::Chosen(keep), turn)? else {
             return self.delete_emptied();
         };
-        // The copies must be in the files before the originals are deleted, or a killed process would lose entries in use.
+        // The copies must be in the files before the originals are deleted, or a killed process would lose entries in
+        // use.
         if kept && self.store.files.has_promised() {
             let end = self.store.log().end();
             self.store.sync_through(end)?;
