@@ -128,7 +128,7 @@ impl From<refdb::Error> for Failure {
 }
 
 impl Failure {
-    /// Why a list could not be read.
+    /// Makes the failure for a list that could not be read.
     pub(crate) fn of_list(error: refdb_refcache::Error) -> Self {
         if error.is_stale() { Failure::engine(Kind::Replaced, error.to_string()) } else { error.into() }
     }

@@ -139,8 +139,8 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// Returns [`ParseError::Unclosed`] for a bracket that is not closed, which the caller reports as wrong usage, and
-    /// [`ParseError::Failure`] for any other mistake.
+    /// Returns [`ParseError::Unclosed`] for a bracket that is not closed, and [`ParseError::Failure`] for any other
+    /// mistake.
     pub fn parse(
         format: &BStr,
         quote: Quote,

@@ -28,7 +28,7 @@ impl Reach {
         [&self.contains, &self.no_contains, &self.merged, &self.no_merged].iter().all(|list| list.is_empty())
     }
 
-    /// Returns whether a ref that holds `id` meets all conditions. A ref that does not lead to a commit meets none.
+    /// Returns whether a ref that holds `id` leads to a commit and meets all conditions.
     pub fn holds(&mut self, history: &History<'_>, id: ObjectId) -> Result<bool> {
         let Some(commit) = history.peel_to_commit(id)? else { return Ok(false) };
         if !self.contains.is_empty() && !reaches(history, commit, &self.contains, &mut self.contains_known)? {

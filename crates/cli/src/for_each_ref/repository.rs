@@ -38,7 +38,7 @@ pub struct RepositoryWorld<'a> {
     remotes: OnceCell<Remotes>,
     worktrees: OnceCell<BTreeMap<BString, PathBuf>>,
     clock: Clock<'a>,
-    /// The commits that fields name.
+    /// The commits that `%(ahead-behind:...)` and `%(is-base:...)` name, by these names.
     bases: BTreeMap<BString, ObjectId>,
     /// The commits of `%(is-base:...)`, by their names.
     begun: BTreeMap<BString, Base>,

@@ -57,7 +57,7 @@ fn list_refs(
         reach: options.reach.clone(),
         commits_only: false,
     };
-    // With root refs, the prefixes of the patterns cannot be used to find matches, so all refs are read.
+    // With root refs, all refs are read, and only the filter applies the patterns.
     let ranges = if options.root_refs { Ranges::All } else { filter.patterns.ranges() };
     let after = options.start_after.as_ref().map(|name| name.as_bstr()).filter(|name| !name.is_empty());
     let mut plan = Plan {

@@ -15,7 +15,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 /// Bytes that are written to or read from a stream at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Writes all entries to an `OutputStream`. Returns their number.
+/// Writes all entries to an `OutputStream`, except for those with a damaged record. Returns the number of written ones.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
     env: EnvUnowned<'l>,

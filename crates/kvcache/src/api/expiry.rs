@@ -1,4 +1,5 @@
-//! Entries that had expired in an earlier run stay expired, whatever was done to the clock since.
+//! Entries that had expired when an earlier run last published its time stay expired, whatever was done to the clock
+//! since.
 
 use crate::{api::cache::Cache, error::Result, log::store::Store, reclaim::report};
 

@@ -111,7 +111,7 @@ pub(crate) enum Kind {
     Put = 1,
     /// Tombstone: the key, known by its hash, has no value.
     Remove = 2,
-    /// The segment whose number is in the place of the hash was compacted, and is deleted once this mark is durable.
+    /// The segment whose number is in the place of the hash was compacted, and is deleted after this mark was written.
     Dropped = 3,
 }
 

@@ -1,4 +1,5 @@
-//! The state that the log's lock guards: where the next record goes, and every change of the index.
+//! The state that the log's lock guards: where the next record goes, and every change of the index but the counting of
+//! uses.
 //!
 //! A record is appended and the index updated in one step under this lock, so the order of records in the log is the
 //! order in which the cache changed. Nothing under the lock touches a disk.
@@ -88,7 +89,7 @@ struct Active {
     tail: usize,
     entries: Entries,
     newest_ms: u64,
-    /// Maximum length of its file, in bytes.
+    /// Maximum length of the segment's file, in bytes.
     most_bytes: u64,
 }
 
@@ -123,7 +124,7 @@ pub(crate) struct Log {
     emptied_bytes: u64,
     free_slots: Vec<u16>,
     floor: u64,
-    /// Bytes of all files, in whole blocks.
+    /// Bytes of all segments' files, in whole blocks.
     disk_bytes: u64,
     /// Bytes of the largest segment, in whole blocks.
     largest_bytes: u64,

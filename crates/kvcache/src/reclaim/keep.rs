@@ -76,7 +76,7 @@ impl Rate {
 /// A record with its worth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weighed {
-    /// Its rate from now on.
+    /// The rate that the record has from now on.
     pub(crate) rate: Rate,
     worth: f32,
 }

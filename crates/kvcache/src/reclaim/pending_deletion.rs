@@ -9,7 +9,7 @@ pub(super) type Named = (u16, u64);
 
 /// Segments that wait for their deletion, and values that wait to be dropped.
 pub(crate) struct PendingDeletion {
-    /// Emptied segments, which the syncer deletes.
+    /// Emptied segments, which the syncer deletes unless another thread does so first.
     pub(super) emptied: Lock<Vec<Named>>,
     /// Segments that a clear made void.
     pub(super) void: Lock<Vec<Named>>,

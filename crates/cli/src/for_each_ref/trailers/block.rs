@@ -19,7 +19,7 @@ pub struct TrailerRules {
 #[derive(Clone, Debug)]
 struct Known {
     alias: BString,
-    /// The key that is shown in its place.
+    /// The key that is shown in place of the alias.
     key: Option<BString>,
 }
 

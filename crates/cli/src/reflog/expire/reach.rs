@@ -9,8 +9,8 @@ use std::{
     ops::ControlFlow,
 };
 
-/// The number of commits that are visited, newest first, before heights are computed, for which all ancestors are read.
-/// The commit in question is usually near.
+/// The number of commits that are visited, newest first, before the heights of all ancestors are computed. The commit
+/// in question is usually near.
 const NEAR: usize = 64;
 
 /// A commit, by its index in the list of commits that were read.
