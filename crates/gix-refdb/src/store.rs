@@ -56,7 +56,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Name`] if the name is not valid, [`Error::StoredName`] if gix-ref does not allow the name that is
-    /// found, and [`Error::Refdb`] if the refs cannot be read.
+    /// found or the target of the ref, and [`Error::Refdb`] if the refs cannot be read.
     pub fn try_find<'a, Name, E>(&self, partial: Name) -> Result<Option<Reference>>
     where
         Name: TryInto<&'a PartialNameRef, Error = E>,

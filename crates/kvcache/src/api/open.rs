@@ -46,7 +46,8 @@ impl Cache {
     /// # Errors
     ///
     /// [`Error::Limit`] for a limit out of range; [`Error::Locked`] if another handle has the cache open for writing;
-    /// [`Error::Version`] if a newer program wrote it; [`Error::File`] if the folder cannot be used.
+    /// [`Error::Version`] if a newer program wrote it; [`Error::File`] and [`Error::WriteFailed`] if the folder cannot
+    /// be used.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Cache> {
         Cache::open_on(Fs::real(), dir.as_ref(), options)
     }

@@ -322,8 +322,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Those of [`Cache::remove_with`], and [`Error::WriteFailed`] after waiting in vain, in which case nothing is
-    /// removed.
+    /// Those of [`Cache::remove_with`], after which the entries are removed from memory, and [`Error::WriteFailed`] if
+    /// it waits for room in vain, in which case nothing is removed.
     pub fn clear_with(&self, durability: Durability) -> Result<()> {
         let (store, reclaim) = (&self.store, &self.reclaim);
         let start = Instant::now();
