@@ -79,8 +79,8 @@ pub enum Error {
     /// A change waited for the disk in vain. The method that returns this error says what has changed in memory.
     #[error("the cache cannot write to its disk: {}", last_error.as_deref().unwrap_or("it is too slow"))]
     WriteFailed {
-        /// The last error of the disk since the cache was opened, as text; `None` if there was none, so that the disk
-        /// is merely too slow.
+        /// The last error of the disk since the cache was opened, as text; `None` if there was none and the disk is
+        /// merely too slow.
         last_error: Option<String>,
     },
     /// An entry could not be encrypted, because there is no source of randomness or the entry is too large.

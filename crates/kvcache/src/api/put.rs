@@ -128,7 +128,7 @@ impl Cache {
     }
 
     /// Puts a value without waiting until it is durable, so that a caller of many puts can wait once, at the end. With
-    /// a durability other than `Buffered` the put is not refused.
+    /// a durability other than `Buffered` the put is refused only if [`PutOptions::at_once`] is set.
     pub(crate) fn put_in_bulk(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         self.put_until(key, value, options, Durability::Buffered)
     }
