@@ -33,7 +33,6 @@ mod layout;
 use head::Head;
 use layout::{Colors, Look};
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "branch",
@@ -87,7 +86,6 @@ struct Own {
     show_current: bool,
 }
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let words = understood(&COMMAND, invocation.words).filter(lists);
     let Some((words, own)) = words.and_then(|words| Own::read(&words).map(|own| (words, own))) else {

@@ -1,5 +1,5 @@
-//! `refdb cache`: inspects, verifies, shrinks and moves the files of a persistent cache. A server may use the cache
-//! meanwhile, except while entries are imported or the cache is shrunk.
+//! `refdb cache`: inspects, verifies, compacts, exports and imports a persistent cache. A server may use the cache
+//! meanwhile, except during `import` and `compact`.
 
 mod look;
 mod stat;
@@ -17,7 +17,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "cache",
@@ -41,7 +40,7 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// The arguments of the command.
+/// The values of the options.
 #[derive(Default)]
 struct Settings {
     json: bool,
@@ -51,7 +50,6 @@ struct Settings {
     secrets: bool,
 }
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let mut parser = Parser::new(&COMMAND, invocation.words);
     let (mut settings, mut arguments) = (Settings::default(), Vec::new());
@@ -124,8 +122,8 @@ impl From<refdb_kvcache::Error> for Failure {
     }
 }
 
-/// Returns whether a cache holds secrets: it is encrypted, or it is one of Gerrit's caches whose keys are cookies or
-/// whose values are tokens.
+/// Returns whether a cache holds secrets: it is encrypted, or a folder of its path has the name of a cache of Gerrit
+/// whose keys are cookies or whose values are tokens.
 fn is_secret(folder: &Path) -> Result<bool> {
     const SECRET: [&str; 2] = ["web_sessions", "oauth_tokens"];
     // Both the given path and the real one are checked, because the given one may be a symbolic link with another name.

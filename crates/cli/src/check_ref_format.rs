@@ -12,7 +12,6 @@ use bstr::{BString, ByteSlice};
 use refdb_types::{FormatOptions, check_format, normalize};
 use std::os::unix::ffi::OsStrExt;
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "check-ref-format",
@@ -27,11 +26,10 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let words: Vec<&[u8]> = invocation.words.iter().map(|word| word.as_bytes()).collect();
-    // This command is older than git's option parser. Options can be neither abbreviated nor placed after the name, and
-    // its usage has no list of options.
+    // This command is older than git's option parser, so its options can be neither abbreviated nor placed after the
+    // name, and its usage has no list of options.
     match &words[..] {
         [help] if matches!(*help, b"-h" | b"--help-all") => {
             print(short_usage().as_bytes())?;
@@ -79,7 +77,8 @@ fn branch(invocation: &Invocation<'_>, shorthand: &[u8]) -> Result<u8> {
     }
 }
 
-/// Returns what was checked out before the last `nth` checkouts, or nothing if no repository can be opened.
+/// Returns what was checked out before the last `nth` checkouts, or `None` if there were fewer or no repository can be
+/// opened.
 fn checked_out_before(invocation: &Invocation<'_>, nth: u64) -> Result<Option<BString>> {
     match Session::open(invocation.globals) {
         Ok(session) => names::previous_checkout(&session.store, nth),
@@ -87,7 +86,7 @@ fn checked_out_before(invocation: &Invocation<'_>, nth: u64) -> Result<Option<BS
     }
 }
 
-/// Returns the N of `@{-N}`.
+/// Returns the N of `@{-N}`, or `None` if the text has another form or N is 0.
 fn previous_checkout(text: &[u8]) -> Option<u64> {
     text.strip_prefix(b"@{-")?.strip_suffix(b"}")?.to_str().ok()?.parse().ok().filter(|nth| *nth > 0)
 }

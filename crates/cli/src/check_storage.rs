@@ -1,8 +1,9 @@
 //! `refdb check-storage`: tests on two or more hosts whether a folder that they share is safe for refs.
 //!
 //! The coordinator starts a process on each host, its own included, or waits until other hosts have joined (`start`,
-//! `mail`), and sends each process questions line by line (`host`, `serve`). What hosts report about themselves
-//! (`facts`), scenes (`scenes`) and a load (`load`, `judge`) lead to a verdict.
+//! `mail`), and sends each process questions line by line (`host`, `serve`). The verdict follows from what hosts report
+//! about themselves (`facts`), from fixed sequences of steps on two hosts (`scenes`), and from a random load on all
+//! hosts (`load`, `judge`).
 
 mod client;
 mod facts;
@@ -31,7 +32,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "check-storage",
@@ -75,7 +75,8 @@ enum Part {
 }
 
 /// Runs the command. The coordinator's exit code is 0 if the folder is safe, 1 if not, 2 if its safety could not be
-/// tested, and 128 if the folder cannot be used. A host that has joined ends with 0 whatever the verdict is.
+/// tested, and 128 if the folder cannot be used. A host that has joined ends with 0 whatever the verdict is, unless a
+/// signal ends it.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let (settings, part, folder) = parse(invocation)?;
     if let Part::Serve = part {

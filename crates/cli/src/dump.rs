@@ -18,7 +18,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "dump",
@@ -27,18 +26,17 @@ pub static COMMAND: Command = Command {
     options: &[],
 };
 
-/// The output of the command.
+/// Prints files that hold refs.
 pub(crate) struct Dumper<'a> {
     pub(crate) fs: &'a Fs,
     pub(crate) output: &'a mut Output,
-    /// Whether packed-refs, all loose refs and their folders could be read.
+    /// Whether packed-refs, all loose refs and their folders could be read so far.
     is_whole: bool,
 }
 
 /// The exit code if packed-refs or some loose refs or folders could not be read.
 const NOT_WHOLE: u8 = 1;
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let arguments = COMMAND.arguments(invocation.words)?;
     let mut paths: Vec<PathBuf> = arguments.into_iter().map(|path| OsStr::from_bytes(path).into()).collect();
@@ -92,7 +90,7 @@ impl Dumper<'_> {
         table::dump(self, path, mapping)
     }
 
-    /// Prints loose refs and packed-refs: a loose ref is one line, packed-refs any number of lines.
+    /// Prints a file as a loose ref if it is a single line without a refname, and otherwise as packed-refs.
     fn text(&mut self, path: &Path, file: &File) -> Result<()> {
         let bytes = file.read_to_end().map_err(cannot)?;
         if bytes.starts_with(b"#") || bytes.len() > 4096 || bytes.lines().count() > 1 || has_name(&bytes) {
@@ -177,7 +175,7 @@ impl Dumper<'_> {
     }
 }
 
-/// Returns whether the first line is `ID SP NAME`, as in packed-refs.
+/// Returns whether the first line looks like `ID SP NAME`, as in packed-refs.
 fn has_name(bytes: &[u8]) -> bool {
     let line = bytes.lines().next().unwrap_or_default();
     line.find_byte(b' ').is_some_and(|space| space >= 40) && !line.starts_with(b"ref:")

@@ -19,7 +19,7 @@ pub enum Failure {
     Usage(Option<BString>, String),
     /// A usage that was asked for: like `Usage`, but with the usage on standard output.
     UsageAsked(Option<BString>, String),
-    /// These lines as they are, with exit code 128.
+    /// These lines as they are on standard error, with exit code 128.
     Lines(String),
     /// Everything has been printed; only the exit code is left.
     Exit(u8),
@@ -115,7 +115,7 @@ impl From<refdb::Error> for Failure {
 }
 
 impl Failure {
-    /// Returns whether the failed list can be begun again.
+    /// Returns whether this is [`Failure::Lost`], after which a list of which nothing was printed can be begun again.
     pub fn is_lost(&self) -> bool {
         matches!(self, Failure::Lost(_))
     }
@@ -148,7 +148,8 @@ impl From<refdb::ObjectError> for Failure {
 }
 
 /// Returns the failure for a refused change as most commands report it. It is `error: MESSAGE` with exit code 1, but
-/// `fatal: MESSAGE` if a hook refused the change, the committer is unknown or packed-refs cannot be read.
+/// `fatal: MESSAGE` if a hook refused the change, the committer is unknown or packed-refs cannot be read. After a
+/// signal, or if the configuration or the repository is invalid, it is the same as without a change.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),

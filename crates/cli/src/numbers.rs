@@ -54,7 +54,8 @@ pub fn unsigned_int(text: &[u8]) -> Option<u32> {
     u32::try_from(read.number).ok()
 }
 
-/// Parses text that is nothing but a decimal number, and keeps the low bits that fit an int.
+/// Parses text that is nothing but a decimal number, cuts it to the range of a long, and keeps the low bits that fit an
+/// int.
 pub fn wrapped_int(text: &[u8]) -> Option<i32> {
     let read = strtol(text, 10).filter(|read| read.rest.is_empty())?;
     Some(read.number as i32)

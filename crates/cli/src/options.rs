@@ -210,7 +210,8 @@ impl<'a> Parser<'a> {
         Some(word.as_bytes().as_bstr())
     }
 
-    /// Checks the first letter of a bundle. A bundle that spells a long option is reported as a mistake.
+    /// Reads the first letter of a bundle. A bundle of three or more letters that looks like the beginning of a long
+    /// option is reported as a mistake, unless its first letter is an option that takes the rest as its value.
     fn first_letter(&mut self, letters: &'a [u8]) -> Result<Word<'a>> {
         let first = self.letter();
         let unknown = matches!(first, Err(Failure::Usage(..)));

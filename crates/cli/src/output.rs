@@ -12,7 +12,7 @@ use std::{cell::Cell, io, rc::Rc};
 pub struct Output {
     buffer: Vec<u8>,
     holds: bool,
-    /// Shared with [`Output::list`], which asks while it lends the output to the list.
+    /// Whether anything has been written. It is shared, because [`Output::list`] asks while the output is lent.
     has_written: Rc<Cell<bool>>,
 }
 
@@ -48,8 +48,8 @@ impl Output {
         self.buffer.reserve(FLUSH_BYTES + SPARE_BYTES);
     }
 
-    /// Lists refs of a state of the store, and begins again with the state of then if a file is lost on a network file
-    /// system before any of the list has been written.
+    /// Calls `list` with a snapshot of the store, and again with a new snapshot if a file is lost on a network file
+    /// system before any output has been written.
     pub fn list<T>(
         &mut self,
         store: &Store,

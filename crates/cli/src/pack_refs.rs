@@ -22,7 +22,6 @@ const EXCLUDE: Opt =
     Opt::flag("exclude", "do not pack references that match the pattern").takes(Value::Required("pattern"));
 const DRY_RUN: Opt = Opt::flag("dry-run", "print what would be packed or compacted, without changing anything");
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "pack-refs",
@@ -39,7 +38,6 @@ pub static REFS_OPTIMIZE: Command = Command {
     ..COMMAND
 };
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     run_as(&COMMAND, invocation)
 }

@@ -9,8 +9,8 @@ use std::{
     os::unix::process::CommandExt,
 };
 
-/// Replaces this process by git with these words, and returns only if git cannot be started. In messages, `name` is
-/// the name of the command, and `what` describes what is left to git.
+/// Replaces this process by git with these words, and returns only if git cannot be started or if the git program leads
+/// back to refdb. In messages, `name` is the name of the command, and `what` describes what is left to git.
 pub fn exec(environment: &Environment, name: &str, words: &[OsString], what: &str) -> Failure {
     if is_circular(environment) {
         return Failure::Fatal(refdb::real_git::leads_back(environment, name));

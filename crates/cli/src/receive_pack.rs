@@ -24,7 +24,6 @@ use std::{
     path::Path,
 };
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "receive-pack",
@@ -40,7 +39,6 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let environment = invocation.globals.environment();
     // Git itself reports a usage error.

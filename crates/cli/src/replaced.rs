@@ -1,4 +1,4 @@
-//! Shows replacements in place of objects, as `git replace` does. See git-replace(1).
+//! Shows objects as git-replace(1) has replaced them.
 
 use crate::failure::say;
 use bstr::{BStr, BString, ByteSlice};

@@ -8,7 +8,7 @@ use bstr::{BStr, ByteSlice};
 use refdb::{NameError, Store, resolve_name};
 use refdb_types::ObjectId;
 
-/// Resolves names to object ids. It is not called for hexadecimal ids of full length.
+/// Resolves names to object ids.
 pub trait Resolve {
     /// Returns the object that `text` names, or `None` if there is none or the form is not supported.
     fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;

@@ -21,7 +21,6 @@ use std::{
     ops::ControlFlow,
 };
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "show-ref",
@@ -80,7 +79,6 @@ impl Options {
     }
 }
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let options = parse(invocation)?;
@@ -368,7 +366,7 @@ fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
     match snapshot.get(name) {
         Err(refdb::Error::BrokenRef(broken)) => Ok(match broken.why {
             LooseError::Unreadable(_) => false,
-            // A ref that leads nowhere is dangling.
+            // A symbolic ref with an invalid target is broken, but without any target it is dangling, and not listed.
             LooseError::Target(target) => !target.is_empty(),
             _ => true,
         }),

@@ -18,7 +18,6 @@ use refdb::{BrokenRef, RefFormat, Snapshot, TargetView, backend::Peeled, files::
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "stat",
@@ -71,7 +70,6 @@ struct BrokenFile {
 /// Maximum number of broken refs that are listed by name.
 const BROKEN_NAMED_MAX: usize = 100;
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let mut parser = Parser::new(&COMMAND, invocation.words);
     let (mut json, mut storage) = (false, false);

@@ -13,7 +13,6 @@ use refdb::{Change, Edit, LogOptions, LooseError, Precondition, RefName, Target}
 use refdb_types::{FormatOptions, SYMREF_DEPTH_MAX, check_format};
 use std::sync::Arc;
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "symbolic-ref",
@@ -37,7 +36,6 @@ struct Options {
     arguments: Vec<BString>,
 }
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let options = parse(invocation)?;

@@ -21,7 +21,6 @@ use crate::{
 use bstr::{BString, ByteSlice};
 use refdb::Snapshot;
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "tag",
@@ -50,7 +49,6 @@ pub static COMMAND: Command = Command {
 /// The number of spaces between columns.
 const PADDING: usize = 2;
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let words = understood(&COMMAND, invocation.words).filter(lists);
     let Some((words, lines)) = words.and_then(|words| lines(&words).map(|lines| (words, lines))) else {

@@ -21,7 +21,6 @@ use refdb::{Change, LogOptions, RefName, Target};
 use refdb_types::is_safe;
 use std::sync::Arc;
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "update-ref",
@@ -42,7 +41,7 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// The options of the command.
+/// The options and arguments of `update-ref`, and of `refs create`, `delete` and `update`.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) reason: Option<BString>,
@@ -75,7 +74,6 @@ fn check_name(name: &[u8], change: &Change) -> refdb::Result<RefName> {
     checked.ok_or_else(bad)
 }
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let options = parse(invocation)?;

@@ -1,8 +1,8 @@
 //! `refdb upload-pack`, also as `git-upload-pack`: serves a client that fetches. A running `refdb serve` lists the
 //! refs, and git does the rest. See git-upload-pack(1).
 //!
-//! `REFDB_SERVE_SOCKET` names the server's socket. If it is unset, or if the server cannot do exactly what git would
-//! do, git does everything.
+//! `REFDB_SERVE_SOCKET` names the server's socket. If it is unset, if no server can be reached there, or if the server
+//! cannot do exactly what git would do, git does everything.
 
 use crate::{
     Invocation,
@@ -28,7 +28,6 @@ use std::{
 mod syslog;
 mod takeover;
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "upload-pack",
@@ -54,7 +53,6 @@ struct Call<'w> {
     folder: &'w BStr,
 }
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let environment = invocation.globals.environment();
     // If the git program leads back to refdb, no server is asked again, and `leave` reports the loop.

@@ -14,10 +14,11 @@ use std::{
 };
 
 /// A state of the refs from which iterators are created. With reftables it is a snapshot of one point in time; with
-/// files, each ref is read when the iterator reaches it, so that two refs may be seen at different times.
+/// files, a loose ref is read when the iterator reaches it, so that two refs may be seen at different times.
 ///
 /// If the server of a network file system loses a file that is being read, all iterators begin again with a new state,
-/// provided that none of them has returned anything yet. Otherwise the one that was reading ends with an error.
+/// at most eight times and provided that none of them has returned anything yet. Otherwise the one that was reading
+/// ends with an error.
 pub struct Platform<'s> {
     store: &'s refdb::Store,
     /// The state of the refs when the platform was made, and the states that replaced lost ones since.

@@ -17,17 +17,18 @@ pub trait ReferenceExt {
     ///
     /// # Errors
     ///
-    /// The inner result is [`Error::NotFound`] if the target does not exist, and an error if it cannot be read or its
-    /// name is not valid for gix-ref.
+    /// The inner result is [`Error::NotFound`] if that ref does not exist, [`Error::StoredName`] if its own target has
+    /// a name that gix-ref does not allow, and [`Error::Refdb`] if it cannot be read.
     fn follow(&self, store: &Store) -> Option<Result<Reference>>;
 
     /// Replaces this reference by the one at the end of its chain of symbolic refs. Returns the object to which that
-    /// one points.
+    /// one points. After an error, this reference may be another one of the chain.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`] if the chain leads to a ref that does not exist, [`Error::Depth`] if it is longer than four
-    /// steps or circular, and an error if a ref cannot be read.
+    /// steps or circular, [`Error::StoredName`] if it leads to a name that gix-ref does not allow, and
+    /// [`Error::Refdb`] if a ref cannot be read.
     fn follow_to_object(&mut self, store: &Store) -> Result<ObjectId>;
 
     /// Follows symbolic refs and then annotated tags, and returns the object to which they lead. Symbolic refs are

@@ -10,8 +10,8 @@ use gix_ref::{FullNameRef, PartialNameRef, Reference, file::find::NotFound};
 use refdb::{HashKind, Snapshot, TargetView};
 use std::{ops::ControlFlow, path::Path};
 
-/// The refs of a repository, in either storage format. Nothing is cached: every call reads from disk, and blocks while
-/// it does.
+/// The refs of a repository, in either storage format. Every call looks at the disk for the current refs, and blocks
+/// while it does.
 #[derive(Debug)]
 pub struct Store {
     inner: refdb::Store,
@@ -56,7 +56,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Name`] if the name is not valid, [`Error::StoredName`] if gix-ref does not allow the name that is
-    /// found, and [`Error::Refdb`] if the refs cannot be read.
+    /// found or the target of the ref, and [`Error::Refdb`] if the refs cannot be read.
     pub fn try_find<'a, Name, E>(&self, partial: Name) -> Result<Option<Reference>>
     where
         Name: TryInto<&'a PartialNameRef, Error = E>,

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 /// The address of `LEN` bytes that a Java thread allocated outside of the heap.
 ///
-/// Rust code never creates one: it is an argument of entry points, for which Java passes a result of
+/// Except in tests, Rust code never creates one: it is an argument of entry points, for which Java passes a result of
 /// [`Lent::address_of`].
 #[repr(transparent)]
 pub(crate) struct Lent<const LEN: usize>(jlong);

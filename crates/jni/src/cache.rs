@@ -98,8 +98,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_addressOf<'l>(
 }
 
 /// Looks up the key at the start of an exchange buffer. Puts the value's time of creation behind the key, in 8
-/// little-endian bytes, and the value behind that, unless the buffer is too short or the value is longer than
-/// `SHORT_VALUE_BYTES`. Returns the length of the value, or -1 if there is none.
+/// little-endian bytes, and the value behind that. Puts neither if the value does not fit into the buffer or is longer
+/// than `SHORT_VALUE_BYTES`. Returns the length of the value, or -1 if there is none.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_get<'l>(
     env: EnvUnowned<'l>,
@@ -228,7 +228,7 @@ fn put(cache: &Cache, key: &[u8], value: &[u8], created: jlong, durability: jint
     }
 }
 
-/// Removes a key. Returns whether it was there.
+/// Removes a key. Returns whether the key had a value.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_remove<'l>(
     env: EnvUnowned<'l>,
@@ -302,8 +302,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_notices<'l>(
     })
 }
 
-/// Deletes the folders of other versions of a cache that no process has open, and returns their number. The request has
-/// the root, the name and the version to keep.
+/// Deletes those folders of a cache's other versions that no process has open for writing, and returns their number.
+/// The request has the root, the name and the version to keep.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_cleanVersions<'l>(
     env: EnvUnowned<'l>,

@@ -11,14 +11,14 @@ use std::{any::Any, path::PathBuf};
 /// Why an entry point failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// A JNI function failed: an exception is pending, or memory ran out.
+    /// A JNI function failed, for example because Java threw an exception or has no memory.
     Jni(JniError),
     /// The handle was closed, or never existed.
     Closed(&'static str),
     /// The request breaks the rules of the library, for example because the jar and the library are of different
     /// versions.
     Malformed(&'static str),
-    /// The answer, of this many bytes, is larger than a Java array can be.
+    /// The answer, or a part of it, of this many bytes or elements, is larger than a Java array can be.
     TooLarge(usize),
     /// The engine failed.
     Engine(Box<Report>),
@@ -128,7 +128,7 @@ impl From<refdb::Error> for Failure {
 }
 
 impl Failure {
-    /// Why a list could not be read.
+    /// Makes the failure for a list that could not be read.
     pub(crate) fn of_list(error: refdb_refcache::Error) -> Self {
         if error.is_stale() { Failure::engine(Kind::Replaced, error.to_string()) } else { error.into() }
     }

@@ -10,8 +10,8 @@ use std::{
 ///
 /// A handle consists of an index into a table and a generation that grows each time the index is reused, so that a
 /// closed handle is never mistaken for a new object. A call keeps its object alive; if the handle is closed at the same
-/// time, the object is dropped when the call ends. Looking up an object takes no lock and writes to no memory that
-/// threads share.
+/// time, the object is dropped when the call ends. Looking up an object takes no lock, and usually writes to no memory
+/// that another thread writes to.
 pub(crate) struct Handles<T> {
     what: &'static str,
     /// Chunks of entries, each twice as long as the one before, so that entries never move.

@@ -1,7 +1,7 @@
 //! The native half of the Java module `engine`: refdb's refs and key-value cache, called through JNI.
 //!
-//! Each entry point decodes its arguments, makes one call into the engine and encodes the answer. Bytes from Java are
-//! trusted no more than bytes from a disk.
+//! Each entry point decodes its arguments, calls the engine and encodes the answer. Bytes from Java are trusted no more
+//! than bytes from a disk.
 //!
 //! Reading order: `call` (the frame of every entry point), `failure` (how an error becomes a Java exception), `handle`
 //! (the numbers by which Java refers to open objects), `wire` (requests and answers in one array), `buffer` (memory

@@ -51,8 +51,8 @@ struct OpenListing {
 }
 
 impl OpenListing {
-    /// Bytes that are reserved for the first chunk. Most lists are of one change and need no more. Allocations of this
-    /// size are served from the allocator's cache of the thread.
+    /// Bytes that are reserved for the first chunk. Most lists that Gerrit asks for have the refs of one change and
+    /// need no more. Allocations of this size are served from the allocator's cache of the thread.
     const FIRST_ROOM: usize = 880;
     /// Bytes after which the first chunk ends.
     const FIRST_CHUNK_LEN: usize = 4 << 10;
@@ -96,7 +96,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_viewsOpen<'l>(
     })
 }
 
-/// Returns what all views of the process hold together.
+/// Returns what the views that were opened through `views` hold together.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_holdings<'l>(
     env: EnvUnowned<'l>,
@@ -295,8 +295,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
 }
 
 /// Begins a list of refs. Returns the first rows as `listNext` does, followed by eight bytes each for the version of
-/// the refs, the number of unreported warnings, and the handle of the rest. The handle is 0 if there is no more, as
-/// with most lists, which therefore take one call.
+/// the refs, an upper bound on the number of unreported warnings, and the handle of the rest. The handle is 0 if there
+/// is no more, as with most lists, which therefore take one call.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     env: EnvUnowned<'l>,

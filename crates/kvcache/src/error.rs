@@ -28,7 +28,8 @@ pub enum Error {
         /// The version that this program writes.
         known: u32,
     },
-    /// The folder holds a cache that an older program wrote. A program that opens it for writing starts with an empty cache.
+    /// The folder holds a cache that an older program wrote. A program that opens it for writing starts with an empty
+    /// cache.
     #[error(
         "'{}' has the older cache format {found}, this program writes {known}: opened for writing, it starts empty",
         path.display()
@@ -75,11 +76,11 @@ pub enum Error {
     /// The cache was closed.
     #[error("the cache is closed")]
     Closed,
-    /// A change waited for the disk, which took nothing. A removal is in memory only, a put has left its key without a
-    /// value, and a clear has removed nothing.
+    /// A change waited for the disk in vain. The method that returns this error says what has changed in memory.
     #[error("the cache cannot write to its disk: {}", last_error.as_deref().unwrap_or("it is too slow"))]
     WriteFailed {
-        /// The last error of the disk as text; `None` if the disk is merely too slow.
+        /// The last error of the disk since the cache was opened, as text; `None` if there was none and the disk is
+        /// merely too slow.
         last_error: Option<String>,
     },
     /// An entry could not be encrypted, because there is no source of randomness or the entry is too large.

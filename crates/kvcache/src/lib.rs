@@ -1,9 +1,9 @@
 //! A persistent key-value cache: a log of segments on disk, an index in memory, a byte limit that always holds.
 //!
 //! [`Cache`] is the handle for everything. Keys and values are bytes, and only the limit has to be set. A get of an
-//! intact record never waits for a writer. A stored value is visible at once and is in a file within milliseconds, or
-//! before the put returns if [`Durability`] asks for that. Every read verifies a checksum, so a torn, damaged or
-//! foreign value is a miss and never an answer.
+//! intact record never waits for a writer. A stored value is visible at once. It is in a file within milliseconds while
+//! the disk keeps up, or before the put returns if [`Durability`] asks for that. Every get verifies a checksum, so a
+//! torn, damaged or foreign value is a miss and never an answer.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -16,8 +16,8 @@
 //! # Ok::<(), refdb_kvcache::Error>(())
 //! ```
 //!
-//! To read the code, begin with `format` (the bytes), then `log` (where they are and in which order they came), `reclaim` (which
-//! segments are deleted, and when) and `api` (the handle). Each builds on those before it.
+//! To read the code, begin with `format` (the bytes), then `log` (where they are and in which order they came),
+//! `reclaim` (which segments are deleted, and when) and `api` (the handle). Each builds on those before it.
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

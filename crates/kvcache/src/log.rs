@@ -1,7 +1,8 @@
 //! The log of segments: where bytes are in memory and files, the order of changes, and recovery after a crash.
 //!
-//! `image`, `segment` and `handles` hold the bytes of one segment, and `index` finds the record of a key. `append` decides the
-//! order of all changes under the log's lock, `files` represents the folder, and `store` combines these and writes.
+//! `image`, `segment` and `handles` hold the bytes of one segment, and `index` finds the record of a key. `append`
+//! decides the order of all changes under the log's lock, `files` represents the folder, and `store` combines these and
+//! writes.
 
 pub(crate) mod append;
 pub(crate) mod buffer;

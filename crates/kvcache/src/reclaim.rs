@@ -1,8 +1,8 @@
 //! How room is freed.
 //!
-//! `plan`, `keep` and `drift` decide without effects, and `ghost_list` remembers evicted keys. `steps` acts, with the help of `evict` and
-//! `copy`. `pending_deletion` has the segments that `deletion` deletes. `worker` and `calls` are the background threads, and
-//! `simulation` estimates the hit ratio of other limits.
+//! `plan`, `keep` and `drift` decide without effects, and `ghost_list` remembers evicted keys. `steps` acts, with the
+//! help of `evict` and `copy`. `pending_deletion` has the segments that `deletion` deletes. `worker` and `calls` are
+//! the background threads, and `simulation` estimates the hit ratio of other limits.
 
 pub(crate) mod calls;
 mod choice;

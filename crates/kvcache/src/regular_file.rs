@@ -1,5 +1,5 @@
-//! Opens the cache's files only if they are regular files, because a pipe would block its reader, a device has no end, and a folder
-//! cannot be unlinked.
+//! Opens the cache's files only if they are regular files, because a pipe would block its reader, a device has no end,
+//! and a folder cannot be unlinked.
 
 use refdb_vfs::{Error, File, Fs, Result};
 use std::{io, path::Path};

@@ -86,8 +86,8 @@ counters! {
     sampled_hits_twice: Counter,
 }
 
-/// A counter on a cache line of its own, so that counting a hit in one thread does not slow down another thread that reads a neighbouring
-/// number.
+/// A counter on a cache line of its own, so that counting a hit in one thread does not slow down another thread that
+/// reads a neighbouring number.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Counter(AtomicU64);
@@ -114,8 +114,8 @@ impl Counter {
 /// Number of threads that can count at once without sharing a cache line.
 const LANES: usize = 16;
 
-/// A counter for every call, divided into lanes that are summed when it is read. Each thread counts in a lane of its own as long as there
-/// are no more threads than lanes.
+/// A counter for every call, divided into lanes that are summed when it is read. Each thread counts in a lane of its
+/// own as long as there are no more threads than lanes.
 #[derive(Default)]
 pub(crate) struct Spread([Counter; LANES]);
 

@@ -1,6 +1,6 @@
-//! Writes shell completions and man pages of refdb, refdb-lab and refdb-serve into a folder, from the tables by which
-//! the programs parse their command lines. Run this program with `cargo run -p refdb-cli --features manual --bin
-//! refdb-manual -- DIR`.
+//! Writes shell completions and man pages of refdb, refdb-lab and refdb-serve into a folder. Commands and their options
+//! come from the tables by which the programs parse them; refdb's options before the command are described here. Run
+//! this program with `cargo run -p refdb-cli --features manual --bin refdb-manual -- DIR`.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use clap_complete::Shell;
@@ -60,7 +60,7 @@ fn program() -> Command {
         .about("git's ref commands on refdb's engine")
         .arg(Arg::new("C").short('C').num_args(1).help("change to this folder first"))
         .arg(Arg::new("c").short('c').num_args(1).action(ArgAction::Append).help("set name=value in the configuration"))
-        .arg(value("config-env", "set name=variable in the configuration, from the environment"))
+        .arg(value("config-env", "name=variable: set name in the configuration to an environment variable's value"))
         .arg(value("git-dir", "the repository"))
         .arg(value("work-tree", "the working tree"))
         .arg(value("namespace", "the namespace of refs"))
@@ -92,7 +92,7 @@ fn subcommand(command: &'static refdb_cli::options::Command) -> Command {
         .arg(Arg::new("arguments").num_args(0..).value_name("ARGUMENT").hide(true))
 }
 
-/// Returns clap's arguments for the option and its negation.
+/// Returns clap's arguments for the option and, if it can be negated, for its negation.
 fn arguments(opt: &'static Opt) -> Vec<Arg> {
     let mut arg = Arg::new(opt.name).help(opt.help).hide(opt.hidden);
     if let Some(letter) = opt.short {

@@ -1,4 +1,4 @@
-//! The program that `refdb serve` starts. It is separate so that the program of refdb's short commands stays small.
+//! The program that `refdb serve` starts. It is separate so that the program `refdb` stays small.
 
 use refdb_serve::{Wanted, command, run};
 use std::process::ExitCode;

@@ -16,7 +16,7 @@ pub(super) enum Head {
     /// A branch, which may not have a commit yet.
     Branch(BString),
     Detached(ObjectId),
-    /// HEAD is missing, or leads to something other than a branch.
+    /// HEAD is missing, cannot be read, or leads to something other than a branch.
     Odd,
 }
 
@@ -40,7 +40,7 @@ impl Head {
     }
 }
 
-/// Returns the text that describes HEAD if it is not a branch.
+/// Returns the text that git shows in place of a branch for a detached HEAD, which points at `id`.
 pub(super) fn description(
     session: &Session,
     snapshot: &dyn Snapshot,
@@ -71,8 +71,9 @@ pub(super) fn description(
     })
 }
 
-/// Returns what the last checkout in HEAD's reflog moved HEAD to: a name and the commit. The name is the one that the
-/// user gave then, if it still stands for the same commit; otherwise it is the commit's abbreviated id.
+/// Returns what the last checkout in HEAD's reflog moved HEAD to: a name and the commit. The name is that of the ref
+/// that was checked out, without `refs/tags/` or `refs/remotes/`, if this ref still leads to the same commit; otherwise
+/// it is the commit's abbreviated id. Returns `None` if the reflog has no checkout.
 fn detached_from(
     session: &Session,
     snapshot: &dyn Snapshot,
@@ -109,8 +110,9 @@ fn short(session: &Session, id: &ObjectId) -> Result<BString> {
     Ok(hex[..session.abbreviate(id, None)?].into())
 }
 
-/// Returns the short name of the branch, or the abbreviated id, that git wrote into a file for an operation in
-/// progress. Returns any other text unchanged, and `None` if the file is empty, says `detached HEAD` or cannot be read.
+/// Reads the branch or object id that git wrote into a file for an operation in progress, and returns the branch's
+/// short name or the abbreviated id. Returns any other text unchanged, and `None` if the file is empty, says
+/// `detached HEAD` or cannot be read.
 fn branch_in(session: &Session, file: &Path) -> Result<Option<BString>> {
     let Ok(text) = fs::read(file) else { return Ok(None) };
     let text = text.trim_end_with(|char| char == '\n').as_bstr();

@@ -3,7 +3,8 @@ use crate::for_each_ref::{color::sequence, render::columns, sort::Entry};
 use bstr::{BStr, BString};
 use refdb::config::Config;
 
-/// The sequences that start and end the parts of a line. All of them are empty if no colors are shown.
+/// The terminal sequences that switch on the color of each part of a line, and the one that resets it. All of them are
+/// empty if no colors are shown.
 #[derive(Debug, Default)]
 pub(super) struct Colors {
     current: BString,
@@ -34,7 +35,7 @@ impl Colors {
     }
 }
 
-/// The default format of a branch.
+/// What decides the format of a line if there is no `--format`.
 pub(super) struct Look<'a> {
     pub(super) kind: Kind,
     pub(super) verbose: usize,
@@ -49,7 +50,7 @@ impl Look<'_> {
         if self.kind == Kind::Remote { "" } else { "remotes/" }
     }
 
-    /// Returns the width of the widest name. `detached` is the text that is shown for a detached HEAD.
+    /// Returns the width of the widest name in columns. `detached` is the text that is shown for a detached HEAD.
     pub(super) fn width(&self, entries: &[Entry], detached: Option<&BStr>) -> usize {
         let width = |entry: &Entry| {
             let name = entry.name();
@@ -64,7 +65,8 @@ impl Look<'_> {
         entries.iter().map(width).max().unwrap_or(0)
     }
 
-    /// Returns the format. Names are padded to this width if something follows them.
+    /// Returns the format of a line. With `--verbose`, names are padded to `width` columns; otherwise `width` is
+    /// ignored.
     pub(super) fn format(&self, width: usize) -> BString {
         let Colors { current, local, remote, upstream, worktree, reset } = self.colors;
         let id = match self.digits {

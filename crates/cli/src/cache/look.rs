@@ -6,7 +6,8 @@ use std::{cmp::Reverse, collections::BinaryHeap, path::Path};
 
 const SHOWN: u64 = 20;
 
-/// Checks every record. The exit code is 1 if a record is damaged, or if entries were lost when the cache was opened.
+/// Checks the record of every entry. The exit code is 1 if a record is damaged, or if something was wrong with the
+/// files when the cache was opened.
 pub(super) fn verify(folder: &Path) -> Result<u8> {
     let cache = Cache::open_to_inspect(folder)?;
     say_lost(&cache);
@@ -46,8 +47,8 @@ pub(super) fn top(folder: &Path, settings: &Settings) -> Result<u8> {
     Ok(0)
 }
 
-/// Frees the dead space of all segments of which at least a tenth is dead, after evicting entries beyond a `--limit`.
-/// Fails if another process has the cache open for writing.
+/// Evicts entries beyond the limit, and then frees dead space as [`Cache::compact`] does. Fails if another process has
+/// the cache open for writing.
 pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
     refuse_another_users(folder)?;
     let mut options = Options::new(limit(folder, settings)?);

@@ -6,7 +6,8 @@ use refdb_kvcache::{Cache, Stats};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// The number of levels below the given folder that are searched for caches: names, and versions below them.
+/// The number of levels of folders below the given one that are searched for caches: a folder for each cache's name,
+/// and in it one for each version.
 const DEPTH: usize = 2;
 
 /// What is known about a cache.
@@ -18,7 +19,7 @@ struct Report {
     /// The size of the entries' records in bytes.
     live_bytes: u64,
     disk_bytes: u64,
-    /// What the last process that opened the cache for writing has last reported about the time since then.
+    /// The counts of the last process that had the cache open for writing, as it last reported them.
     #[serde(skip_serializing_if = "Option::is_none")]
     counted: Option<Counted>,
 }

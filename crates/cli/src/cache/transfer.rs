@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-/// Writes all entries to standard output.
+/// Writes all entries to standard output, except for those with a damaged record.
 pub(super) fn export(folder: &Path, settings: &Settings) -> Result<u8> {
     if is_secret(folder)? && !settings.secrets {
         return fatal![
@@ -28,7 +28,7 @@ pub(super) fn export(folder: &Path, settings: &Settings) -> Result<u8> {
     }
 }
 
-/// Stores all entries from standard input.
+/// Stores the entries of an export from standard input, as [`Cache::import`] does.
 pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     let Some(limit) = settings.limit else {
         return Err(COMMAND.wrong_use(Some(message!["import needs --limit"])));

@@ -94,7 +94,7 @@ fn list(view: &View) -> Answer {
     Ok(words.join(" "))
 }
 
-/// Changes refs, each from one value to another: `NAME OLD NEW`.
+/// Changes refs in one atomic batch. The words are `NAME OLD NEW` for each ref, where 0 stands for no value.
 fn swap(view: &View, words: &[&str]) -> refdb_refcache::Result<()> {
     let edits: Option<Vec<Edit>> = words.chunks(3).map(edit).collect();
     let bad = || refdb_refcache::Error::Store(Error::Misuse(Misuse::BadId(words.join(" "))));

@@ -27,7 +27,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub(super) enum Failure {
     /// The host answered with an error.
     Said(String),
-    /// The host did not answer in time.
+    /// The host did not answer within [`ANSWER_MAX`].
     Silent,
     /// The host's process or the connection to it has ended.
     Gone,
@@ -120,7 +120,7 @@ impl Host {
         }
     }
 
-    /// Returns the trouble that a failure of this host means, with a text that names the host.
+    /// Returns the trouble that a failure of this host means.
     pub(super) fn trouble(&self, failure: Failure) -> Trouble {
         let label = &self.label;
         match failure {

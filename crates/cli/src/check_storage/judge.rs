@@ -3,8 +3,9 @@
 //! An operation takes effect at one moment between its question and its answer. A history is right if moments can be
 //! chosen at which each write finds the value that it expects and each read returns the value at that moment
 //! (linearizability). The search goes through the answers in the order of time and keeps all states in which the ref
-//! can be, each with the unanswered operations that have taken effect already. The search is exact. It is also quick,
-//! because few operations overlap and because every write has a value of its own.
+//! can be, each with the unanswered operations that have taken effect already. The search is exact, but is given up at
+//! [`STATES_MAX`]. It is usually quick, because few operations overlap and because every write, except for a deletion,
+//! has a value of its own.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,7 +18,7 @@ pub(super) type Value = u64;
 /// The value of a ref that does not exist.
 pub(super) const NONE: Value = 0;
 
-/// Maximum number of states of one ref that are visited in a step. More occur only if many writes have an unknown
+/// Maximum number of states of one ref that are visited for one answer. More occur only if many writes have an unknown
 /// outcome.
 const STATES_MAX: usize = 100_000;
 
@@ -28,9 +29,10 @@ pub(super) struct Operation {
     pub(super) host: usize,
     pub(super) client: usize,
     pub(super) what: What,
-    /// The time of the question, in nanoseconds.
+    /// The time of the question, in nanoseconds since the load began.
     pub(super) begun: u64,
-    /// The time of the answer; `None` for a write that may have taken effect or may still do so.
+    /// The time of the answer, in nanoseconds since the load began; `None` for a write that may have taken effect or
+    /// may still do so.
     pub(super) ended: Option<u64>,
 }
 
@@ -89,8 +91,8 @@ pub(super) fn lateness(history: &[Operation], host: usize) -> (Duration, usize) 
     (Duration::from_nanos(late.0), late.1)
 }
 
-/// Returns the writes, and the last read of the host whose write was acknowledged last. That host sees its own writes,
-/// however late it sees those of others.
+/// Returns the writes and, of the host whose write was acknowledged last, the last read that began after that. This
+/// host sees its own writes, however late it sees those of others.
 fn writes_and_last_read(history: &[Operation]) -> Vec<&Operation> {
     let is_write = |operation: &&Operation| matches!(operation.what, What::Write { .. });
     let last_writer = history.iter().filter(is_write).filter(|write| write.ended.is_some()).max_by_key(|w| w.ended);
@@ -127,7 +129,7 @@ fn unexplained<'a>(history: &[&'a Operation]) -> Result<Option<&'a Operation>, U
     Ok(None)
 }
 
-/// A value of the ref, and the unanswered operations that have taken effect, in the order of their numbers.
+/// A value of the ref, and the indices of the unanswered operations that have taken effect, in ascending order.
 type State = (Value, Vec<usize>);
 
 /// Returns the states that can follow `states` and in which the operation `at`, which has just been answered, has taken
@@ -186,8 +188,8 @@ fn of_read(history: &[Operation], operation: &Operation) -> Fault {
     }
 }
 
-/// Returns the time from the acknowledgement of the write that replaced the value to the beginning of the read that
-/// returned it. Returns `None` if the read began before that acknowledgement.
+/// Returns the time from the acknowledgement of the write that replaced the value of `read` to the beginning of `read`.
+/// Returns `None` if no such write was acknowledged before the read began.
 fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
     let What::Read(value) = read.what else { return None };
     if value == NONE {

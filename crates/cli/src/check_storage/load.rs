@@ -134,7 +134,7 @@ impl Worker<'_> {
         Ok(Some(value))
     }
 
-    /// Lists all refs, and records that as a read of each of [`NAMES`].
+    /// Lists all branches, and records that as a read of each of [`NAMES`].
     fn list(&self) -> Result<(), Trouble> {
         let begun = self.now();
         let Some(all) = self.ask("list", &[])? else { return Ok(()) };

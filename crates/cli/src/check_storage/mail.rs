@@ -1,8 +1,8 @@
-//! Passes lines between hosts without a network connection: each line is a file in the folder that they share.
+//! Passes lines between hosts without a network connection: each line is a file in a folder that the hosts share.
 //!
-//! The files of one direction are numbered. The reader lists the folder until the next file is there: opening a folder
-//! asks the server whether the folder has changed, even on a mount that would otherwise cache the absence of a name for
-//! a minute.
+//! The files of one direction are numbered. The reader lists the folder until the next file is there, because an NFS
+//! client that opens a folder asks the server whether the folder has changed (unless it is mounted with `nocto`),
+//! whereas it may cache the absence of a name for a minute.
 
 use super::{repository, serve::Sink};
 use refdb_vfs::{BatchId, Error, Fs, host_name, interrupt};
@@ -90,7 +90,8 @@ impl Inbox {
         Inbox { folder: folder.to_owned(), way, received: 0, is_over: Arc::clone(is_over) }
     }
 
-    /// Returns the next line, or `None` if it has not arrived yet. Fails if the folder is gone.
+    /// Returns the next line, or `None` if it has not arrived yet. Fails if the folder or the line's file cannot be
+    /// read.
     fn look(&mut self) -> Result<Option<String>, Error> {
         let name = format!("{}{}", self.way.letter(), self.received + 1);
         let entries = Fs::real().read_dir(&self.folder)?;

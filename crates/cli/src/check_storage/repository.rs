@@ -27,14 +27,14 @@ impl fmt::Display for Format {
 /// The prefix of the name of each run's folder.
 pub(super) const RUN: &str = "refdb-check-";
 
-/// The folder of a run, which is removed with its content on drop.
+/// The folder of a run. Dropping it removes the folder with its content, or warns if that fails repeatedly.
 #[derive(Debug)]
 pub(super) struct RunFolder {
     pub(super) path: PathBuf,
 }
 
 impl RunFolder {
-    /// Makes the folder in `dir`, where nothing else is touched.
+    /// Makes the folder in `dir`.
     pub(super) fn make(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(format!("{RUN}{}", BatchId::random()));
         Fs::real().create_dir(&path, 0o777)?;
@@ -51,7 +51,7 @@ impl RunFolder {
 impl Drop for RunFolder {
     fn drop(&mut self) {
         // An NFS client only renames a file that is removed while open, and removes it for good when the file is
-        // closed.
+        // closed. The folder can be removed only after that.
         for pause in [0, 100, 1000, 3000] {
             sleep(Duration::from_millis(pause));
             if self.remove().is_ok() && !self.path.exists() {
@@ -62,7 +62,7 @@ impl Drop for RunFolder {
     }
 }
 
-/// Makes an empty repository that has only what refs need.
+/// Makes a bare repository without refs or objects, in which refs can be written.
 pub(super) fn make(path: &Path, format: Format) -> Result<(), Error> {
     let fs = Fs::real();
     let folder = |name: &str| fs.create_dir(&path.join(name), 0o777);

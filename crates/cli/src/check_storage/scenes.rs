@@ -21,7 +21,7 @@ pub struct Scene {
     /// The steps, `HOST VERB...` or `wait`, separated by semicolons. `refs/heads/main` has the value 1 at first and is
     /// packed.
     pub steps: &'static str,
-    /// The answers that must be given, separated by commas.
+    /// The answers that must be given, separated by commas; `..` stands for that of `wait`.
     pub expected: &'static str,
 }
 
@@ -65,7 +65,7 @@ pub static SCENES: &[Scene] = &[
 /// A scene with an answer that was not the expected one.
 #[derive(Debug)]
 pub(super) struct Wrong {
-    /// The name of the scene, and what it shows.
+    /// The name of the scene, the hosts, and what the scene should have shown.
     pub(super) text: String,
     /// The steps, and the answers that were given.
     pub(super) detail: String,
@@ -77,14 +77,14 @@ pub(super) struct Wrong {
 pub(super) enum Kind {
     /// An update was lost, or an update was made that had to be refused.
     Loss,
-    /// No update was lost, but a host showed something else.
+    /// No update was lost, but a host gave another answer than expected.
     Late,
     /// A step failed with an error.
     Failed,
 }
 
-/// Plays all scenes in one format in the folder `run`, with `first` as host 1 and `second` as host 2. `client` is the
-/// number of the client that plays on each.
+/// Plays all scenes in one format in the folder `run`. `hosts` are host 1 and host 2 of each scene, and `client` is the
+/// number of the client that answers on both.
 pub(super) fn play_all(run: &Path, format: Format, hosts: [&Host; 2], client: usize) -> Result<Vec<Wrong>, Trouble> {
     let mut wrong = Vec::new();
     for scene in SCENES {

@@ -15,8 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Returns a connection to a process on each host, this one first, after checking that each host sees the folder of the
-/// run.
+/// Returns a connection to a process on each host, this one first, after checking that each runs the same version of
+/// refdb and sees the folder of the run.
 pub(super) fn all(settings: &Settings, run: &RunFolder) -> Result<Vec<Host>, Trouble> {
     let mut hosts = vec![own(&run.path)?];
     for peer in &settings.peers {
@@ -62,7 +62,7 @@ fn by_ssh(number: usize, peer: &str, settings: &Settings, run: &Path) -> Result<
     Host::start(number, name.to_owned(), command).map_err(|error| Trouble::Host(format!("cannot run ssh: {error}")))
 }
 
-/// Waits until hosts have joined the run.
+/// Waits until `count` hosts have joined the run, and adds them to `hosts`.
 fn by_mail(count: usize, run: &RunFolder, hosts: &mut Vec<Host>) -> Result<(), Trouble> {
     let office = mail::open_office(&run.path).map_err(Trouble::Here)?;
     let dir = run.path.parent().unwrap_or(&run.path).to_string_lossy().into_owned();

@@ -14,8 +14,7 @@ pub(super) struct Findings {
     pub(super) losses: Vec<String>,
     /// Details of the other findings, and errors that may occur on safe storage.
     notes: Vec<String>,
-    /// Values that were shown late, again after a later one, or when the ref did not have them, although no update was
-    /// lost.
+    /// Values that were shown late, again after a later one, or when the ref did not have them.
     pub(super) late: Vec<String>,
     /// Why the format was not tested fully: steps and operations that ended with an error, too many updates of unknown
     /// outcome, or a host without an acknowledged read or write.

@@ -32,7 +32,7 @@ pub enum Field {
     Objectsize,
     /// `objectsize:disk`: the size of the object where it is stored.
     Disksize,
-    /// `deltabase`: the delta base against which the object is stored.
+    /// `deltabase`: the id of the delta base against which the object is stored.
     Deltabase,
     /// `describe`: the name that git-describe(1) gives the commit with these options.
     Describe(Vec<BString>),

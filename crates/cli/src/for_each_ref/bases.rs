@@ -12,8 +12,8 @@ pub struct Base {
     commit: ObjectId,
     /// The number of first-parent steps from the commit to each commit of its history.
     distances: HashMap<ObjectId, usize>,
-    /// For commits that were visited on the way from refs, the distance from the commit at which they meet its history,
-    /// or `None` if they do not meet it.
+    /// For each commit that was visited on the way from a ref, the distance at which its first parents meet the
+    /// history, or `None` if they do not meet it.
     met: HashMap<ObjectId, Option<usize>>,
     best: Option<(usize, BString)>,
 }

@@ -69,7 +69,7 @@ pub enum Piece {
 /// How text is aligned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Align {
-    /// The minimum width in characters.
+    /// The minimum width in columns of a terminal.
     pub width: usize,
     /// The position of the text.
     pub side: Side,
@@ -139,8 +139,8 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// Returns [`ParseError::Unclosed`] for a bracket that is not closed, which the caller reports as wrong usage, and
-    /// [`ParseError::Failure`] for any other mistake.
+    /// Returns [`ParseError::Unclosed`] for a bracket that is not closed, and [`ParseError::Failure`] for any other
+    /// mistake.
     pub fn parse(
         format: &BStr,
         quote: Quote,

@@ -32,7 +32,7 @@ pub struct Commit {
 }
 
 impl<'a> History<'a> {
-    /// Reads the commits of a repository.
+    /// Returns the commits of the session's repository, which are read when they are asked for.
     pub fn of(session: &'a Session) -> Self {
         let shallow_file = session.paths.common_dir.join("shallow");
         History { store: &session.store, shallow_file, shallow: OnceCell::new() }
@@ -56,7 +56,7 @@ impl<'a> History<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if there is no commit of that id.
+    /// Fails if there is no commit of that id, or if it cannot be read.
     pub fn commit(&self, id: &ObjectId) -> Result<Commit> {
         match self.find_commit(id)? {
             Some(commit) => Ok(commit),
@@ -88,8 +88,8 @@ impl<'a> History<'a> {
     }
 
     /// Returns the commit that an object named by the user is or leads to. If it is or leads to a tree or blob,
-    /// standard error says so; a missing or damaged object is not reported. The kind that a tag claims for its target
-    /// is trusted.
+    /// standard error says so; a missing object or a tag without a valid target is not reported. The kind that a tag
+    /// claims for its target is trusted.
     pub fn named_commit(&self, named: ObjectId) -> Result<Option<ObjectId>> {
         let mut id = named;
         let Some(mut kind) = self.objects()?.kind(&id)? else { return Ok(None) };
@@ -104,8 +104,8 @@ impl<'a> History<'a> {
         Ok((self.objects()?.kind(&id)? == Some(ObjectKind::Commit)).then_some(id))
     }
 
-    /// Returns the commit that an object is or that a tag leads to. As in git, the result is `None` if the object is
-    /// missing, or if a tag claims another kind for its target than the target has.
+    /// Returns the commit that an object is or that a tag leads to. The result is `None` if there is no such commit
+    /// and, as in git, if a tag claims another kind for its target than the target has.
     pub fn peel_to_commit(&self, mut id: ObjectId) -> refdb::Result<Option<ObjectId>> {
         let mut kind = self.objects()?.kind(&id)?;
         while kind == Some(ObjectKind::Tag) {

@@ -24,8 +24,8 @@ struct Message<'a> {
 }
 
 impl<'a> Parsed<'a> {
-    /// Parses the content of a commit or tag. As in git, it ends at a NUL: behind one there are neither headers nor a
-    /// message.
+    /// Parses the content of a commit or tag. As in git, a NUL ends the content: neither headers nor the message go on
+    /// behind it.
     pub fn new(data: &'a [u8]) -> Self {
         Parsed { data: &data[..data.find_byte(0).unwrap_or(data.len())] }
     }
@@ -44,7 +44,8 @@ impl<'a> Parsed<'a> {
         self.headers(name).next()
     }
 
-    /// Returns the seconds since 1970 in a person's line, by which dates are sorted.
+    /// Returns the seconds since 1970 in a person's line, by which dates are sorted, or 0 if there is no such line or
+    /// time.
     pub fn seconds(&self, role: Role) -> u64 {
         self.line(role).and_then(|line| Time::of(line)).map_or(0, |time| time.seconds())
     }
@@ -72,8 +73,9 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Appends the subject in a form that suits a file name. Runs of characters other than letters, digits, `.` and `_`
-    /// become one dash, runs of dots become one dot, and neither remains at the end.
+    /// Appends the subject in a form that suits a file name. Runs of bytes other than ASCII letters, digits, `.` and
+    /// `_` become one dash, and runs of dots become one dot. No dash remains at the start, and neither remains at the
+    /// end.
     pub fn sanitized_subject(&self, out: &mut Vec<u8>) {
         let mut subject = Vec::new();
         self.subject(&mut subject);
@@ -127,7 +129,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Returns the message without a tag's signature. Trailers are looked for in this part.
+    /// Returns the message without the signature at its end.
     pub fn unsigned(&self) -> &'a [u8] {
         let message = self.message();
         &message.whole[..message.whole.len() - message.signature.len()]
@@ -152,8 +154,8 @@ fn is_end_of_line(byte: char) -> bool {
     matches!(byte, '\n' | '\r')
 }
 
-/// Returns the start of the signature, which is the last line that starts with one of the marks, or else the end of the
-/// text.
+/// Returns the start of the signature, which begins with the last line that starts with one of the marks. Returns the
+/// end of the text if there is no signature.
 fn signature_start(text: &[u8]) -> usize {
     const MARKS: [&[u8]; 4] = [
         b"-----BEGIN PGP SIGNATURE-----",

@@ -18,7 +18,6 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
 use std::io::{BufRead, IsTerminal};
 
-/// The command line.
 pub static COMMAND: Command = Command {
     program: "git",
     name: "for-each-ref",
@@ -212,7 +211,7 @@ pub fn object(session: &Session, name: &BStr) -> Result<ObjectId> {
     }
 }
 
-/// Returns the commit that `--contains` names.
+/// Returns the commit that `--contains` or `--no-contains` names, by default that of HEAD.
 pub fn commit(session: &Session, setting: Setting<'_>) -> Result<ObjectId> {
     let name = setting.value().unwrap_or("HEAD".into());
     let Some(id) = session.revisions().resolve(name)? else {
@@ -224,7 +223,7 @@ pub fn commit(session: &Session, setting: Setting<'_>) -> Result<ObjectId> {
     }
 }
 
-/// Returns the commit that `--merged` names.
+/// Returns the commit that `--merged` or `--no-merged` names, by default that of HEAD.
 pub fn end_of_history(session: &Session, option: &str, setting: Setting<'_>) -> Result<ObjectId> {
     let name = setting.value().unwrap_or("HEAD".into());
     let Some(id) = session.revisions().resolve(name)? else {
@@ -254,7 +253,7 @@ pub fn color(setting: Setting<'_>) -> Result<Option<bool>> {
     }
 }
 
-/// Returns the value as a number with an optional unit (k, m or g), in the range of C's int.
+/// Reads a number with an optional unit (k, m or g), in the range of C's int. A negated option gives 0.
 fn integer(name: &str, setting: Setting<'_>) -> Result<i64> {
     let Some(value) = setting.value() else { return Ok(0) };
     let name = name.as_bytes();

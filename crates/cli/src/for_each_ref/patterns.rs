@@ -101,7 +101,7 @@ impl Pattern {
 /// The prefixes that short names omit.
 const SHORTENED: [&str; 4] = ["refs/tags/", "refs/heads/", "refs/remotes/", "refs/"];
 
-/// Returns whether `name` begins with `folder` up to a slash.
+/// Returns whether `name` lies below `folder`, which may end in a slash.
 fn is_below(name: &BStr, folder: &BStr) -> bool {
     name.strip_prefix(folder.as_bytes()).is_some_and(|rest| {
         (rest.first() == Some(&b'/') && !folder.is_empty()) || (folder.ends_with(b"/") && !rest.is_empty())

@@ -64,7 +64,7 @@ pub struct Answers<'a> {
     environment: &'a Environment,
     stored: Option<Conversation>,
     mail_map: Option<Conversation>,
-    /// Cached without a bound, because there are few people, however many refs there are.
+    /// The answers about people, without a bound, because there are few people, however many refs there are.
     contacts: HashMap<BString, BString>,
     /// The last answer, because adjacent fields often ask the same question.
     last: Option<(Question, BString)>,

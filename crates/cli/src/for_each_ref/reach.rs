@@ -28,7 +28,7 @@ impl Reach {
         [&self.contains, &self.no_contains, &self.merged, &self.no_merged].iter().all(|list| list.is_empty())
     }
 
-    /// Returns whether a ref that holds `id` meets all conditions, which only refs to commits can.
+    /// Returns whether a ref that holds `id` leads to a commit and meets all conditions.
     pub fn holds(&mut self, history: &History<'_>, id: ObjectId) -> Result<bool> {
         let Some(commit) = history.peel_to_commit(id)? else { return Ok(false) };
         if !self.contains.is_empty() && !reaches(history, commit, &self.contains, &mut self.contains_known)? {
@@ -55,7 +55,7 @@ impl Reach {
     }
 }
 
-/// Returns everything that can be reached from `tips`.
+/// Returns `tips` and all commits that can be reached from them.
 fn ancestors(history: &History<'_>, tips: &[ObjectId]) -> Result<HashSet<ObjectId>> {
     let mut seen: HashSet<ObjectId> = tips.iter().copied().collect();
     let mut left = tips.to_vec();
@@ -69,7 +69,7 @@ fn ancestors(history: &History<'_>, tips: &[ObjectId]) -> Result<HashSet<ObjectI
     Ok(seen)
 }
 
-/// Returns the parents of a commit in reverse order, because the walk takes them from the end. A missing parent is an
+/// Returns the parents of a commit in reverse order, because the walk takes them from the end. A missing commit is an
 /// error, as in git 2.56 and later.
 fn parents(history: &History<'_>, id: &ObjectId) -> Result<Vec<ObjectId>> {
     let Some(mut commit) = history.find_commit(id)? else {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Remotes {
     branches: BTreeMap<BString, Branch>,
     remotes: BTreeMap<BString, Remote>,
-    /// Remotes that are described by files of their own, together with what the configuration says of them.
+    /// Remotes that have no URL in the configuration, with what files of their own and the configuration say of them.
     from_files: BTreeMap<BString, Remote>,
     push_remote: Option<BString>,
     push_default: PushDefault,
@@ -59,7 +59,8 @@ enum PushDefault {
 }
 
 impl Remotes {
-    /// Reads the configuration. Variables without a value are ignored, except for booleans, which are then true.
+    /// Reads the configuration. Variables without a value are ignored, except for `remote.NAME.mirror`, which is then
+    /// true.
     pub fn new(config: &Config) -> Self {
         let mut remotes = Remotes::default();
         for value in config.iter() {
@@ -189,7 +190,7 @@ impl Remotes {
             (_, PushDefault::Nothing) => None,
             (_, PushDefault::Current) => tracking(name),
             (_, PushDefault::Upstream) => self.upstream(name, expand).tracking,
-            // The upstream is used only if both mappings lead to the same ref.
+            // The upstream is used only if it is also the ref that tracks the remote's branch of the same name.
             (_, PushDefault::Simple) => {
                 self.upstream(name, expand).tracking.filter(|upstream| tracking(name).as_ref() == Some(upstream))
             }

@@ -309,7 +309,8 @@ impl<'a> Renderer<'a> {
 
     /// Returns the object to which an annotated tag leads, or `None` if the ref holds no tag.
     pub fn peel(&mut self, row: &Row<'_>) -> Result<Option<ObjectId>> {
-        // As in git, only a peeled value is trusted, because broken tags and other writers leave tags unpeeled.
+        // As in git, the store is trusted if it has a peeled value, but not if it has none, because broken tags and
+        // other writers leave tags without one.
         if let Peeled::To(id) = row.peeled {
             return Ok(Some(*id));
         }
@@ -381,7 +382,7 @@ impl<'a> Renderer<'a> {
         }
     }
 
-    /// Returns the seconds since 1970 by which a date is sorted.
+    /// Returns the seconds since 1970 by which a date is sorted, or 0 if the object has no such date.
     pub fn seconds(&mut self, atom: &Atom, row: &Row<'_>) -> Result<u64> {
         let Field::Person(role, _) = atom.field else { return Ok(0) };
         let Some(id) = (if atom.peeled { self.peel(row)? } else { Some(*row.id) }) else { return Ok(0) };
@@ -392,7 +393,7 @@ impl<'a> Renderer<'a> {
     }
 }
 
-/// Applies the mail map to a person's line. Returns `None` if the map has no entry for the name and address.
+/// Applies the mail map to a person's line. Returns `None` if the line has no address or the map does not change it.
 fn mapped(world: &mut dyn World, line: &BStr) -> Result<Option<BString>> {
     let Some(contact) = person::contact(line) else { return Ok(None) };
     let mapped = world.ask(&Question::Contact(contact.clone()))?;

@@ -17,7 +17,6 @@ use crate::{
 use bstr::ByteSlice;
 use refdb::Snapshot;
 
-/// Runs the command.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     run_as(&COMMAND, invocation)
 }
@@ -58,7 +57,7 @@ fn list_refs(
         reach: options.reach.clone(),
         commits_only: false,
     };
-    // With root refs, the prefixes of the patterns cannot be used to find matches, so all refs are read.
+    // With root refs, all refs are read, and only the filter applies the patterns.
     let ranges = if options.root_refs { Ranges::All } else { filter.patterns.ranges() };
     let after = options.start_after.as_ref().map(|name| name.as_bstr()).filter(|name| !name.is_empty());
     let mut plan = Plan {

@@ -31,7 +31,7 @@ impl Suffixes {
         values
     }
 
-    /// Compares two texts whose first difference is at `differ`.
+    /// Compares two texts whose first difference is at `differ`. Returns `None` if their suffixes do not decide.
     fn compare(&self, one: &[u8], two: &[u8], differ: usize) -> Option<Ordering> {
         let (one, two) = (self.place(one, differ), self.place(two, differ));
         match (one, two) {

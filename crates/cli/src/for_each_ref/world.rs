@@ -15,7 +15,7 @@ pub trait World {
     /// Returns an object's type and size, or `None` if it is missing.
     fn header(&mut self, id: &ObjectId) -> Result<Option<(ObjectKind, u64)>>;
 
-    /// Replaces `data` by an object's content, or returns `None` if it is missing.
+    /// Replaces `data` by an object's content and returns its type, or `None` if the object is missing.
     fn read(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>>;
 
     /// Returns how many digits distinguish `id` from all other objects: at least `least`, or at least git's default.

@@ -14,7 +14,6 @@ use crate::{
 use bstr::{BStr, ByteSlice};
 use refdb::{LogJudge, LoggedChange, PruneLogs, RefName, approximate};
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog delete",
@@ -23,7 +22,6 @@ pub(super) static COMMAND: Command = Command {
     options: &[DRY_RUN, REWRITE, UPDATE_REF, VERBOSE],
 };
 
-/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let (mut how, mut entries) = (PruneLogs::default(), Vec::new());
@@ -68,7 +66,7 @@ fn delete(session: &Session, how: PruneLogs, given: &BStr) -> Result<u8> {
 enum Which {
     /// The entry with this number, where 0 is the newest.
     Number(usize),
-    /// The newest entry that is older than this time, in seconds since 1970.
+    /// The newest entry that is older than this time, in seconds since 1970; with 0, the newest of all.
     Before(u64),
 }
 

@@ -9,7 +9,6 @@ use crate::{
 };
 use refdb::RefName;
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog drop",
@@ -21,7 +20,6 @@ pub(super) static COMMAND: Command = Command {
     ],
 };
 
-/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let (mut all, mut single, mut names) = (false, false, Vec::new());

@@ -8,7 +8,6 @@ use crate::{
 };
 use refdb_types::{FormatOptions, check_format};
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog exists",

@@ -22,7 +22,6 @@ use cutoff::{Cutoff, Settings};
 use reach::Reach;
 use refdb::{LogJudge, LoggedChange, ObjectId, PruneLogs, RefName, Resolved, expiry};
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog expire",
@@ -55,7 +54,6 @@ struct Options {
     names: Vec<BString>,
 }
 
-/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let clock = Clock::of(session.store.environment());
@@ -175,7 +173,7 @@ impl Expiry<'_> {
     }
 
     /// Returns whether a commit cannot be reached from the ref or, if the ref is a HEAD, from any ref below `refs/`.
-    /// Returns `false` for an object that is missing or not a commit.
+    /// Returns `false` for the null id and for an object that is missing or leads to no commit.
     fn is_unreachable(&mut self, id: ObjectId) -> refdb::Result<bool> {
         if id.is_null() {
             return Ok(false);

@@ -9,7 +9,6 @@ use crate::{
 };
 use refdb::RefFormat;
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog list",
@@ -18,7 +17,6 @@ pub(super) static COMMAND: Command = Command {
     options: &[],
 };
 
-/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     if let Some(argument) = COMMAND.arguments(invocation.words)?.first() {

@@ -32,7 +32,6 @@ use std::{
 };
 use words::{Digits, Piece, Shape, Wish};
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog [show]",
@@ -41,7 +40,6 @@ pub(super) static COMMAND: Command = Command {
     options: &[],
 };
 
-/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     match show(invocation)? {
         Some(code) => Ok(code),
@@ -151,7 +149,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Shows the entries, newest first.
+    /// Shows the entries, newest first. Returns `None`, before anything is shown, if git has to show them.
     fn entries(&mut self, snapshot: &dyn Snapshot, mut start: Start) -> Result<Option<u8>> {
         let (mut index, mut result) = (0, Ok(()));
         let name = start.name.clone();

@@ -10,7 +10,6 @@ use bstr::BStr;
 use refdb::RefName;
 use refdb_types::{FormatOptions, ObjectId, check_format, is_root_ref};
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "reflog write",
@@ -19,7 +18,6 @@ pub(super) static COMMAND: Command = Command {
     options: &[],
 };
 
-/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let arguments = COMMAND.arguments(invocation.words)?;
@@ -44,7 +42,8 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// Returns an object that must exist, by its full id. As in git, anything after the id is ignored.
+/// Returns the object with this full id, which must exist unless the id is null. As in git, anything after the id is
+/// ignored.
 fn object(session: &Session, text: &BStr, which: &str) -> Result<ObjectId> {
     let hash = session.store.hash();
     let id = text.get(..hash.len_hex()).and_then(|hex| ObjectId::from_hex(hash, hex).ok());

@@ -8,7 +8,6 @@ use crate::{
     show_ref,
 };
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "refs exists",
@@ -17,7 +16,6 @@ pub(super) static COMMAND: Command = Command {
     options: &[],
 };
 
-/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let names = COMMAND.arguments(invocation.words)?;

@@ -1,5 +1,5 @@
-//! `refdb refs locks`: lists the lock files of a repository with the process that made each, and removes those of a
-//! machine that will not come back.
+//! `refdb refs locks`: lists the lock files of a repository, each with the process that made it if it is signed, and
+//! removes the signed locks of a boot that has ended.
 
 mod line;
 
@@ -15,7 +15,6 @@ use refdb::{LockFile, LockRemoval, files::Outcome};
 use refdb_vfs::{EndedBoot, EndedBootError};
 use std::path::Path;
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "refdb",
     name: "refs locks",

@@ -12,7 +12,6 @@ use bstr::{BStr, ByteSlice};
 use refdb::{MigrateError, MigrateOptions, Migrated, Recovered, RefFormat};
 use std::os::unix::ffi::OsStrExt;
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "refs migrate",
@@ -27,7 +26,6 @@ pub(super) static COMMAND: Command = Command {
     ],
 };
 
-/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let options = parse(invocation)?;

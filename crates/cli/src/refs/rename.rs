@@ -12,7 +12,6 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb::{RefName, Target, TransactionOptions};
 use refdb_types::{FormatOptions, check_format};
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "refs rename",
@@ -21,7 +20,6 @@ pub(super) static COMMAND: Command = Command {
     options: &[Opt::flag("message", "message to record in the reflog").takes(Value::Required("reason"))],
 };
 
-/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let (mut names, mut reason) = (Vec::new(), None);

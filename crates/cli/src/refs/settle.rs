@@ -10,7 +10,6 @@ use crate::{
 use refdb::files::{FilesBackend, Outcome, TakenOver};
 use std::path::Path;
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "refdb",
     name: "refs settle",

@@ -11,7 +11,6 @@ use bstr::{BString, ByteSlice};
 use refdb::verify::{Fault, Looking, Verified};
 use std::os::unix::ffi::OsStrExt;
 
-/// The command line.
 pub(super) static COMMAND: Command = Command {
     program: "git",
     name: "refs verify",
@@ -24,7 +23,6 @@ pub(super) static COMMAND: Command = Command {
     ],
 };
 
-/// Runs the command.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let (mut verbose, mut strict, mut deep) = (false, false, false);

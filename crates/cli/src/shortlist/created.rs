@@ -112,7 +112,7 @@ pub(super) fn check(invocation: &Invocation<'_>, command: &Command) -> Result<()
     Ok(())
 }
 
-/// Returns the full name of the ref that git creates.
+/// Returns the full name of the ref that git creates or moves, or `None` if it creates none.
 fn created(command: &str, invocation: &Invocation<'_>) -> Option<BString> {
     let is_branch = command == BRANCH.name;
     let words = parse(if is_branch { &BRANCH } else { &TAG }, invocation)?;

@@ -1,5 +1,5 @@
-//! Lists refs for a show-ref without options that change how a ref is shown. Each ref costs little more than its bytes,
-//! because there may be millions.
+//! Lists refs for a show-ref without options that change how a ref is shown. There may be millions of refs, so showing
+//! one costs little more than copying its bytes.
 
 use super::{bad_ref, matches_any};
 use crate::{
@@ -71,7 +71,7 @@ impl<'a> PlainLister<'a> {
         true
     }
 
-    /// Remembers an object, and returns whether it exists.
+    /// Remembers an object if it exists, and returns whether it does.
     fn learn(&mut self, id: &ObjectId) -> Result<bool> {
         if !self.lookups.exists(id)? {
             return Ok(false);

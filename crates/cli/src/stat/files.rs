@@ -13,7 +13,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Files {
     loose: u64,
-    /// The number of folders, `refs/` and all below it, which every listing must open.
+    /// The number of folders, `refs/` and all below it, which a listing of all refs must open.
     folders: u64,
     packed: u64,
     packed_bytes: u64,

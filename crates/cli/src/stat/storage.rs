@@ -14,7 +14,8 @@ pub(super) struct Storage {
     /// The kind of file system and its options; missing if the mount cannot be found.
     #[serde(skip_serializing_if = "Option::is_none")]
     mount: Option<String>,
-    /// How far `flock` reaches; missing on a local file system, where it reaches every process.
+    /// How far `flock` reaches; missing on a local file system, where it reaches every process, and if the mount cannot
+    /// be found.
     #[serde(skip_serializing_if = "Option::is_none")]
     flock: Option<&'static str>,
     /// What the storage means for refs; a conclusion about an unsafe format comes first.

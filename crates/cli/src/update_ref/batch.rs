@@ -155,8 +155,8 @@ impl<'s> Batch<'s> {
             return fatal!["transaction is closed"];
         };
         transaction.add(edit)?;
-        // An edit that is rejected immediately is reported immediately. The value that a `create` expects is not
-        // known yet at this point.
+        // An edit that is rejected immediately is reported immediately. At this point, git does not know the old value
+        // of a `create` yet, and reports none.
         if let [.., (position, rejection)] = transaction.rejected()
             && position + 1 == transaction.len()
             && let Some(asked) = &mut self.asked

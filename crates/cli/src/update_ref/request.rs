@@ -37,7 +37,7 @@ pub enum Request {
         name: RefName,
         /// The new value.
         new: ObjectId,
-        /// The value that the ref must have.
+        /// The value that the ref must have; `None` for any.
         old: Option<ObjectId>,
     },
     /// Creates a ref.
@@ -51,7 +51,7 @@ pub enum Request {
     Delete {
         /// The ref.
         name: RefName,
-        /// The value that the ref must have.
+        /// The value that the ref must have; `None` for any.
         old: Option<ObjectId>,
     },
     /// Checks a ref. A null value means that the ref must not exist.
@@ -67,7 +67,7 @@ pub enum Request {
         name: RefName,
         /// The new target.
         target: RefName,
-        /// The value that the ref must have.
+        /// The value that the ref must have; `None` for any.
         old: Option<OldValue>,
     },
     /// Creates a symbolic ref.
@@ -81,7 +81,7 @@ pub enum Request {
     SymrefDelete {
         /// The ref.
         name: RefName,
-        /// The target that the ref must have.
+        /// The target that the ref must have; `None` for any.
         old: Option<RefName>,
     },
     /// Checks a symbolic ref. Without a target, the ref must not exist.

@@ -15,7 +15,7 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 /// Bytes that are written to or read from a stream at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Writes all entries to an `OutputStream`. Returns their number.
+/// Writes all entries to an `OutputStream`, except for those with a damaged record. Returns the number of written ones.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
     env: EnvUnowned<'l>,
@@ -32,8 +32,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
     })
 }
 
-/// Puts all entries from an `InputStream`. Returns how many were stored, how many were there already, and how many are
-/// too large.
+/// Puts the entries of an export from an `InputStream`. Returns how many were stored, how many were left out because
+/// the cache has a value that is as new or newer, and how many because they are too large.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_importFrom<'l>(
     env: EnvUnowned<'l>,

@@ -24,7 +24,7 @@ pub(super) fn encode_info(view: &View, answer: &mut Answer) -> Result<(), Failur
     Ok(())
 }
 
-/// A ref and the symbolic refs that were followed.
+/// Encodes a ref and the symbolic refs that were followed.
 ///
 /// ```text
 /// how many symbolic refs were followed   1
@@ -158,7 +158,7 @@ pub(super) fn encode_global_refs(refs: &[GlobalRef], answer: &mut Answer) -> Res
     Ok(())
 }
 
-/// An entry of a reflog.
+/// Encodes an entry of a reflog.
 ///
 /// ```text
 /// old id, new id, name, email    byte strings
@@ -196,7 +196,7 @@ pub(super) fn encode_broken(broken: &[BrokenRef], answer: &mut Answer) -> Result
     })
 }
 
-/// Eight bytes each, in the order of `org.refdb.engine.RefStats`.
+/// Encodes counters in eight bytes each, in the order of `org.refdb.engine.RefStats`.
 pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
     let Stats {
         view,
@@ -242,7 +242,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
     }
 }
 
-/// Numbers of 8 bytes, in the order of the fields.
+/// Encodes numbers in eight bytes each, in the order of the fields.
 pub(super) fn encode_holdings(holdings: &Holdings, answer: &mut Answer) {
     let Holdings {
         views,

@@ -82,7 +82,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_storageFault<'l>(
     call(env, |env| text_for_log(env, VIEW.get(view)?.storage_fault()?))
 }
 
-/// Returns the warning that a trust setting says `always` on a network file system. Empty if there is nothing to report.
+/// Returns the warning that a trust setting says `always` on a network file system. Empty if there is nothing to
+/// report.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_takeIgnoredTrust<'l>(
     env: EnvUnowned<'l>,

@@ -86,7 +86,8 @@ impl Cache {
 
     /// Stops the background threads, writes what is in memory to the disk, saves the index for the next start if the
     /// limit has room for its 14 bytes an entry, and releases the lock of the folder. Reads still work afterwards, and
-    /// closing again does nothing. The call blocks until the operating system has taken everything.
+    /// closing again does nothing, nor does closing a cache that was opened read-only. The call blocks until the
+    /// operating system has taken everything.
     ///
     /// # Errors
     ///

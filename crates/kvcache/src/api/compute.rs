@@ -16,8 +16,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Only those of `make`. If the cache cannot take the value because it is read-only, closed or too small, or because its disk
-    /// fails, the value is returned all the same; [`Cache::stats`] counts refused puts.
+    /// Only those of `make`. If the cache cannot take the value because it is read-only, closed or too small, or
+    /// because its disk fails, the value is returned all the same; [`Cache::stats`] counts refused puts.
     pub fn get_or_insert_with<E>(&self, key: &[u8], make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
         // Taken before the look-up, so that a removal after the look-up makes the value that is then computed stale.
         let ticket = self.ticket(key);

@@ -10,12 +10,12 @@ use crate::{
 /// Facts about an entry, without its key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryInfo {
-    /// When it was created, in milliseconds since 1970.
+    /// When the entry was created, in milliseconds since 1970.
     pub created_ms: u64,
     /// How often the key was read since the cache was opened or an eviction last kept its entry, up to 3. A new value
     /// keeps the count of the old one.
     pub uses: u8,
-    /// Bytes that it takes on disk.
+    /// Bytes that the entry takes on disk.
     pub disk_bytes: u64,
 }
 

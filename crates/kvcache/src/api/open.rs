@@ -35,8 +35,8 @@ use std::{
 };
 
 impl Cache {
-    /// Opens the cache in a folder for reading and writing, and creates the folder if it does not exist. Only one handle on a
-    /// machine may have a cache open in this way.
+    /// Opens the cache in a folder for reading and writing, and creates the folder if it does not exist. Only one
+    /// handle on a machine may have a cache open in this way.
     ///
     /// Files that cannot be used, because they are damaged, of an older format, or encrypted with a key that is not
     /// given, are deleted: the cache starts without them, and [`Cache::notices`] says so. Opening reads the index that
@@ -46,7 +46,8 @@ impl Cache {
     /// # Errors
     ///
     /// [`Error::Limit`] for a limit out of range; [`Error::Locked`] if another handle has the cache open for writing;
-    /// [`Error::Version`] if a newer program wrote it; [`Error::File`] if the folder cannot be used.
+    /// [`Error::Version`] if a newer program wrote it; [`Error::File`] and [`Error::WriteFailed`] if the folder cannot
+    /// be used.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Cache> {
         Cache::open_on(Fs::real(), dir.as_ref(), options)
     }
@@ -71,8 +72,8 @@ impl Cache {
         Ok(cache)
     }
 
-    /// [`Cache::open_on`] without background threads, for tests that must know what happens when. The limit may be smaller than
-    /// any that is allowed otherwise.
+    /// [`Cache::open_on`] without background threads, for tests that must know what happens when. The limit may be
+    /// smaller than any that is allowed otherwise.
     #[doc(hidden)]
     pub fn open_idle(fs: Fs, dir: &Path, options: Options) -> Result<Cache> {
         make_private_dir(&fs, dir)?;
@@ -115,8 +116,8 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Opens a cache for reading as its files are at this moment, even while another process writes to it. Nothing on disk is
-    /// changed. Later changes are not seen, and a value whose segment is deleted later is a miss.
+    /// Opens a cache for reading as its files are at this moment, even while another process writes to it. Nothing on
+    /// disk is changed. Later changes are not seen, and a value whose segment is deleted later may be a miss.
     ///
     /// # Errors
     ///
@@ -128,8 +129,8 @@ impl Cache {
         Cache::read_only(fs, dir, store, sealer)
     }
 
-    /// Opens a cache for reading without its key, to count and verify its records. The entries of an encrypted cache are not
-    /// decrypted.
+    /// Opens a cache for reading without its key, to count and verify its records. The entries of an encrypted cache
+    /// are not decrypted, so look-ups find none of them.
     ///
     /// # Errors
     ///
@@ -148,7 +149,8 @@ impl Cache {
         space.slots = space.slots.max((recovered.segments.len() + 1).min(MAX_SEGMENTS));
         let mut notices = std::mem::take(&mut recovered.notices);
         let (next_seq, floor) = (recovered.next_seq, recovered.floor);
-        // No file is mapped: a mapping would keep the space of a deleted segment, and a file that shrinks would end this process.
+        // No file is mapped: a mapping would keep the space of a deleted segment, and a file that shrinks would end
+        // this process.
         let handles = Handles::new(fs.clone());
         let Restored { view, fill, old } = restored(recovered, &space, &handles, None, &mut notices)?;
         let start = Start {
@@ -227,8 +229,8 @@ pub(crate) fn take_lock(fs: &Fs, dir: &Path) -> Result<File> {
         if !file.try_lock()? {
             return Err(Error::Locked { path });
         }
-        // The previous owner may have deleted the cache together with its lock since this file was opened, so that another
-        // process may create and lock a new file.
+        // The previous owner may have deleted the cache together with its lock since this file was opened, so that
+        // another process may create and lock a new file.
         let now = fs.find(&path)?;
         if now.is_some_and(|now| file.stat().is_ok_and(|ours| ours.file_id() == now.file_id())) {
             return Ok(file);
@@ -291,8 +293,8 @@ struct Restored {
     old: Vec<Old>,
 }
 
-/// Fills the index from the entries of the segments, oldest first, unless a saved index did, and maps the segments if a file system is
-/// given for that.
+/// Fills the index from the entries of the segments, oldest first, unless a saved index did, and maps the segments if a
+/// file system is given for that.
 fn restored(
     recovered: Recovered,
     space: &Space,

@@ -56,10 +56,10 @@ pub struct PutOptions {
     pub ticket: Option<Ticket>,
     /// When the put counts as done.
     pub durability: Durability,
-    /// Whether the put takes its place in the order of changes without waiting for room or for the disk, or else is refused at
-    /// once. Callers that hold a lock of their own set this, and call [`Cache::flush`] later to wait for the durability. If
-    /// `durability` is not `Buffered` and the disk takes nothing at all, the put fails instead of being refused, because
-    /// trying again would not help.
+    /// Whether the put takes its place in the order of changes without waiting for room or for the disk, or else is
+    /// refused at once. Callers that hold a lock of their own set this, and call [`Cache::flush`] later to wait for the
+    /// durability. If `durability` is not `Buffered` and the disk takes nothing at all, the put fails instead of being
+    /// refused, because trying again would not help.
     pub at_once: bool,
 }
 
@@ -128,7 +128,7 @@ impl Cache {
     }
 
     /// Puts a value without waiting until it is durable, so that a caller of many puts can wait once, at the end. With
-    /// a durability other than `Buffered` the put is not refused.
+    /// a durability other than `Buffered` the put is refused only if [`PutOptions::at_once`] is set.
     pub(crate) fn put_in_bulk(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         self.put_until(key, value, options, Durability::Buffered)
     }
@@ -175,7 +175,8 @@ impl Cache {
         let (mut since, mut turns) = (None, 0);
         loop {
             let mut log = self.store.log();
-            // Checked under the log's lock: closing writes what was appended before, and nothing may be appended after that.
+            // Checked under the log's lock: closing writes what was appended before, and nothing may be appended after
+            // that.
             self.check_writable()?;
             if options.ticket.is_some_and(|ticket| ticket.0 != tickets.of(header.hash)) {
                 view.counters.stale.add(1);
@@ -254,13 +255,13 @@ impl Cache {
 
     /// Removes a key and returns when the removal is as durable as asked.
     ///
-    /// On a full disk a durable removal deletes older entries, all of them if need be, because a removed value must not come
-    /// back.
+    /// On a full disk a durable removal deletes older entries, all of them if need be, because a removed value must not
+    /// come back.
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk fails. The value is
-    /// removed from memory even then, but after a crash it may be back.
+    /// [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk fails. The
+    /// value is removed from memory even then, but after a crash it may be back.
     pub fn remove_with(&self, key: &[u8], durability: Durability) -> Result<bool> {
         let (store, simulations) = (&self.store, &self.reclaim.simulations);
         let hash = self.sealer.hash(key);
@@ -321,8 +322,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Those of [`Cache::remove_with`], and [`Error::WriteFailed`] after waiting in vain, in which case nothing is
-    /// removed.
+    /// Those of [`Cache::remove_with`], after which the entries are removed from memory, and [`Error::WriteFailed`] if
+    /// it waits for room in vain, in which case nothing is removed.
     pub fn clear_with(&self, durability: Durability) -> Result<()> {
         let (store, reclaim) = (&self.store, &self.reclaim);
         let start = Instant::now();

@@ -1,7 +1,8 @@
 //! Export and import: all entries as a stream of bytes, for a backup or for another machine, key or format version.
 //!
 //! ```text
-//! "refdbkvX" u32 version | u32 label_len, label | { u64 created_ms, u32 key_len, u32 value_len, key, value } ... | { u64::MAX, u32 0, u32 0 }
+//! "refdbkvX" u32 version | u32 label_len, label
+//! { u64 created_ms, u32 key_len, u32 value_len, key, value } ... | { u64::MAX, u32 0, u32 0 }
 //! u64 entries | u32 CRC32C of all before
 //! ```
 
@@ -33,8 +34,9 @@ pub struct Imported {
 }
 
 impl Cache {
-    /// Writes every entry, decrypted and with the time of its creation, and returns their number. Other threads may use the cache
-    /// meanwhile; an entry that changes is exported with its old value, its new value, or not at all.
+    /// Writes every entry, decrypted and with the time of its creation, except for those with a damaged record, and
+    /// returns the number of written entries. Other threads may use the cache meanwhile; an entry that changes is
+    /// exported with its old value, its new value, or not at all.
     ///
     /// # Errors
     ///

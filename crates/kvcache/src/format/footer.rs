@@ -28,8 +28,8 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The bytes of the entry. The second word is laid out like a [`Place`](super::place::Place), with the rate instead of the slot
-    /// and the kind instead of the use count.
+    /// The bytes of the entry. The second word is laid out like a [`Place`](super::place::Place), with the rate instead
+    /// of the slot and the kind instead of the use count.
     pub(crate) fn encode(&self) -> [u8; ENTRY_BYTES] {
         debug_assert!(self.offset.is_multiple_of(ALIGN) && self.len.is_multiple_of(ALIGN), "{self:?}");
         debug_assert!(self.offset <= MAX_OFFSET_BYTES && self.len >= RECORD_HEADER_BYTES, "{self:?}");
@@ -81,8 +81,8 @@ impl Trailer {
         (ok && trailer.seq == seq).then_some(trailer)
     }
 
-    /// Decodes the last bytes of a file of this length; `None` if they are not the trailer of segment `seq`, or if records and footer do
-    /// not fit into the file.
+    /// Decodes the last bytes of a file of this length; `None` if they are not the trailer of segment `seq`, or if
+    /// records and footer do not fit into the file.
     pub(crate) fn decode_in(bytes: &[u8], seq: u64, file_bytes: u64) -> Option<Self> {
         let trailer = Trailer::decode(bytes, seq)?;
         let end = trailer.records_end.checked_add(trailer.footer_len() as u64)?;
@@ -114,8 +114,8 @@ impl Trailer {
         footer_len(self.entries as usize)
     }
 
-    /// Decodes and checks the entries that precede the trailer; `None` if they are damaged, or do not follow each other within the
-    /// records.
+    /// Decodes and checks the entries that precede the trailer; `None` if they are damaged, or do not follow each other
+    /// within the records.
     pub(crate) fn decode_entries(&self, bytes: Vec<u8>) -> Option<Entries> {
         let (chunks, rest) = bytes.as_chunks::<ENTRY_BYTES>();
         if !rest.is_empty() || chunks.len() != self.entries as usize || crc32c::crc32c(&bytes) != self.entries_crc {
@@ -133,7 +133,8 @@ impl Trailer {
     }
 }
 
-/// The checked entries of a segment, kept as the bytes of its footer because these take half of the memory of decoded entries.
+/// The checked entries of a segment, kept as the bytes of its footer because these take half of the memory of decoded
+/// entries.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Entries {
     bytes: Vec<u8>,
@@ -232,8 +233,8 @@ mod tests {
         assert_eq!(Trailer::decode(trailer, 9).unwrap().decode_entries(entries.to_vec()), None);
     }
 
-    /// Regression: hash 0, which no key has, failed an assertion when its segment was evicted, and so did two entries for the same
-    /// bytes, which count twice.
+    /// Regression: hash 0, which no key has, failed an assertion when its segment was evicted, and so did two entries
+    /// for the same bytes, which count twice.
     #[test]
     fn a_footer_that_no_program_writes_is_refused() {
         let entry = |hash, offset| Entry { hash, kind: Kind::Put, offset, len: 48, rate: Rate::default() };

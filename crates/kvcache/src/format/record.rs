@@ -58,8 +58,8 @@ pub(crate) struct SegmentHeader {
     pub(crate) floor: u64,
     /// Where the records of segment `seq - 1` end, in bytes; 0 if there was no such segment or this is not known.
     pub(crate) before_end: u64,
-    /// Segments up to this number were on stable storage, so if bytes of them are missing, no loss of power took them. It is 0 in
-    /// a cache that never had a synced write.
+    /// Segments up to this number were on stable storage, so if bytes of them are missing, no loss of power took them.
+    /// It is 0 in a cache that never had a synced write.
     pub(crate) synced: u64,
     /// Identity of the cache to which the segment belongs.
     pub(crate) store: u64,
@@ -111,7 +111,7 @@ pub(crate) enum Kind {
     Put = 1,
     /// Tombstone: the key, known by its hash, has no value.
     Remove = 2,
-    /// The segment whose number is in the place of the hash was compacted, and is deleted once this mark is durable.
+    /// The segment whose number is in the place of the hash was compacted, and is deleted after this mark was written.
     Dropped = 3,
 }
 
@@ -205,7 +205,7 @@ pub(crate) fn record_len(payload_len: usize) -> usize {
     (RECORD_HEADER_BYTES.saturating_add(payload_len)).checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX)
 }
 
-/// The checksum of a whole record without its place; computed before the log's lock is taken.
+/// The checksum of a whole record without its place, so that it can be computed before the log's lock is taken.
 pub(crate) fn body_crc(record: &[u8]) -> u32 {
     debug_assert!(record.len().is_multiple_of(ALIGN) && record.len() >= RECORD_HEADER_BYTES, "it is whole and padded");
     crc32c::crc32c_append(crc32c::crc32c(&record[..4]), &record[8..])

@@ -1,4 +1,5 @@
-//! The saved index: the places of all entries as they were when the cache was closed, so that opening it need not read every footer.
+//! The saved index: the places of all entries as they were when the cache was closed, so that opening it need not read
+//! every footer.
 //!
 //! ```text
 //! segment header 64 | head 64 | segment 32 ... | shard 8 ... | entry 14 ...
@@ -25,8 +26,8 @@ const MAX_SHARDS: usize = 1 << 12;
 /// Length of an entry.
 pub(crate) const ENTRY_BYTES: usize = 14;
 
-/// What identifies the content of a sealed segment: its length, and the checksums of its header and of its trailer, which has the checksum
-/// of the footer.
+/// What identifies the content of a sealed segment: its length, and the checksums of its header and of its trailer,
+/// which has the checksum of the footer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Content {
     pub(crate) seq: u64,
@@ -76,8 +77,8 @@ pub(crate) fn contents_len(segments: usize, shards: usize) -> u64 {
 }
 
 impl Contents {
-    /// The bytes before the entries. They begin with the header of a segment of another cache, because a program that does not know this
-    /// file then deletes it when it opens the cache for writing, and ignores it otherwise.
+    /// The bytes before the entries. They begin with the header of a segment of another cache, because a program that
+    /// does not know this file then deletes it when it opens the cache for writing, and ignores it otherwise.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = self.disguise().encode().to_vec();
         bytes.resize(LIST_AT, 0);
@@ -105,8 +106,8 @@ impl Contents {
         bytes
     }
 
-    /// Decodes the beginning of a file of this length, of which `read_at` fills a buffer from an offset; `None` if it is damaged, of
-    /// another version, or does not describe exactly this length.
+    /// Decodes the beginning of a file of this length, of which `read_at` fills a buffer from an offset; `None` if it
+    /// is damaged, of another version, or does not describe exactly this length.
     pub(crate) fn decode(file_bytes: u64, mut read_at: impl FnMut(&mut [u8], u64) -> Option<()>) -> Option<Self> {
         if file_bytes < LIST_AT as u64 {
             return None;
@@ -160,7 +161,8 @@ impl Contents {
     }
 }
 
-/// Appends an entry: the low 48 bits of its hash, and its place with the position of the segment in the list as the slot.
+/// Appends an entry: the low 48 bits of its hash, and its place without the use count. The slot of the place must be
+/// the position of the segment in the list.
 pub(crate) fn push(bytes: &mut Vec<u8>, hash: u64, place: Place) {
     bytes.extend_from_slice(&hash.to_le_bytes()[..6]);
     bytes.extend_from_slice(&place.with_uses(0).word().to_le_bytes());
@@ -186,8 +188,9 @@ impl Part {
 }
 
 impl Checked<'_> {
-    /// The low 48 bits of the hash, and the place, of each entry. It is `None` if the entry has a hash that the index never has, or does
-    /// not lie between the header and the end of the records of a segment in the list, which `records_end` has in the list's order.
+    /// Returns the low 48 bits of the hash, and the place, of each entry; `None` for an entry with a hash that the
+    /// index never has, or with a place outside the records of a segment in the list. `records_end` has, in the order
+    /// of the list, the offset at which the records of each segment end.
     pub(crate) fn entries(&self, records_end: &[u64]) -> impl Iterator<Item = Option<(u64, Place)>> {
         self.0.iter().map(move |bytes| {
             let hash = u64::from(u32_at(bytes, 0)) | (u64::from(u32_at(bytes, 2)) >> 16) << 32;

@@ -6,7 +6,7 @@ use siphasher::sip::SipHasher24;
 use std::hash::Hasher as _;
 use zeroize::Zeroizing;
 
-/// The secrets of a cache: 32 bytes for the cipher, 16 for the hash.
+/// Length of the secrets of a cache: 32 bytes for the cipher, 16 for the hash.
 pub(crate) const SECRET_BYTES: usize = 48;
 /// Length of the encrypted secrets in the `format` file.
 pub(crate) const WRAPPED_BYTES: usize = SECRET_BYTES + EXTRA_BYTES;

@@ -1,7 +1,8 @@
-//! The state that the log's lock guards: where the next record goes, and every change of the index.
+//! The state that the log's lock guards: where the next record goes, and every change of the index but the counting of
+//! uses.
 //!
-//! A record is appended and the index updated in one step under this lock, so the order of records in the log is the order in
-//! which the cache changed. Nothing under the lock touches a disk.
+//! A record is appended and the index updated in one step under this lock, so the order of records in the log is the
+//! order in which the cache changed. Nothing under the lock touches a disk.
 
 mod life;
 
@@ -88,7 +89,7 @@ struct Active {
     tail: usize,
     entries: Entries,
     newest_ms: u64,
-    /// Maximum length of its file, in bytes.
+    /// Maximum length of the segment's file, in bytes.
     most_bytes: u64,
 }
 
@@ -123,7 +124,7 @@ pub(crate) struct Log {
     emptied_bytes: u64,
     free_slots: Vec<u16>,
     floor: u64,
-    /// Bytes of all files, in whole blocks.
+    /// Bytes of all segments' files, in whole blocks.
     disk_bytes: u64,
     /// Bytes of the largest segment, in whole blocks.
     largest_bytes: u64,
@@ -254,7 +255,8 @@ impl Log {
         Ok(())
     }
 
-    /// Appends a copy of the record at `old` with the use count of `old`. Returns false if the index does not lead to `old` any more.
+    /// Appends a copy of the record at `old` with the use count of `old`. Returns false if the index does not lead to
+    /// `old` any more.
     pub(crate) fn copy(&mut self, view: &View, old: Place, unplaced: &mut UnplacedRecord<'_>) -> Result<bool, NoRoom> {
         debug_assert_eq!(unplaced.priority, Priority::Upkeep, "copies free room, so they may use the last of it");
         self.write_removals(view)?;
@@ -267,11 +269,12 @@ impl Log {
         Ok(true)
     }
 
-    /// Removes a key from the index at once, and from the log as soon as there is room for a tombstone. Returns whether the key had
-    /// a value.
+    /// Removes a key from the index at once, and from the log as soon as there is room for a tombstone. Returns whether
+    /// the key had a value.
     pub(crate) fn remove(&mut self, view: &View, hash: u64, now_ms: u64) -> bool {
         let was_there = self.forget(view, hash);
-        // A record that was dropped without a tombstone is not in the index, but its file may still be there after a crash.
+        // A record that was dropped without a tombstone is not in the index, but its file may still be there after a
+        // crash.
         if self.unmarked.take(hash) || was_there {
             self.pending_removals.push_back(hash);
             let _ = self.write_removals_at(view, now_ms);

@@ -25,8 +25,8 @@ impl Buffer {
         Buffer { account: Arc::default(), budget_bytes, segment_bytes, spare: Vec::new() }
     }
 
-    /// An image with room for `len` bytes; `None` if the budget does not allow it while `kept_back` images of the usual size stay
-    /// available for others.
+    /// An image with room for `len` bytes; `None` if the budget does not allow it while `kept_back` images of the usual
+    /// size stay available for others.
     pub(crate) fn take(&mut self, len: usize, kept_back: usize) -> Option<Filling> {
         let in_use = self.account.load(Ordering::Relaxed) - self.spare.len() * self.segment_bytes;
         let wanted = len.max(self.segment_bytes) + kept_back * self.segment_bytes;
@@ -43,8 +43,8 @@ impl Buffer {
         self.spare.pop().and_then(Image::refill).unwrap_or_else(new)
     }
 
-    /// Takes back an image to which no thread writes any more. If a reader still holds it, its memory is freed when the reader is
-    /// done.
+    /// Takes back an image to which no thread writes any more. If a reader still holds it, its memory is freed when the
+    /// reader is done.
     pub(crate) fn give_back(&mut self, image: Arc<Image>) {
         let most = (self.budget_bytes / self.segment_bytes).max(1);
         if let Ok(image) = Arc::try_unwrap(image)

@@ -11,14 +11,15 @@ use std::{
 /// Name of the file whose lock the writing process holds.
 pub(crate) const LOCK: &str = "lock";
 
-/// Name of the file whose existence says that some write was synced, so that durable bytes must stay durable when they are
-/// moved.
+/// Name of the file whose existence says that some write was synced, so that durable bytes must stay durable when they
+/// are moved.
 pub(crate) const PROMISE: &str = "promised";
 
 /// The right to write to the files of segments and to delete them, which one thread has at a time.
 pub(crate) struct Turn(());
 
-/// The folder of a cache: the right to write to its files, the health of the disk, and whether synced writes were ever made.
+/// The folder of a cache: the right to write to its files, the health of the disk, and whether synced writes were ever
+/// made.
 pub(crate) struct Files {
     pub(crate) fs: Fs,
     pub(crate) dir: PathBuf,
@@ -53,9 +54,9 @@ impl Files {
         !matches!(fs.stat(&dir.join(PROMISE)), Err(error) if error.is_not_found())
     }
 
-    /// Fails unless our lock file is in the folder. If another lock file is there, another process has deleted and recreated the
-    /// folder, and its files belong to that process. If there is none, the folder was deleted or moved away, perhaps for a while, so
-    /// a file that is missing now may be back later.
+    /// Fails unless our lock file is in the folder. If another lock file is there, another process has deleted and
+    /// recreated the folder, and its files belong to that process. If there is none, the folder was deleted or moved
+    /// away, perhaps for a while, so a file that is missing now may be back later.
     pub(crate) fn check_ours(&self) -> refdb_vfs::Result<()> {
         debug_assert!(self.lock_id.is_some(), "a process that only reads writes nothing");
         debug_assert!(!holds_log(), "no disk access happens under the log's lock");
@@ -83,8 +84,8 @@ impl Files {
         self.promised.load(Ordering::Acquire)
     }
 
-    /// Records in the folder that a write is about to be synced. The caller's right to write keeps other threads from deleting
-    /// segments without a sync meanwhile.
+    /// Records in the folder that a write is about to be synced. The caller's right to write keeps other threads from
+    /// deleting segments without a sync meanwhile.
     pub(super) fn promise(&self, _turn: &Turn) -> refdb_vfs::Result<()> {
         if self.has_promised() {
             return Ok(());

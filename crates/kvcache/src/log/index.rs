@@ -1,8 +1,8 @@
 //! The place of each key's record: a hash table in memory, in shards that grow independently. Readers take no lock.
 //!
-//! The index keeps 57 of the 64 bits of a hash: those that choose the shard, and the low 48. Two keys that agree in these bits replace
-//! each other, as keys with the same hash do. Among a hundred million entries one such pair is expected in 29 caches
-//! of that size.
+//! The index keeps 57 of the 64 bits of a hash: those that choose the shard, and the low 48. Two keys that agree in
+//! these bits replace each other, as keys with the same hash do. Among a hundred million entries one such pair is
+//! expected in 29 caches of that size.
 
 mod table;
 
@@ -53,8 +53,8 @@ pub(crate) struct Fill {
     spare: Spare,
 }
 
-/// A map from the hash of a key to the place of its record. Only the holder of the log's lock, which proves that with [`Fill`], makes
-/// changes other than counting uses.
+/// A map from the hash of a key to the place of its record. Only the holder of the log's lock, which proves that with
+/// [`Fill`], makes changes other than counting uses.
 pub(crate) struct Index {
     shards: Box<[Shared<Table>]>,
 }
@@ -130,14 +130,15 @@ impl Index {
         self.shards.iter().map(|shard| shard.swap(Arc::new(Table::new(0)))).collect::<Vec<_>>()
     }
 
-    /// Calls `entry` for every entry of a shard, as [`Index::for_each`] does, in an order in which a new table is filled quickly.
+    /// Calls `entry` for every entry of a shard, as [`Index::for_each`] does, in an order in which a new table is
+    /// filled quickly.
     pub(crate) fn for_each_in(&self, shard: usize, mut entry: impl FnMut(u64, Place)) {
         let table = self.shards[shard].load_full();
         table.entries().for_each(|(tag, place)| entry(hash_of(shard, tag), place));
     }
 
-    /// Calls `entry` with the [`known`] part of the hash and the place of every entry, in no order. An entry that changes meanwhile is
-    /// shown with its old or its new place. One that is added meanwhile may be left out.
+    /// Calls `entry` with the [`known`] part of the hash and the place of every entry, in no order. An entry that
+    /// changes meanwhile is shown with its old or its new place. One that is added meanwhile may be left out.
     pub(crate) fn for_each(&self, mut entry: impl FnMut(u64, Place)) {
         (0..SHARDS).for_each(|shard| self.for_each_in(shard, &mut entry));
     }

@@ -166,7 +166,8 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64) -> Result<Loaded> {
     let trailer = Trailer::decode(last, seq);
     let Scanned { entries, end, newest_ms, .. } = scan(&bytes, seq, false);
     let stepped = Some(scan(&bytes, seq, true)).filter(|stepped| stepped.damaged > 0);
-    // Where the records end: as the trailer says, or where exactly as many footer entries would follow as records were found.
+    // Where the records end: as the trailer says, or where exactly as many footer entries would follow as records were
+    // found.
     let known_end = trailer.map(|trailer| trailer.records_end).or_else(|| {
         let longest = stepped.as_ref().map_or((end, entries.len()), |stepped| (stepped.end, stepped.entries.len()));
         (longest.0 + footer_len(longest.1) as u64 == bytes.len() as u64).then_some(longest.0)
@@ -279,8 +280,8 @@ impl FoundLog {
             let at = segments.get(usable.saturating_sub(1));
             notices.extend(at.map(|before| lost_records(&before.path, before.records_end)));
             obsolete.extend(segments.into_iter().map(|segment| segment.path));
-            // The numbers continue after all existing ones, so that no deleted segment which comes back is taken for a part of the
-            // new log.
+            // The numbers continue after all existing ones, so that no deleted segment which comes back is taken for a
+            // part of the new log.
             let (segments, floor, next_seq) = (Vec::new(), after_all, after_all);
             return Recovered {
                 segments,
@@ -319,9 +320,10 @@ fn lost_records(path: &Path, offset: u64) -> Error {
 
 /// Number of segments before the first gap, and the number of the segment that is missing there.
 ///
-/// There is a gap where a segment is incomplete although a later one exists, or where a segment is missing and no mark says that it
-/// was dropped. If a crash can have made the gap, the log ends there, and the segments after it are deleted so that no value comes
-/// back that a lost record had replaced. If no crash can have made it, such values could come back, so the cache starts empty.
+/// There is a gap where a segment is incomplete although a later one exists, or where a segment is missing and no mark
+/// says that it was dropped. If a crash can have made the gap, the log ends there, and the segments after it are
+/// deleted so that no value comes back that a lost record had replaced. If no crash can have made it, such values could
+/// come back, so the cache starts empty.
 fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
     for at in 1..segments.len() {
         let (before, after) = segments.split_at_mut(at);

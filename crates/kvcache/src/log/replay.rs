@@ -1,7 +1,7 @@
 //! Fills the index from the entries of all segments, on as many threads as are useful.
 //!
-//! The records are first sorted by shard and then one shard is filled after another, because the table of a shard fits into a
-//! processor's cache and the table of the whole index does not.
+//! The records are first sorted by shard and then one shard is filled after another, because the table of a shard fits
+//! into a processor's cache and the table of the whole index does not.
 
 use crate::{
     format::{footer::Entries, place::Place, record::Kind},
@@ -71,7 +71,8 @@ impl Replayed {
     }
 }
 
-/// Replays the records of these segments, which are given in the order of the log and have the slots from 0 in that order.
+/// Replays the records of these segments, which are given in the order of the log and have the slots from 0 in that
+/// order.
 pub(crate) fn replay(segments: &[Entries]) -> Replayed {
     let records = segments.iter().map(Entries::len).sum::<usize>();
     replay_on(segments, threads_for(records / RECORDS_A_THREAD))

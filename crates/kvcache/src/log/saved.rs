@@ -1,7 +1,7 @@
 //! Saves the index when a cache is closed, and loads it when it is opened again.
 //!
-//! Segments never change once they have a footer, and a replay depends on nothing else. So a saved index is right, whatever happened
-//! since, if the folder has exactly the segments for which it was saved, and only then is it used.
+//! Segments never change once they have a footer, and a replay depends on nothing else. So a saved index is right,
+//! whatever happened since, if the folder has exactly the segments for which it was saved, and only then is it used.
 
 use crate::{
     error::Result,
@@ -64,8 +64,8 @@ fn all_sealed(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Option<Vec<Seale
     all.filter(|all| all.first().is_some_and(|first| first.content.seq >= floor))
 }
 
-/// Saves the index of a cache whose log consists of these segments. Nothing is saved if they are not the ones in the folder, if the
-/// file would take more than `room_bytes`, or if something that is no file has its name.
+/// Saves the index of a cache whose log consists of these segments. Nothing is saved if they are not the ones in the
+/// folder, if the file would take more than `room_bytes`, or if something that is no file has its name.
 pub(crate) fn save(fs: &Fs, dir: &Path, index: &Index, log: &[(u16, Meta)], store: u64, room_bytes: u64) -> Result<()> {
     let Some(all) = all_sealed(fs, &names_in(fs, dir)?, store) else { return Ok(()) };
     if !all.iter().map(|sealed| sealed.content.seq).eq(log.iter().map(|(_, meta)| meta.seq)) {
@@ -113,8 +113,8 @@ fn write(file: &File, index: &Index, log: &[(u16, Meta)], mut contents: Contents
     Ok(())
 }
 
-/// What [`recover`](super::recover::recover) and a replay would find, according to the saved index; `None` if there is none that can be
-/// believed.
+/// What [`recover`](super::recover::recover) and a replay would find, according to the saved index; `None` if there is
+/// none that can be believed.
 pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<Recovered> {
     let mut names = names_in(fs, dir).ok()?;
     names.first().filter(|(seq, _)| *seq == 0)?;
@@ -202,8 +202,8 @@ mod tests {
         std::fs::write(path, bytes).unwrap();
     }
 
-    /// Regression: an entry of a key that its segment does not have stayed in the index when the segment was deleted, which failed
-    /// assertions of a debug build then, and ended any build when the cache was closed.
+    /// Regression: an entry of a key that its segment does not have stayed in the index when the segment was deleted,
+    /// which failed assertions of a debug build then, and ended any build when the cache was closed.
     #[test]
     fn forged_entries_go_with_their_segment() {
         let changes: [fn(&mut [[u8; ENTRY_BYTES]]); 2] = [

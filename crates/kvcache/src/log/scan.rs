@@ -44,8 +44,8 @@ pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
     scanned
 }
 
-/// The marks of a sealed segment whose footer is damaged; none if the scan does not reach the end of the records, because the
-/// records behind it may be marks too.
+/// The marks of a sealed segment whose footer is damaged; none if the scan does not reach the end of the records,
+/// because the records behind it may be marks too.
 pub(crate) fn marks_without_footer(bytes: &[u8], seq: u64) -> Entries {
     let found = scan(bytes, seq, true);
     let trailer = bytes.last_chunk::<TRAILER_BYTES>().and_then(|end| Trailer::decode_in(end, seq, bytes.len() as u64));

@@ -25,8 +25,8 @@ const PREFETCHED_START_BYTES: usize = 1 << 10;
 
 /// One file of the log, and its image in memory as long as the file is incomplete.
 ///
-/// Bytes are read from the mapping of the file if there is one, else from the image if the segment is not sealed, else
-/// from the file. Readers never wait for the writer.
+/// Bytes are read from the mapping of the file if there is one that has them, else from the image if the segment is not
+/// sealed, else from the file. Readers never wait for the writer.
 pub(crate) struct Segment {
     pub(crate) seq: u64,
     /// Slot in the cache's table of segments; reused after the segment is deleted.

@@ -16,8 +16,8 @@ const SMALLEST_SEGMENT_BYTES: u64 = 16 << 10;
 const USUAL_SEGMENT_BYTES: u64 = 4 << 20;
 const SEGMENTS_OF_CREDIT: u64 = 8;
 const LARGEST_BUFFER_BYTES: u64 = 64 << 20;
-/// Number of blocks for other files: `format`, `stats` and the file that replaces it (`lock` and `promised` are empty), and one for the
-/// segment header by which a clear may exceed the room when all of it is taken.
+/// Number of blocks for other files: `format`, `stats` and the file that replaces it (`lock` and `promised` are empty),
+/// and one for the segment header by which a clear may exceed the room when all of it is taken.
 const OTHER_FILES: u64 = 4;
 /// Maximum number of bytes that a segment's name takes in the folder.
 const NAME_BYTES: u64 = 40;
@@ -106,8 +106,8 @@ impl Space {
         self.reserve_bytes(Priority::Put) + largest_bytes.max(2 * self.segment_bytes as u64)
     }
 
-    /// Bytes of entries that may be copied when a segment is evicted: its own share, plus the unused part of the shares of a few
-    /// segments before.
+    /// Bytes of entries that may be copied when a segment is evicted: its own share, plus the unused part of the shares
+    /// of a few segments before.
     pub(crate) fn keep_credit(&self, left: u64, share: u64) -> u64 {
         let most = SEGMENTS_OF_CREDIT * self.segment_bytes as u64;
         debug_assert!(share <= u64::MAX / 2, "the share of a segment or of one large entry: {share}");

@@ -50,7 +50,7 @@ impl Calls {
         self.awake.store(awake, Ordering::SeqCst);
     }
 
-    /// Wakes the syncer, because a segment was emptied.
+    /// Wakes the syncer, which deletes emptied segments.
     pub(crate) fn wake_syncer(&self) {
         if let Some(syncer) = self.syncer.get() {
             syncer.unpark();

@@ -4,9 +4,9 @@ use super::{pending_deletion::Named, steps::Reclaim};
 use crate::error::Result;
 
 impl Reclaim {
-    /// Syncs the copies and deletes the segments that were emptied. The copies must be durable first, because an older segment may
-    /// contain an older value of a copied key, and a loss of power must not take the copy and leave that value. Returns false if
-    /// there are no such segments or if they must stay for now.
+    /// Syncs the copies and deletes the segments that were emptied. The copies must be durable first, because an older
+    /// segment may contain an older value of a copied key, and a loss of power must not take the copy and leave that
+    /// value. Returns false if there are no such segments or if they must stay for now.
     pub(crate) fn delete_emptied(&self) -> Result<bool> {
         let emptied = self.pending_deletion.emptied.lock().clone();
         if emptied.is_empty() {

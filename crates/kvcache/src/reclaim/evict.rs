@@ -37,7 +37,8 @@ impl Reclaim {
         let Some(kept) = self.empty_oldest(segment, entries, Fate::Chosen(keep), turn)? else {
             return self.delete_emptied();
         };
-        // The copies must be in the files before the originals are deleted, or a killed process would lose entries in use.
+        // The copies must be in the files before the originals are deleted, or a killed process would lose entries in
+        // use.
         if kept && self.store.files.has_promised() {
             let end = self.store.log().end();
             self.store.sync_through(end)?;
@@ -103,8 +104,8 @@ impl Reclaim {
         Choice::new(keep, is_whole, popularity)
     }
 
-    /// Copies all live records of a segment and its marks, which are tombstones and notes of dropped segments; the
-    /// syncer then deletes the segment. False if there is no room now. A segment whose marks cannot be read is left as
+    /// Copies all live records of a segment and its marks, which are tombstones and notes of dropped segments; then the
+    /// segment waits for its deletion. False if there is no room now. A segment whose marks cannot be read is left as
     /// it is, with the result true, until it is the oldest, because without the marks removed values would come back
     /// from older segments.
     pub(super) fn compact(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Result<bool> {
@@ -119,7 +120,7 @@ impl Reclaim {
         Ok(true)
     }
 
-    /// Leaves the deletion of a segment to the syncer.
+    /// Adds a segment to those that wait for their deletion, and wakes the syncer.
     fn mark_emptied(&self, segment: &Segment) {
         self.store.log().mark_emptied(&self.store.view, segment.slot);
         let mut emptied = self.pending_deletion.emptied.lock();

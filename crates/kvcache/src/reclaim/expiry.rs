@@ -7,8 +7,8 @@ use crate::{
 };
 
 impl Reclaim {
-    /// Removes the entries that have expired now, that had expired at `seen_ms`, or whose time of creation lies in the
-    /// future.
+    /// Removes the entries that have expired now or had expired at `seen_ms`, whose time of creation lies too far in
+    /// the future, or whose record cannot be read.
     pub(crate) fn drop_expired(&self, seen_ms: u64) {
         let (view, ages) = (&self.store.view, &self.store.ages);
         let mut expired = Vec::new();

@@ -1,4 +1,5 @@
-//! Decides, without effects, which records of an evicted segment are kept. `docs/decisions/0055` has the reasons and measurements.
+//! Decides, without effects, which records of an evicted segment are kept. `docs/decisions/0055` has the reasons and
+//! measurements.
 
 use crate::format::rate::Rate;
 
@@ -8,14 +9,15 @@ const NEW_READS: f32 = 0.05;
 const LEAST_READS: f32 = 0.051;
 /// Least rate from which the effect of a read is computed, so that a read of a rarely read record still moves its rate.
 const LEAST_STEP_READS: f32 = 0.02;
-/// Factor for records that were kept or read before, so that among keys which are read equally often the same ones stay.
+/// Factor for records that were kept or read before, so that among keys which are read equally often the same ones
+/// stay.
 const KNOWN: f32 = 1.3;
 
 /// Whether the popularity of keys is stable, which decides how fast old reads are forgotten.
 ///
-/// The rate of a record is the number of its reads in a round of the log. Reads are remembered for the time that a few reads of that
-/// record take: a record with three reads in a round, the most that are counted, is forgotten soon after its reads
-/// stop, while a record with one read in ten rounds is not given up after one round without a read.
+/// The rate of a record is the number of its reads in a round of the log. Reads are remembered for the time that a few
+/// reads of that record take: a record with three reads in a round, the most that are counted, is forgotten soon after
+/// its reads stop, while a record with one read in ten rounds is not given up after one round without a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Popularity {
     /// Keys that were read often are still read often.
@@ -34,8 +36,8 @@ impl Popularity {
         }
     }
 
-    /// The rate of a key that is put again `rounds` rounds after it was evicted with `rate`. The put counts as a read, because it
-    /// follows a miss.
+    /// The rate of a key that is put again `rounds` rounds after it was evicted with `rate`. The put counts as a read,
+    /// because it follows a miss.
     pub(crate) fn again(self, rate: Rate, rounds: f32) -> Rate {
         let weight = match self {
             Popularity::Steady => 0.25,
@@ -74,14 +76,14 @@ impl Rate {
 /// A record with its worth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weighed {
-    /// Its rate from now on.
+    /// The rate that the record has from now on.
     pub(crate) rate: Rate,
     worth: f32,
 }
 
 impl Weighed {
-    /// Weighs a record with this rate that was read `uses` times in the round that ends. `is_whole` says whether all reads of the round
-    /// were counted, which is not so after a restart.
+    /// Weighs a record with this rate that was read `uses` times in the round that ends. `is_whole` says whether all
+    /// reads of the round were counted, which is not so after a restart.
     pub(crate) fn new(rate: Rate, uses: u8, is_whole: bool, popularity: Popularity) -> Self {
         let after = if is_whole || uses > 0 { rate.after(uses, popularity) } else { rate };
         let is_known = rate.is_carried() || uses > 0;
@@ -124,7 +126,8 @@ pub(crate) struct Keep {
 }
 
 impl Keep {
-    /// Keeps those of `records`, given with their bytes, that are worth most, up to `budget` bytes and down to the threshold.
+    /// Keeps those of `records`, given with their bytes, that are worth most, up to `budget` bytes and down to the
+    /// threshold.
     pub(crate) fn best(mut records: Vec<(Weighed, u64)>, threshold: Threshold, budget: u64) -> Self {
         records.sort_by(|a, b| b.0.worth.total_cmp(&a.0.worth));
         let (mut least, mut bytes) = (f32::INFINITY, 0);

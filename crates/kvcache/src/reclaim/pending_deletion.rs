@@ -7,13 +7,13 @@ use std::any::Any;
 /// A segment by slot and number, because the slot may be given to another segment.
 pub(super) type Named = (u16, u64);
 
-/// Segments that wait for their deletion, and memory that waits to be freed.
+/// Segments that wait for their deletion, and values that wait to be dropped.
 pub(crate) struct PendingDeletion {
-    /// Emptied segments, which the syncer deletes.
+    /// Emptied segments, which the syncer deletes unless another thread does so first.
     pub(super) emptied: Lock<Vec<Named>>,
     /// Segments that a clear made void.
     pub(super) void: Lock<Vec<Named>>,
-    /// Memory that a clear left and the worker frees.
+    /// What a clear or the opening of the cache left in memory, or as an open file, and the worker drops.
     garbage: Lock<Vec<Box<dyn Any + Send>>>,
 }
 

@@ -35,13 +35,13 @@ pub(crate) enum Step {
 /// The state of the files as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State {
-    /// Bytes of all files.
+    /// Bytes of all segments' files, in whole blocks.
     pub(crate) used_bytes: u64,
     /// Bytes of emptied segments, which are deleted as soon as the copies are durable.
     pub(crate) emptied_bytes: u64,
     /// Bytes that live records take of the files, with their footer entries.
     pub(crate) live_bytes: u64,
-    /// Bytes of the largest segment that exists or waits.
+    /// Bytes of the largest segment that exists or waits for room.
     pub(crate) largest_bytes: u64,
     /// Number of segments.
     pub(crate) segments: usize,

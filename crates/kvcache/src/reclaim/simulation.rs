@@ -45,8 +45,8 @@ struct SimulatedCache {
     bytes: u64,
 }
 
-/// Returns whether a hash is sampled, which bits that the index keeps decide: first the 16 on which neither the shard
-/// nor the bucket of the key depends.
+/// Returns whether a hash is sampled. Only bits that the index keeps decide that: first the 16 on which neither the
+/// shard nor the bucket of the key depends.
 fn is_sampled(hash: u64, shift: u64) -> bool {
     let bits = hash >> 32 & 0xffff | hash << 16;
     bits & ((1 << shift) - 1) == 0

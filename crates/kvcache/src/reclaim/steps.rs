@@ -247,7 +247,7 @@ impl Reclaim {
         if self.store.files.health.has_lost() { self.wipe().map(|()| true) } else { Ok(false) }
     }
 
-    /// Publishes the statistics.
+    /// Publishes the statistics and the latest time that the cache has seen.
     pub(crate) fn report(&self) -> Result<()> {
         let files = &self.store.files;
         files.check_ours()?;

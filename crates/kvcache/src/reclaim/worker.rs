@@ -1,5 +1,5 @@
-//! The two background threads of a cache. The worker writes to the disk and enforces the limit. The syncer waits for
-//! syncs, so that the worker need not, and deletes emptied segments.
+//! The two background threads of a cache. The worker writes to the disk and enforces the limit. The syncer deletes
+//! emptied segments after it has made the copies of their records durable, so that the worker seldom waits for a sync.
 
 use crate::{
     error::Result,

@@ -19,7 +19,7 @@ pub struct TrailerRules {
 #[derive(Clone, Debug)]
 struct Known {
     alias: BString,
-    /// The key that is shown in its place.
+    /// The key that is shown in place of the alias.
     key: Option<BString>,
 }
 
@@ -44,7 +44,7 @@ impl Default for TrailerRules {
 }
 
 impl TrailerRules {
-    /// Reads `trailer.*` and `core.commentChar`.
+    /// Reads `trailer.*`, `core.commentChar` and `core.commentString`.
     pub fn of(config: &Config) -> Self {
         let mut rules = TrailerRules::default();
         for value in config.iter() {
@@ -171,8 +171,8 @@ impl Seen {
     }
 }
 
-/// Returns the end of the text, which scissors end too, without blank lines, comments, and a list of conflicts after
-/// it.
+/// Returns where the text of a message ends: before the scissors line, if there is one, and before trailing blank
+/// lines, comments and a list of conflicts.
 fn end_of_text(message: &[u8], rules: &TrailerRules) -> usize {
     let mut end = 0;
     let mut at = 0;
@@ -199,7 +199,7 @@ fn is_blank(line: &[u8]) -> bool {
     line.iter().all(is_space)
 }
 
-/// Returns the trailers of a paragraph, and the lines between them.
+/// Returns the trailers of a paragraph and the lines between them, without comments.
 pub fn trailers(block: &[u8], rules: &TrailerRules) -> Vec<Trailer> {
     let mut lines: Vec<(BString, bool)> = Vec::new();
     for line in block.lines_with_terminator() {

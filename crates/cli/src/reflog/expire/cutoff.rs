@@ -25,7 +25,7 @@ pub(super) struct Cutoff<T> {
 pub(super) struct Settings {
     usual: Cutoff<u64>,
     /// By pattern, in the order in which the patterns were first used. As in git, if only one time is set, the other
-    /// one is 0.
+    /// one is 0, so that nothing expires by it.
     patterns: Vec<(BString, Cutoff<u64>)>,
 }
 

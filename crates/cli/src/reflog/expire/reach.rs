@@ -9,7 +9,7 @@ use std::{
     ops::ControlFlow,
 };
 
-/// The number of commits that are visited, newest first, before the heights of all of history are computed. The commit
+/// The number of commits that are visited, newest first, before the heights of all ancestors are computed. The commit
 /// in question is usually near.
 const NEAR: usize = 64;
 
@@ -72,7 +72,7 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Returns whether a commit can be reached from a ref below `refs/`, as this worktree sees them.
+    /// Returns whether a commit can be reached from any ref below `refs/` that this worktree sees.
     pub(super) fn is_below_refs(&mut self, commit: ObjectId) -> Result<bool> {
         let at = self.place(commit) as usize;
         if self.below_refs.is_none() {
@@ -141,7 +141,8 @@ impl<'a> Reach<'a> {
         Ok(self.commits[at as usize].as_ref().expect("it was read or was known"))
     }
 
-    /// Looks for a commit among the nearest ones. Returns `None` if it may be farther away.
+    /// Looks for `to` among the [`NEAR`] newest commits that `from` leads to. Returns `None` if `to` may be farther
+    /// away.
     fn is_near(&mut self, from: At, to: At) -> Result<Option<bool>> {
         let mut queue = BinaryHeap::from([(self.read(from)?.seconds, from)]);
         let mut seen = HashSet::from([from]);

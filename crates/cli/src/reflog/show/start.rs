@@ -25,7 +25,8 @@ pub(super) struct Start {
     pub(super) shown: BString,
     pub(super) place: Place,
     is_reached: bool,
-    /// The old value of the entry above the next one, or what the ref holds now.
+    /// The new value that the next entry must have if the log has no gap: the old value of the newer entry before it,
+    /// or what the ref holds now.
     after: ObjectId,
 }
 
@@ -102,8 +103,8 @@ fn place(inside: &BStr, clock: &Clock<'_>) -> Option<Place> {
     date.is_date.then_some(Place::Time(date.seconds))
 }
 
-/// Returns the one ref that a name means. Returns `None` if there are several, if it is broken, or if the name is an
-/// id.
+/// Returns the one ref that a name means. Returns `None` if there is none or several, if one is broken, or if the name
+/// is an id.
 fn only(session: &Session, snapshot: &dyn Snapshot, base: &BStr) -> Option<RefName> {
     let mut found = None;
     for (before, after) in SHORT_NAME_RULES {

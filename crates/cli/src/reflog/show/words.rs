@@ -130,7 +130,7 @@ impl<'w> Wish<'w> {
     }
 }
 
-/// Parses a number that git reads the same way everywhere.
+/// Parses one to nine digits, which git reads as the same number in all options.
 fn number(text: &[u8]) -> Option<usize> {
     let is_plain = (1..10).contains(&text.len()) && text.iter().all(u8::is_ascii_digit);
     is_plain.then(|| text.to_str().ok()?.parse().ok())?

@@ -61,8 +61,8 @@ impl Log {
         meta.stays
     }
 
-    /// The segments with their slots, in the order of the log, if the files have everything and replaying them would give the index as it
-    /// is: no removal and no deletion is outstanding.
+    /// The segments with their slots, in the order of the log, if the files have everything and replaying them would
+    /// give the index as it is: no removal and no deletion is outstanding.
     pub(crate) fn at_rest(&self) -> Option<Vec<(u16, Meta)>> {
         let Active { segment, entries, .. } = &self.active;
         let is_at_rest = self.queue.is_empty()
@@ -169,9 +169,9 @@ impl Log {
         }
     }
 
-    /// Removes all entries: the header of the next segment says that all earlier segments are void. Returns the segments to be
-    /// deleted, and memory to be freed after the lock is released. `None` if no segment can be started. The header of the new
-    /// segment may exceed the limit's room once, before a void segment is deleted.
+    /// Removes all entries: the header of the next segment says that all earlier segments are void. Returns the
+    /// segments to be deleted, and memory to be freed after the lock is released. `None` if no segment can be started.
+    /// The header of the new segment may exceed the limit's room once, before a void segment is deleted.
     pub(crate) fn clear(&mut self, view: &View) -> Option<(Vec<(u16, u64)>, impl Send + use<> + 'static)> {
         if self.free_slots.is_empty() || self.disk_bytes > self.space.room_bytes {
             return None;

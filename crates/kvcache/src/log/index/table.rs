@@ -1,6 +1,6 @@
-//! The hash table of one shard: buckets of nine slots, each bucket two cache lines. An entry goes into the bucket that its hash names,
-//! or, if that one is full, into the next bucket with room. A table can therefore be nine tenths full while a look-up still needs little
-//! more than one bucket.
+//! The hash table of one shard: buckets of nine slots, each bucket two cache lines. An entry goes into the bucket that
+//! its hash names, or, if that one is full, into the next bucket with room. A table can therefore be nine tenths full
+//! while a look-up still needs little more than one bucket.
 
 use crate::{
     format::place::Place,
@@ -100,8 +100,8 @@ fn buckets_for(entries: usize) -> usize {
     buckets
 }
 
-/// The entries of one shard. Entries never move within a table. A table that would become too full is replaced by a copy with room; a
-/// reader that still holds the old table sees the state at the time of the replacement.
+/// The entries of one shard. Entries never move within a table. A table that would become too full is replaced by a
+/// copy with room; a reader that still holds the old table sees the state at the time of the replacement.
 pub(super) struct Table {
     /// Chunks of [`CHUNK`] buckets, of which the last may be shorter.
     chunks: Box<[Chunk]>,
@@ -140,7 +140,8 @@ impl Spare {
 impl Table {
     /// A table with room for this many entries and an eighth more, so that it need not grow soon.
     ///
-    /// It takes 15.5 bytes an entry when it is full, 17.4 directly after it has grown, and up to 128 bytes more than that.
+    /// It takes 15.5 bytes an entry when it is full, 17.4 directly after it has grown, and up to 128 bytes more than
+    /// that.
     pub(super) fn new(entries: usize) -> Self {
         Table::reusing(entries, &mut Spare::default())
     }
@@ -196,10 +197,8 @@ impl Table {
         }
     }
 
-    /// Where an entry with this tag goes. There is always an unused slot, because a table is never full. Only the holder of [`Fill`]
-    /// calls this, so that no slot changes meanwhile.
-    ///
-    /// [`Fill`]: super::Fill
+    /// Where an entry with this tag goes. There is always an unused slot, because a table is never full. The caller
+    /// makes sure that no other thread adds or removes entries meanwhile.
     pub(super) fn slot_for(&self, tag: Tag) -> SlotFor {
         let (mut at, mut reused) = (self.home(tag), None);
         loop {
@@ -265,8 +264,8 @@ impl Table {
     }
 }
 
-/// A new table while it gets entries that are all different. If these come in the order of another table, memory is written from its
-/// start to its end.
+/// A new table while it gets entries that are all different. If these come in the order of another table, memory is
+/// written from its start to its end.
 pub(super) struct Filling {
     table: Table,
     /// Number of used slots of each bucket.
