@@ -15,8 +15,9 @@ import java.util.Map;
  * A persistent cache that maps byte strings to byte strings. It consists of a log of segments on disk and an index in
  * native memory, and never exceeds its limit in bytes. It keeps nothing on the Java heap.
  *
- * <p>Any number of threads may use a cache. A read never waits for a writer. A {@link Durability#BUFFERED} write never
- * waits for a disk, and at most 200 ms for room. Each read is verified: a torn or foreign value is a miss.
+ * <p>Any number of threads may use a cache. A read of an intact record never waits for a writer. A {@link
+ * Durability#BUFFERED} write never waits for a disk, and at most 200 ms for room. Each read is verified: a torn or
+ * foreign value is a miss.
  */
 public final class Cache implements AutoCloseable {
   /** The smallest permitted limit, in bytes. */
@@ -119,7 +120,7 @@ public final class Cache implements AutoCloseable {
    * Files that are damaged, or encrypted with a key that is not given, are deleted, and {@link #notices} says so.
    *
    * @throws EngineException of kind LOCKED if the cache is open for writing already; of kind REFUSED if the limit is
-   *     out of range, or a newer program wrote the cache
+   *     out of range, or a newer program wrote the cache; of kind IO if an operation on a file fails
    */
   public static Cache open(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, false)));

@@ -7,7 +7,7 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The refs of all repositories of a process, and the memory for their caches. A server has a single object of this
+ * The refs of all repositories of a process, and the memory for their caches. A process needs only one object of this
  * class.
  *
  * <p>The {@link EngineView}s of a repository share a cache, which is dropped when the last of them is closed. Those

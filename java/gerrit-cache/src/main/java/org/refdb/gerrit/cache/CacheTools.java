@@ -37,7 +37,7 @@ public final class CacheTools {
    * An entry.
    *
    * @param key the key, as text if it is text, else in hexadecimal; hidden if it is a secret
-   * @param uses the number of reads since the entry was last copied, from 0 to 3
+   * @param uses the number of reads since an eviction last spared the entry, from 0 to 3
    * @param diskBytes the size of the entry on disk
    * @param createdMillis when its value was created, in milliseconds since 1970
    */
@@ -135,8 +135,8 @@ public final class CacheTools {
   }
 
   /**
-   * Imports an export of this cache in this version. A value that is as new or newer is kept; one that was invalidated
-   * after the export comes back.
+   * Imports an export of this cache in this version. A value in the cache that is as new as the exported one, or newer,
+   * is kept. A value that was invalidated after the export comes back.
    *
    * @throws IllegalStateException if the content of the cache is secret, or there are no files
    */

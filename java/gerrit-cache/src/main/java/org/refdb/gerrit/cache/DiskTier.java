@@ -381,7 +381,7 @@ final class DiskTier<K, V> {
   /**
    * The maximum ages of values.
    *
-   * @param expireAfter the age at which a value is dropped from every tier; null for never
+   * @param expireAfter the age from which every tier treats a value as absent; null for never
    * @param refreshAfter the age from which a read reloads the value in the background; null for never
    */
   record Ages(Duration expireAfter, Duration refreshAfter) {

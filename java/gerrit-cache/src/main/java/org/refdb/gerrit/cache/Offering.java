@@ -8,8 +8,8 @@ import org.refdb.gerrit.cache.shared.Peers;
 import org.refdb.gerrit.cache.shared.SharedCaches;
 
 /**
- * Offers the values of this server to the shared cache for another one that asks for them, in a thread of its own and
- * at a limited rate, and reports how far it is.
+ * Offers the values of this server to the shared cache because another server has asked for them, in a thread of its
+ * own and at a limited rate, and reports its progress to that server.
  */
 final class Offering {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -45,7 +45,7 @@ final class Offering {
     thread.start();
   }
 
-  /** Ends it soon, if it has not ended. */
+  /** Makes the offering end soon. */
   void stop() {
     isStopped = true;
     thread.interrupt();
@@ -83,7 +83,7 @@ final class Offering {
     return goesOn(WAITING_MAX);
   }
 
-  /** Waits until it is time for the next value. Returns false if there must be none. */
+  /** Waits until it is time for the next value. Returns false if no more may be offered. */
   private boolean goesOn(int waitingMax) {
     long due = startNanos + TimeUnit.SECONDS.toNanos(looked) / request.entriesPerSecond();
     while (!hasEnded()) {

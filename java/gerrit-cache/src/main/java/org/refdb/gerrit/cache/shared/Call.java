@@ -74,8 +74,10 @@ final class Call implements AutoCloseable {
    * Waits for the answer.
    *
    * @param nanos the longest to wait
-   * @throws TimeoutException if the answer does not come in time; the call is then given up
-   * @throws RuntimeException if there is no connection, or the server refuses the command
+   * @throws TimeoutException if the answer does not come in time, or this thread is interrupted; the call is then given
+   *     up
+   * @throws RuntimeException if there is no connection, the server refuses the command, or too many answers wait to be
+   *     taken
    */
   Object await(long nanos) throws TimeoutException {
     try {

@@ -25,7 +25,8 @@ import javax.crypto.spec.SecretKeySpec;
  * </pre>
  *
  * <p>The name is authenticated with a sealed entry, so an entry that was moved is no entry. Each name has an AES key of
- * its own, derived from the key of the settings, and so few entries are sealed with it that random nonces never repeat.
+ * its own, derived from the key of the settings, and so few entries are sealed with that AES key that a random nonce is
+ * most unlikely to repeat.
  */
 final class EntryFormat {
   /** The version of this format, which is part of the names. */
@@ -162,7 +163,7 @@ final class EntryFormat {
     return ByteBuffer.wrap(entry, 1, length - 1);
   }
 
-  /** Where there are keys, no plain entry is believed. */
+  /** Decrypts a sealed entry, and refuses a plain one. */
   private ByteBuffer unseal(byte[] name, byte[] entry) throws BadEntryException {
     require(entry.length >= 1 + NUMBER + NONCE + TAG && entry[0] == SEALED, "of another kind");
     int number = ByteBuffer.wrap(entry).getInt(1);

@@ -51,7 +51,7 @@ public final class EntryScan {
   /**
    * Asks for the next names. Returns null at the end. A list before the end may be empty, and a name may come twice.
    *
-   * @throws IOException if the server does not answer, or refuses
+   * @throws IOException if the server does not answer, refuses, or does not end its list of names
    */
   public List<Name> next() throws IOException {
     if (hosts.isEmpty()) {

@@ -123,7 +123,10 @@ final class Generations {
     }
   }
 
-  /** Returns whether the server has had all generations of this node since a time of {@link System#nanoTime}. */
+  /**
+   * Returns whether a poll that began at or after a time of {@link System#nanoTime} found all generations of this node
+   * on the server.
+   */
   boolean isCompleteSince(long nanos) {
     return completeNanos - nanos >= 0;
   }

@@ -2,7 +2,7 @@ package org.refdb.gerrit.cache.shared;
 
 /**
  * How long a request waits for an answer: the deadline of the settings, or a multiple of the time within which the
- * server gives 99 of 100 answers, where that is less.
+ * server gives 99 of 100 answers, where that is less, but at least 1 ms.
  */
 final class Patience {
   private static final double TIMES = 4;
