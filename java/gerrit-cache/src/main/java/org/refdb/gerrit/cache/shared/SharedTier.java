@@ -409,7 +409,10 @@ public final class SharedTier {
     }
   }
 
-  /** Voids all values of the cache, here at once and on the other servers within five seconds. */
+  /**
+   * Voids all values of the cache: here at once, and on the other servers within five seconds or, if the server of the
+   * shared cache does not answer, once it does.
+   */
   public void flush() {
     long before = changes.get();
     caches.raise(cache);

@@ -29,9 +29,9 @@ import org.refdb.jgit.NotAgreedException;
 import org.refdb.jgit.NotAgreedException.Why;
 
 /**
- * Decides one batch in etcd while its refs are locked: one transaction compares all old values and the mark. It assumes
- * that etcd has the same values as the disk; if etcd refuses, but its values allow the batch nevertheless, a second
- * transaction compares exactly those.
+ * Decides one batch in etcd while its refs are locked: one transaction compares all old values and the mark, or several
+ * if the batch is staged. The first one assumes that etcd has the same values as the disk; if etcd refuses, but its
+ * values allow the batch nevertheless, a second transaction compares exactly those.
  */
 public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   /**
@@ -109,8 +109,8 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   private record Moved(String text, Optional<KeyValue> entry) {}
 
   /**
-   * Returns why the batch was refused; null if it was not. Reads from etcd which node has updated a ref, so call this
-   * after the locks are released.
+   * Returns why the batch was refused or its outcome is unknown; null if neither is so. Reads from etcd which node has
+   * updated a ref, so call this after the locks are released.
    */
   public NotAgreedException failure() {
     if (moved != null) {

@@ -22,7 +22,8 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 
 /**
  * Settles intents: first the mark of the transaction is closed, so that it can no longer be applied if it was not; then
- * each ref whose new value etcd has is set on disk, and all others stay as they are.
+ * each ref whose new value etcd has is set on disk and, if there is such a ref, also those that etcd does not store.
+ * All others stay as they are.
  */
 public final class Intents {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();

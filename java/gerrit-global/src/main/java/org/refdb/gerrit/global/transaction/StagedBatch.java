@@ -32,7 +32,7 @@ import org.refdb.gerrit.global.transaction.Stages.Effective;
 public final class StagedBatch {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** Operations of a part besides those for refs: the generation, the deciding key twice, and a spare one. */
+  /** Operations of a part besides those for refs: at most three comparisons or two puts, and a spare one. */
   private static final int OPS_BESIDES_REFS = 4;
 
   /** Limit of a part in bytes, which leaves room for the rest of the request. */
