@@ -26,7 +26,7 @@ pub struct Rules {
     pub rate: f64,
     /// The difference, as a fraction, below which both sides are taken as equal and the comparison ends.
     pub tolerance: f64,
-    /// The number of pairs after which the comparison ends without a verdict.
+    /// The number of pairs after which the comparison ends, even without a verdict.
     pub pairs_max: usize,
     /// The measure that decides.
     pub judge: Measure,

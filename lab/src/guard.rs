@@ -38,7 +38,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 ///
 /// # Errors
 ///
-/// Fails if one of them does not end within a minute.
+/// Fails if one of them does not end within a minute, or if they cannot be listed or waited for.
 pub fn end_strays() -> Result<()> {
     let end = Instant::now() + TIMEOUT;
     while ADOPTS.load(Ordering::Relaxed) {

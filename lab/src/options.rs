@@ -17,7 +17,7 @@ use watch::WatchOptions;
 #[derive(Debug, Parser)]
 #[command(name = "refdb-lab", version)]
 pub struct Options {
-    /// The work
+    /// The action
     #[command(subcommand)]
     pub action: Action,
 }
@@ -319,7 +319,7 @@ pub struct Common {
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub tolerance: f64,
 
-    /// Number of runs of each side after which the comparison ends without a verdict
+    /// Number of runs of each side after which the comparison ends, even without a verdict
     #[arg(long, value_name = "COUNT", default_value_t = 60)]
     pub runs_max: usize,
 

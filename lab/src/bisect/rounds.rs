@@ -70,8 +70,9 @@ pub struct Watch {
     costs: Vec<f64>,
     /// The difference between the ends at that time.
     whole: Option<Step>,
-    /// The most different costs of the good commit since then: the lower quartile, the median and the upper one.
+    /// The quartiles of the good commit's costs in the later verdict in which the median was lowest.
     least: Option<[f64; 3]>,
+    /// The quartiles of the good commit's costs in the later verdict in which the median was highest.
     most: Option<[f64; 3]>,
     /// The difference between the ends at a later time, if it is certainly another one.
     other: Option<Step>,

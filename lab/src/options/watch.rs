@@ -76,7 +76,7 @@ pub struct WatchOptions {
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub false_alarms: f64,
 
-    /// Difference, as a fraction, above which a change is one
+    /// Difference, as a fraction, above which a change counts
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub tolerance: f64,
 
