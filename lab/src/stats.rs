@@ -55,7 +55,7 @@ pub const LAST_MAX: usize = 10_000;
 /// The confidence interval of the centre, at the rate of false alarms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// The lower bound; minus infinity if too little is known.
+    /// The lower bound; if too little is known, minus infinity, or 0 for a ratio.
     pub low: f64,
     /// The upper bound; infinity if too little is known.
     pub high: f64,

@@ -85,8 +85,8 @@ pub fn run(options: &WatchOptions, out: &mut impl Write) -> Result<u8> {
     Ok(if alerts > 0 { ALERTED } else { 0 })
 }
 
-/// The folder in which the runs of one history happen. It is removed when this value is dropped. A watch that is killed
-/// leaves it to the next one, so that memory does not fill up.
+/// The folder in which the runs of one history happen. It is removed when this value is dropped. If a watch was killed,
+/// the next one of the same history removes the folder, so that memory does not fill up.
 struct Place {
     folder: PathBuf,
 }

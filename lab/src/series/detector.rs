@@ -57,7 +57,7 @@ struct Side {
     made: Parts,
     /// [`Side::made`] at the entry of each commit.
     entries: Vec<Parts>,
-    /// The largest logarithm of what a bettor of each kind has made since any entry, but not below 0.
+    /// The largest logarithm of what bets of each kind have made since any earlier pair, but not below 0.
     best: Parts,
 }
 

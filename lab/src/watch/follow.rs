@@ -46,7 +46,8 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the file is invalid, or was begun with another scenario, measure, reference, rate or tolerance.
+    /// Fails if the file is invalid or cannot be written, if it was begun with another scenario, measure, reference,
+    /// rate or tolerance, or if the reference names no commit.
     pub fn open(
         options: &'a WatchOptions,
         setting: Setting<'a>,

@@ -93,7 +93,8 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Fails if it cannot be written, for example because the disk is full. The file is then as it was before.
+    /// Fails if it cannot be written, for example because the disk is full. The file is then cut back to what it was
+    /// before, if that is possible.
     pub fn append(&mut self, record: Record) -> Result<()> {
         let line = serde_json::to_string(&record)? + "\n";
         let written = self

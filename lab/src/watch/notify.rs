@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 /// Maximum duration of the user's command.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The process that becomes the command claims the alert itself, just before. So a watch that is killed at any moment
-/// either has not started it, and the next watch will, or it goes on by itself, in its own group of processes. If two
+/// The process that becomes the command claims the alert itself, just before. If a watch is killed, either the command
+/// has not begun, and the next watch starts it, or the command goes on by itself, in its own group of processes. If two
 /// processes claim the same alert, only one of them becomes the command.
 const CLAIM: &str = "mkdir \"$CLAIM\" 2>/dev/null || exit 0\nunset CLAIM\nexec sh -c \"$0\"\n";
 

@@ -32,7 +32,7 @@ pub struct State {
     pub anchor: String,
     /// The number of the current bets, from 1.
     pub number: u32,
-    /// The commits on which the current bets are.
+    /// The commits that the current bets are about.
     pub points: Vec<Measured>,
     /// All commits that were measured, on any machine, in the order in which they first were.
     pub measured: Vec<String>,
@@ -42,7 +42,7 @@ pub struct State {
     pub again: Vec<String>,
     /// The alarm that has yet to be looked into.
     pub open: Option<Alarm>,
-    /// The confirmed alarms, with their numbers.
+    /// The changes that confirmed alarms found, each with the number of its alarm.
     pub steps: Vec<(u32, Step)>,
     machine: Option<String>,
 }
