@@ -101,8 +101,8 @@ public final class Cache implements AutoCloseable {
      *
      * @param value the value, or null if the walk does not read values
      * @param createdMillis when the value was created, in milliseconds since 1970
-     * @param uses the number of reads, 3 at most; a new value inherits the number of the one that it replaces, and an
-     * eviction that keeps the entry sets it to 0
+     * @param uses the number of reads since the cache was opened or an eviction last spared the entry, 3 at most; a new
+     *     value inherits the number of the value that it replaces
      * @param diskBytes the size of the entry on disk
      * @return whether to continue
      */
@@ -152,8 +152,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Deletes those versions of a cache that no process has open, except {@code keep}. Returns the number of deleted
-   * versions.
+   * Deletes those versions of a cache that no process has open for writing, except {@code keep}. Returns the number of
+   * deleted versions.
    */
   public static int cleanVersions(Path root, String name, int keep) throws EngineException {
     return CacheNatives.cleanVersions(place(root, name, keep).toByteArray());
@@ -221,7 +221,8 @@ public final class Cache implements AutoCloseable {
    * @param createdMillis when the value was created, in milliseconds since 1970
    * @return false if the value was refused, because the entry is larger than the limit permits or, for a buffered put,
    *     because there was no room for 200 ms; the key then has no value
-   * @throws EngineException of kind IO if the disk does not take a written or synced put within 30 seconds
+   * @throws EngineException of kind IO if the disk does not take a written or synced put within 30 seconds, or all
+   *     writes have failed for 2 seconds; the value may be visible then, but is not durable
    */
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return store(key, value, createdMillis, durability.ordinal()) == STORED;
@@ -268,7 +269,10 @@ public final class Cache implements AutoCloseable {
     return handle.call(id -> CacheNatives.remove(id, key, durability.ordinal()));
   }
 
-  /** Removes all entries, at a cost that does not depend on their number. */
+  /**
+   * Removes all entries, at a cost that does not depend on their number. If an earlier call has used the last room,
+   * this waits for at most 30 seconds until there is some.
+   */
   public void clear(Durability durability) throws EngineException {
     handle.run(id -> CacheNatives.clear(id, durability.ordinal()));
   }
@@ -324,8 +328,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Frees the dead space of all segments of which at least a tenth is dead, and waits for it. Returns the number of
-   * bytes by which the files shrank.
+   * Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are dead,
+   * and waits for it. Returns the number of bytes by which the files shrank.
    */
   public long compact() throws EngineException {
     return new Unpacker(handle.call(id -> CacheNatives.compact(id))).i64();
@@ -365,7 +369,7 @@ public final class Cache implements AutoCloseable {
     try {
       CacheNatives.close(id);
     } catch (EngineException e) {
-      // Entries that could not be written are missing at the next start, as after a crash. The error of the disk has
+      // The cache has deleted its entries, so that no replaced or removed value comes back. The error of the disk has
       // been counted.
       System.getLogger(Cache.class.getName()).log(System.Logger.Level.WARNING, e.getMessage());
     }

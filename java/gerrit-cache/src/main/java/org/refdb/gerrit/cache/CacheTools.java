@@ -37,7 +37,7 @@ public final class CacheTools {
    * An entry.
    *
    * @param key the key, as text if it is text, else in hexadecimal; hidden if it is a secret
-   * @param uses the number of reads since an eviction last spared the entry, from 0 to 3
+   * @param uses the number of reads since the cache was opened or an eviction last spared the entry, 3 at most
    * @param diskBytes the size of the entry on disk
    * @param createdMillis when its value was created, in milliseconds since 1970
    */
@@ -88,8 +88,8 @@ public final class CacheTools {
   }
 
   /**
-   * Frees the dead space of all segments of which at least a tenth is dead, and waits for it. Returns the number of
-   * bytes by which the files shrank.
+   * Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are dead,
+   * and waits for it. Returns the number of bytes by which the files shrank.
    */
   public long compact() {
     return upkeep().compact();
