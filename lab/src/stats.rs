@@ -25,7 +25,7 @@ pub struct Odds {
     /// The fraction of sequences with a false answer, in either direction.
     rate: f64,
     last: usize,
-    /// The sum of scores of [`ranks`] that is certain at the last difference, if there is one.
+    /// The sum of the scores of [`ranks`] that decides at the last difference; `None` if no sum is certain enough.
     needed: Option<usize>,
 }
 

@@ -52,8 +52,8 @@ pub struct Found {
     pub whole: Step,
     /// How the search ended.
     pub end: End,
-    /// The difference between the parent of the first bad commit and that commit, if there is one, and it, its parent
-    /// and both ends of the search can be run.
+    /// The difference between the parent of the first bad commit and that commit. `None` if no single commit was found,
+    /// or if one of the two or an end of the search cannot be run.
     pub step: Option<Step>,
     /// Sentences about how the work and the instructions of the first bad commit and its parent differ.
     pub work: Vec<String>,

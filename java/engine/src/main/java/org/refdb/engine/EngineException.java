@@ -16,8 +16,8 @@ public final class EngineException extends IOException {
      */
     IO,
     /**
-     * A lock was not acquired in time, so that the caller may try again: the message names the lock file, its age and
-     * its owner. Or the cache is open for writing already.
+     * A lock was not acquired in time, so that the caller may try again: the message names the lock file and, as far as
+     * they are known, its age and its owner. Or the cache is open for writing already.
      */
     LOCKED,
     /**
@@ -50,7 +50,7 @@ public final class EngineException extends IOException {
   private final String path;
 
   /**
-   * Creates the exception; only the library does so.
+   * Creates the exception; called by the native library.
    *
    * @param kind the name of a {@link Kind}
    * @param message what happened

@@ -16,7 +16,10 @@ final class Offering {
   private static final long REPORT_NANOS = TimeUnit.SECONDS.toNanos(1);
   private static final long PAUSE_MILLIS = 2;
 
-  /** With so much waiting to be stored, no more is added, so that there is room for what requests compute. */
+  /**
+   * The number of values, and their bytes, that may wait to be stored before this adds another one, so that the queue
+   * has room for what requests compute.
+   */
   private static final int WAITING_MAX = 64;
   private static final long WAITING_BYTES_MAX = 4 << 20;
 

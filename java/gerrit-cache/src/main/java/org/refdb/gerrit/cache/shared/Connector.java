@@ -96,7 +96,9 @@ final class Connector {
     return connect(host, settings.user(), settings.password());
   }
 
-  /** Connects to a sentinel, which has users of its own: nobody logs in. */
+  /**
+   * Connects to a sentinel without logging in, because the user of the settings is one of the server, not of sentinels.
+   */
   Link connectToSentinel(HostAndPort host) {
     return connect(host, null, null);
   }
@@ -157,7 +159,7 @@ final class Connector {
     try {
       socket.close();
     } catch (IOException e) {
-      // It is given up anyway.
+      // The socket is given up anyway.
     }
   }
 }

@@ -77,7 +77,7 @@ final class EntryFormat {
   static final class BadEntryException extends Exception {
     private static final long serialVersionUID = 1L;
 
-    /** Whether a key that this server does not have sealed it, which is no attack, but a rotation of keys. */
+    /** Whether the entry was sealed with a key that this server does not have, as during a rotation of keys. */
     final transient boolean isOfUnknownKey;
 
     BadEntryException(String message, boolean isOfUnknownKey) {

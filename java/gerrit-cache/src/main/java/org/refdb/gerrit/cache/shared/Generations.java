@@ -27,7 +27,10 @@ final class Generations {
   private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
   private static final int DIGITS_MAX = 18;
 
-  /** How often a number is written because another node writes at the same time; the next poll goes on. */
+  /**
+   * The most writes of one number in a poll, of which each after the first is needed because another node wrote a
+   * higher number meanwhile.
+   */
   private static final int WRITES_MAX = 4;
 
   /** A generation that is further in the future than any clock is wrong counts as damaged. */

@@ -105,7 +105,9 @@ final class Leases {
     return answer;
   }
 
-  /** Returns false if it is time to go on without a value. */
+  /**
+   * Sleeps. Returns false, so that the caller goes on without a value, if no time is left or the thread is interrupted.
+   */
   private static boolean pause(long nanos) {
     if (nanos <= 0) {
       return false;

@@ -93,7 +93,7 @@ final class Offers implements AutoCloseable {
         send(next());
       }
     } catch (InterruptedException e) {
-      // By close().
+      // Interrupted by close().
     }
   }
 

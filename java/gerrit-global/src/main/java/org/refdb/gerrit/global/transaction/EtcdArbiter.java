@@ -35,8 +35,8 @@ import org.refdb.jgit.NotAgreedException.Why;
  */
 public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   /**
-   * Operations besides those for refs: the generation, the mark, the nested transaction of a refusal, and its
-   * operation.
+   * Operations besides those for refs: the generation, the mark, the nested transaction of a refusal, and the operation
+   * in that transaction.
    */
   private static final int OPS_BESIDES_REFS = 4;
 
@@ -138,7 +138,9 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     return intentId;
   }
 
-  /** Returns whether an intent remains unless the engine reports the batch as done. */
+  /**
+   * Returns whether the intent must stay on disk if the batch fails, because etcd has accepted the batch or may have.
+   */
   public boolean leavesIntent() {
     return isAgreed || isUnknown;
   }
