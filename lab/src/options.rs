@@ -265,7 +265,7 @@ impl Chosen {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such scenario, or it has no such parameter.
+    /// Fails if the scenario cannot be read or is invalid, if it has no such parameter, or if a value is invalid.
     pub fn scenario(&self) -> Result<Scenario> {
         let mut scenario = Scenario::find(&self.scenario)?;
         for pair in self.parameter_list.chunks_exact(2) {

@@ -84,8 +84,8 @@ pub struct Limits {
 ///
 /// # Errors
 ///
-/// Fails if the command fails, with its first message or else how it ended, if it reaches its limit of wall time, or if
-/// a signal tells this process to stop.
+/// Fails if the command cannot be started, if it fails, with its first message or else how it ended, if it reaches its
+/// limit of wall time, or if a signal tells this process to stop.
 pub fn run(command: Command, limits: Limits) -> Result<Usage> {
     run_into(command, Stdio::null(), limits)
 }

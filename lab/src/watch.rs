@@ -60,8 +60,8 @@ struct Prepared {
 ///
 /// # Errors
 ///
-/// Fails if the options or the history are invalid, another watch uses the history, or a signal arrives. Without
-/// `--interval`, it also fails if a series cannot be measured; with it, the series is tried again.
+/// Fails if an option or the history is invalid, the history cannot be written, another watch uses it, or a signal
+/// arrives. Without `--interval`, it also fails if a series cannot be measured; with it, the series is tried again.
 pub fn run(options: &WatchOptions, out: &mut impl Write) -> Result<u8> {
     let _lock = ledger::lock(&options.history)?;
     let cache = options.cache.cache()?;

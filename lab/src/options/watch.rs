@@ -107,7 +107,8 @@ impl WatchOptions {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such scenario, or none has a parameter that is named.
+    /// Fails if a scenario cannot be read or is invalid, if no scenario has a parameter that is named, or if a value is
+    /// invalid.
     pub fn scenarios(&self) -> Result<Vec<Scenario>> {
         let mut scenarios: Vec<Scenario> =
             self.scenario.iter().map(|name| Scenario::find(name)).collect::<Result<_>>()?;

@@ -100,8 +100,9 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the anchor cannot be run, the branch has nothing in common with what was measured, a file cannot be
-    /// written, or a signal arrives. What was recorded stays, and the next call goes on there.
+    /// Fails if the anchor or the reference cannot be run, the branch has nothing in common with what was measured, git
+    /// fails, a disk is full, a file cannot be written, or a signal arrives. What was recorded stays, and the next call
+    /// goes on there.
     pub fn advance(&mut self, branch: &Branch<'_>, coin: &mut Coin, out: &mut impl Write) -> Result<Advance> {
         self.call_the_user();
         // Each build in use takes a file descriptor, of which a watch over many commits would run out.

@@ -52,7 +52,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// Fails if the first record is no start, or runs of a point form no pairs.
+    /// Fails if the first record is no start, or the runs of a point form no pairs or lack the measure.
     pub fn of(records: &[Record], machine: &str) -> Result<State> {
         let Some((Record::Start(start), rest)) = records.split_first() else {
             bail!("a history begins with its start")

@@ -88,7 +88,8 @@ public final class Cache implements AutoCloseable {
    * The result of an import.
    *
    * @param stored the number of entries that were stored
-   * @param kept the number of entries whose key has a value that is as new or newer, or was changed during the import
+   * @param kept the number of entries that were not stored, because the cache has a value for the key that is as new or
+   *     newer, or the key was changed during the import
    * @param tooLarge the number of entries that are larger than the limit permits
    */
   public record Imported(long stored, long kept, long tooLarge) {}
@@ -350,8 +351,8 @@ public final class Cache implements AutoCloseable {
    *
    * <p>If the import fails, the entries that were stored before remain.
    *
-   * @throws EngineException of kind CORRUPT if the export is truncated or damaged, of kind REFUSED if it is that of
-   *     another cache
+   * @throws EngineException of kind CORRUPT if the export is truncated, damaged or of another format version; of kind
+   *     REFUSED if it is that of another cache; of kind IO if the cache cannot be written
    * @throws IOException if the stream throws it
    */
   public Imported importFrom(InputStream from) throws IOException {

@@ -38,7 +38,8 @@ public final class EngineViews implements AutoCloseable {
    *
    * @param gitDir the absolute path of the repository
    * @param settings the settings, which are used only if the repository is not yet open in this process
-   * @throws EngineException if the folder is not a repository, or if the engine does not support its format
+   * @throws EngineException if the folder is not a repository or cannot be read, or if the engine does not support its
+   *     format or a setting
    */
   public EngineView open(Path gitDir, EngineViewSettings settings) throws EngineException {
     Packer request = new Packer().bytes(pathBytes(gitDir));

@@ -100,6 +100,7 @@ public final class CacheTools {
    *
    * @param count the number of entries, from 1 to {@value #TOP_MAX}
    * @throws IllegalArgumentException if the number is out of range
+   * @throws IllegalStateException if there are no files
    */
   public List<TopEntry> top(int count, Order order) {
     if (count < 1 || count > TOP_MAX) {

@@ -130,7 +130,8 @@ final class EntryFormat {
   /**
    * Decodes what the server returned for a name.
    *
-   * @throws BadEntryException if it is not an entry for this key under this name, or was changed
+   * @throws BadEntryException if it is not an entry for this key under this name, was changed, or is sealed with a key
+   *     that this server does not have
    */
   Value decode(byte[] name, byte[] key, byte[] entry) throws BadEntryException {
     Value value = decode(name, entry);
@@ -141,7 +142,8 @@ final class EntryFormat {
   /**
    * Decodes what the server returned for a name, whatever its key is. The caller must check that the key has this name.
    *
-   * @throws BadEntryException if it is not an entry under this name, or was changed
+   * @throws BadEntryException if it is not an entry under this name, was changed, or is sealed with a key that this
+   *     server does not have
    */
   Value decode(byte[] name, byte[] entry) throws BadEntryException {
     ByteBuffer body = keys.isEmpty() ? openPlain(name, entry) : unseal(name, entry);

@@ -19,7 +19,7 @@ import redis.clients.jedis.exceptions.JedisException;
 public final class EntryScan {
   private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(2);
 
-  /** How many names a server looks at for one answer. */
+  /** How many names, approximately, a server looks at for one answer. */
   private static final int COUNT = 500;
 
   /** A walk that takes more answers, which would be of some 500 million names, is taken for one that never ends. */
@@ -51,7 +51,8 @@ public final class EntryScan {
   /**
    * Asks for the next names. Returns null at the end. A list before the end may be empty, and a name may come twice.
    *
-   * @throws IOException if the server does not answer, refuses, or does not end its list of names
+   * @throws IOException if the server does not answer, refuses, answers with something else, or does not end its list
+   *     of names
    */
   public List<Name> next() throws IOException {
     if (hosts.isEmpty()) {

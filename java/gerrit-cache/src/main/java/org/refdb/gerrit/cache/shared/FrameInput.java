@@ -60,7 +60,7 @@ final class FrameInput extends InputStream {
    * the answer is there. If not, a later call or read goes on with what has come; a large answer is left to a read.
    *
    * @param untilNanos a time of {@link System#nanoTime}
-   * @throws IOException if the connection fails, or the server sends what is no answer
+   * @throws IOException if the connection fails, or the server sends what is no answer or one above the limit
    */
   boolean awaitAnswer(long untilNanos) throws IOException {
     checkNext();
@@ -89,7 +89,9 @@ final class FrameInput extends InputStream {
     }
   }
 
-  /** Reads what there is, and waits for it. The answers that are kept are no larger than their check allows. */
+  /**
+   * Waits for at least one byte, and reads what there is. The limit of the check also bounds the answers in the buffer.
+   */
   private void fill() throws IOException {
     if (start == end) {
       rewind();

@@ -48,7 +48,10 @@ public final class SharedTier {
   private final Counts counts = new Counts();
   private final Leases leases;
 
-  /** The keys that were invalidated here, of which the server may still have an older value, and when that was. */
+  /**
+   * The keys that were invalidated here, of which the server may still have an older value, and when each was
+   * invalidated.
+   */
   private final Map<ByteBuffer, Long> changed = new ConcurrentHashMap<>();
   private final AtomicLong changes = new AtomicLong();
 
@@ -264,8 +267,8 @@ public final class SharedTier {
    * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation; what
    * else is under the names is skipped.
    *
-   * @throws IOException if the server does not answer within a second, if the generation is not known at the moment, or
-   *     if {@link #canRead} is false
+   * @throws IOException if the server refuses or does not answer within a second, if the generation is not known at the
+   *     moment, or if {@link #canRead} is false
    */
   public List<Entry> read(List<byte[]> entryNames) throws IOException {
     String generation = caches.generations().of(cache);

@@ -116,7 +116,7 @@ public final class Compare {
   /**
    * Returns the generation of the project.
    *
-   * @throws GlobalRefException if etcd does not know the project
+   * @throws GlobalRefException if etcd does not know the project, refuses or does not answer
    */
   public Generation generation() throws GlobalRefException {
     return refs.projects()

@@ -55,7 +55,10 @@ public final class StagedBatch {
   private int staged;
   private String inTheWay = "etcd has other values each time";
 
-  /** The revision that created the deciding key, because a delayed copy of the first part may create it once more. */
+  /**
+   * The revision that created the deciding key. It tells this key from one that a delayed copy of the first part
+   * creates.
+   */
   private long token;
 
   StagedBatch(GlobalRefs refs, String project, Generation generation, Decider decider, List<GlobalRef> changes) {

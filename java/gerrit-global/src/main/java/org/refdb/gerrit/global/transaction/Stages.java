@@ -158,7 +158,7 @@ public final class Stages implements AutoCloseable {
   /**
    * Replaces the stage of one ref by its value, once the batch is decided.
    *
-   * @throws GlobalRefException if the batch stays undecided until the deadline
+   * @throws GlobalRefException if the batch stays undecided until the deadline, or etcd refuses or does not answer
    */
   public void clear(KeyValue staged, Deadline deadline) throws GlobalRefException {
     while (true) {
