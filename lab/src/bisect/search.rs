@@ -155,8 +155,9 @@ impl<C: Commits> Search<'_, C> {
         Ok((compare(self.rules.judge, self.coin, settled, |coin| commits.both([a, b], coin))?, odds))
     }
 
-    /// Runs rounds of two pairs, which `settled` receives with the signs of a search for a slower commit. The costs of
-    /// the good commit are those of the first commit of the pair `good`.
+    /// Runs rounds of two pairs until `settled`, which receives them with the signs of a search for a slower commit,
+    /// returns `true`, or the permitted number has run. Returns the rounds, and the costs of the good commit, which is
+    /// the first one of the pair with the index `good`.
     fn rounds(
         &mut self,
         pairs: [[&str; 2]; 2],

@@ -237,10 +237,7 @@ public final class EngineView implements AutoCloseable {
     return VerifyReport.unpack(handle.call(id -> RefNatives.verify(id)));
   }
 
-  /**
-   * Returns statistics of the views of this repository in this process, for as long as at least one of them has been
-   * open.
-   */
+  /** Returns the statistics of this view and of the others that share its cache, since the first of them was opened. */
   public RefStats stats() throws EngineException {
     return RefStats.unpack(new Unpacker(handle.call(id -> RefNatives.stats(id))));
   }

@@ -26,7 +26,7 @@ public final class EngineViews implements AutoCloseable {
    *
    * @param memoryBytes the memory that the caches of all repositories may use together, off the Java heap
    * @param openFiles the number of files that all repositories together may keep open, reduced to half of the limit of
-   *     the process if it is larger; 0 stands for a quarter of that limit, and 8192 at most. Never less than 16
+   *     the process if it is larger; 0 stands for a quarter of that limit, but at most 8192. Never less than 16
    */
   public static EngineViews open(long memoryBytes, int openFiles) throws EngineLoadException {
     NativeLibrary.load();

@@ -132,7 +132,10 @@ final class DiskTier<K, V> {
     return answer;
   }
 
-  /** Stores a value of another server, if it has one. Returns what came of it; null if there was nothing to store. */
+  /**
+   * Stores the value of another server that a look-up found. Returns what came of the attempt; null if the look-up
+   * found none.
+   */
   Store.Placed keepFound(SharedValues.Asked<K, V> answer) {
     Holder<V> found = answer.found();
     if (found == null) {

@@ -15,7 +15,10 @@ import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Protocol;
 import redis.clients.jedis.exceptions.JedisException;
 
-/** Walks over the names of a site's entries on all servers, with the server's SCAN, which blocks no other command. */
+/**
+ * Walks over the names of a site's entries on all servers, with the server's SCAN, which holds up other commands only
+ * for moments.
+ */
 public final class EntryScan {
   private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(2);
 

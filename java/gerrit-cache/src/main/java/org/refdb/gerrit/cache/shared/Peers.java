@@ -98,7 +98,7 @@ public final class Peers {
   /**
    * Creates the contact of a node.
    *
-   * @param self its {@code gerrit.instanceId}; null if it has none, so that nobody can ask it
+   * @param self its {@code gerrit.instanceId}; nobody can ask the node if this is null or has more than 200 characters
    */
   Peers(Client client, EntryFormat format, String namespace, String self) {
     this.client = client;

@@ -142,8 +142,9 @@ public final class SharedTier {
   }
 
   /**
-   * Waits while another node computes a value, if the site wants that and loads take long, and for no longer than a load
-   * takes on average. Returns the value if it has come; else the caller computes it, with {@link #compute}.
+   * Waits while another node computes a value, if the site wants that and loads take long, and for no longer than a
+   * load takes on average, or 5 s. Returns the value if it has come; else the caller computes it, with {@link
+   * #compute}.
    *
    * @param missing the answer that there is no value
    */
@@ -366,8 +367,9 @@ public final class SharedTier {
 
   /**
    * Offers a value that this node has had for some time, unless the server has one. The caller must see to it that no
-   * other thread calls {@link #changed} for the key meanwhile. Returns whether it was offered: a value from before the
-   * last flush is not, nor one from the minute after it, because the clocks of nodes differ.
+   * other thread calls {@link #changed} for the key meanwhile. Returns whether it was offered, which it is not if the
+   * generation is unknown, the key was invalidated here, or the value is too large, is the result of a timeout or an
+   * error, or is from before the last flush or, because the clocks of nodes differ, from the minute after it.
    */
   public boolean offerHeld(byte[] key, Object value, byte[] valueBytes, long createdMillis) {
     String generation = caches.generations().of(cache);

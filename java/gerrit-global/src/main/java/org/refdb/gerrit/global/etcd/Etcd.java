@@ -177,7 +177,7 @@ public final class Etcd implements AutoCloseable {
     }
   }
 
-  /** Commits an idempotent transaction, and retries until the deadline. */
+  /** Commits an idempotent transaction, and retries until the deadline if no response arrives. */
   public TxnResponse commitAgain(
       List<Cmp> compares, List<Op> then, List<Op> otherwise, Deadline deadline)
       throws GlobalRefException {

@@ -27,7 +27,7 @@ final class WarmCaches {
    */
   private static final int RATE = 1_000;
 
-  /** The source that is no server; all others are the {@code gerrit.instanceId} of one. */
+  /** The shared cache as the source; any other name is the {@code gerrit.instanceId} of a server. */
   private static final String SHARED = "shared";
 
   private WarmCaches() {}
