@@ -1,4 +1,5 @@
-//! Makes sure that a stopped lab leaves no folders or processes: signals become errors, and stray processes are ended.
+//! Makes sure that a lab that is stopped by a signal other than SIGKILL leaves no folders or processes: signals become
+//! errors, and stray processes are ended.
 
 use std::{
     fs,

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::ranks;
 
-/// The steepnesses with which the payoffs of bets rise with a difference: each is one over the size at which a
-/// difference is paid nearly in full.
+/// The steepnesses with which the payoffs of bets rise with a difference: each is one over the size of a difference
+/// that is paid three quarters of the stake.
 const STEEPNESS: [f64; 4] = [8.0, 64.0, 512.0, 4096.0];
 
 /// The maximum fractions of the wealth that bettors stake. The larger one reaches certainty sooner, and the smaller one

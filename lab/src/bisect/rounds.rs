@@ -1,5 +1,5 @@
-//! Measures in rounds of two pairs, so that all commits on which a verdict depends run at the same time. A machine that
-//! changes between two verdicts, or during one, then changes all of them alike.
+//! Measures in rounds of two pairs, so that all commits on which a verdict depends run in turn, during the same time. A
+//! machine that changes between two verdicts, or during one, then changes all of them alike.
 
 use anyhow::Result;
 

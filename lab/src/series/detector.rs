@@ -3,7 +3,8 @@
 //!
 //! At each commit, bettors enter who bet that the cost has changed since then, with a part of the wealth that was set
 //! aside for them at the beginning. As long as nothing changes, their bets are fair, so the wealth of all of them
-//! together reaches `1 / rate` in at most that part of all series, however long they become and whenever one looks.
+//! together reaches `1 / rate` in at most the fraction `rate` of all series, however long they become and whenever one
+//! looks.
 
 use crate::stats::{Parts, gains, mean_of};
 

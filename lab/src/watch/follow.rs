@@ -96,7 +96,7 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Does the next thing: looks into an alarm, or measures the next commit.
+    /// Does the next thing: looks into an alarm, raises one, or measures the next commit.
     ///
     /// # Errors
     ///
