@@ -1,5 +1,6 @@
-//! Runs two sides until the answer is certain. They run in pairs, in random order, and each pair gives one log ratio.
-//! docs/decisions/0080-the-lab-bets.md explains why the order is random, and why that makes the answer exact.
+//! Runs two sides until the answer is certain, or the permitted number of pairs has run. They run in pairs, in random
+//! order, and each pair gives one log ratio. docs/decisions/0080-the-lab-bets.md explains why the order is random, and
+//! why that makes the answer exact.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,7 @@ pub struct Rules {
     pub rate: f64,
     /// The difference, as a fraction, below which both sides are taken as equal and the comparison ends.
     pub tolerance: f64,
-    /// The number of pairs after which the comparison ends without a verdict.
+    /// The number of pairs after which the comparison ends, even without a verdict.
     pub pairs_max: usize,
     /// The measure that decides.
     pub judge: Measure,

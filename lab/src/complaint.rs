@@ -3,7 +3,7 @@
 /// Why a build failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
-    /// The line of the output that says it.
+    /// The line of the output that says why.
     pub line: String,
     /// The header, tool or library that is missing on this machine, if that is the reason.
     pub missing: Option<Missing>,

@@ -33,8 +33,8 @@ const RELEASE_LIMIT: f64 = 1.05;
 ///
 /// # Errors
 ///
-/// Fails if a job is worse and neither a commit nor `--record` accepts that, if a command fails, or if a file cannot be
-/// read or written.
+/// Fails if the scenario or its parameters are invalid, if a job is worse and neither a commit nor `--record` accepts
+/// that, if there is no valgrind to record with, if a command fails, or if a file cannot be read or written.
 pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
     let scenario = options.chosen.scenario()?;
     let history = History::read(&options.history)?;
@@ -78,8 +78,8 @@ fn count(scenario: &Scenario, build: &Path, place: &Path) -> Result<BTreeMap<Str
     Ok(counts)
 }
 
-/// Returns the name of a job: the values of the parameters that have several, or the name of the scenario if there are
-/// none.
+/// Returns the name of a job: the values, joined by slashes, of those parameters that have several values, or the name
+/// of the scenario if there is no such parameter.
 fn key(scenario: &Scenario, values: &Values) -> String {
     let varies = |name: &String| scenario.parameters.get(name).is_some_and(|values| values.len() > 1);
     let named: Vec<&str> = values.iter().filter(|(name, _)| varies(name)).map(|(_, value)| value.as_str()).collect();

@@ -1,4 +1,5 @@
-//! Makes sure that a stopped lab leaves no folders or processes: signals become errors, and stray processes are ended.
+//! Makes sure that a lab that is stopped by a signal other than SIGKILL leaves no folders or processes: signals become
+//! errors, and stray processes are ended.
 
 use std::{
     fs,
@@ -38,7 +39,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 ///
 /// # Errors
 ///
-/// Fails if one of them does not end within a minute.
+/// Fails if one of them does not end within a minute, or if they cannot be listed or waited for.
 pub fn end_strays() -> Result<()> {
     let end = Instant::now() + TIMEOUT;
     while ADOPTS.load(Ordering::Relaxed) {

@@ -83,8 +83,8 @@ fn file(tool: Tool, path: &Path) -> Result<Vec<Imported>> {
 ///
 /// # Errors
 ///
-/// Fails with the line, and for JSON the column, at which the text is not what the tool writes, and if there are no
-/// values, more than a million, negative ones, or names of more than 1,000 bytes.
+/// Fails if the text is not what the tool writes, with the line, and for JSON the column, if the fault has one; and if
+/// there are no values, more than a million, negative or infinite ones, or names of more than 1,000 bytes.
 pub fn parse(tool: Tool, text: &str, about: About<'_>, names: Option<&str>) -> Result<Vec<Imported>> {
     let found = match tool {
         Tool::Hyperfine => json::hyperfine(text, about),

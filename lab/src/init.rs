@@ -38,7 +38,8 @@ const PAIRS_MIN: usize = 5;
 /// The time after which no pairs are made beyond the first [`PAIRS_MIN`].
 const TRIAL_MAX: Duration = Duration::from_secs(120);
 
-/// Writes a scenario for the project that the options name, tries it, and writes to `out` what it can find.
+/// Writes a scenario for the project that the options name, tries it, and writes to `out` which differences it can
+/// find.
 pub fn run(options: &InitOptions, out: &mut impl Write) -> Result<()> {
     let file = &options.output;
     ensure!(!file.exists(), "'{}' exists: name another file with --output", file.display());

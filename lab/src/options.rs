@@ -17,7 +17,7 @@ use watch::WatchOptions;
 #[derive(Debug, Parser)]
 #[command(name = "refdb-lab", version)]
 pub struct Options {
-    /// The work
+    /// The action
     #[command(subcommand)]
     pub action: Action,
 }
@@ -265,7 +265,7 @@ impl Chosen {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such scenario, or it has no such parameter.
+    /// Fails if the scenario cannot be read or is invalid, if it has no such parameter, or if a value is invalid.
     pub fn scenario(&self) -> Result<Scenario> {
         let mut scenario = Scenario::find(&self.scenario)?;
         for pair in self.parameter_list.chunks_exact(2) {
@@ -319,7 +319,7 @@ pub struct Common {
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub tolerance: f64,
 
-    /// Number of runs of each side after which the comparison ends without a verdict
+    /// Number of runs of each side after which the comparison ends, even without a verdict
     #[arg(long, value_name = "COUNT", default_value_t = 60)]
     pub runs_max: usize,
 

@@ -84,7 +84,8 @@ pub struct Limits {
 ///
 /// # Errors
 ///
-/// Fails if the command fails, with its first message or else how it ended, or if it reaches its limit of wall time.
+/// Fails if the command cannot be started, if it fails, with its first message or else how it ended, if it reaches its
+/// limit of wall time, or if a signal tells this process to stop.
 pub fn run(command: Command, limits: Limits) -> Result<Usage> {
     run_into(command, Stdio::null(), limits)
 }
@@ -114,8 +115,8 @@ pub fn start(mut command: Command, output: Stdio) -> Result<Running> {
 }
 
 impl Running {
-    /// Waits until the command ends. Fails unless it succeeded or reached its limit of CPU time; programs that it
-    /// started may then still be running.
+    /// Waits until the command ends. Fails unless it succeeded or reached its limit of CPU time. In either case,
+    /// programs that it started may still be running afterwards.
     pub fn finish(mut self, limits: Limits) -> Result<Usage> {
         let said = limit(&self.child, limits.cpu).and_then(|()| listen(&mut self.child, limits.wall, true));
         if said.is_err() {

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::ranks;
 
-/// The steepnesses with which the payoffs of bets rise with a difference: each is one over the size at which a
-/// difference is paid nearly in full.
+/// The steepnesses with which the payoffs of bets rise with a difference: each is one over the size of a difference
+/// that is paid three quarters of the stake.
 const STEEPNESS: [f64; 4] = [8.0, 64.0, 512.0, 4096.0];
 
 /// The maximum fractions of the wealth that bettors stake. The larger one reaches certainty sooner, and the smaller one
@@ -25,7 +25,7 @@ pub struct Odds {
     /// The fraction of sequences with a false answer, in either direction.
     rate: f64,
     last: usize,
-    /// The sum of scores of [`ranks`] that is certain at the last difference, if there is one.
+    /// The sum of the scores of [`ranks`] that decides at the last difference; `None` if no sum is certain enough.
     needed: Option<usize>,
 }
 
@@ -55,7 +55,7 @@ pub const LAST_MAX: usize = 10_000;
 /// The confidence interval of the centre, at the rate of false alarms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// The lower bound; minus infinity if too little is known.
+    /// The lower bound; if too little is known, minus infinity, or 0 for a ratio.
     pub low: f64,
     /// The upper bound; infinity if too little is known.
     pub high: f64,

@@ -1,5 +1,5 @@
-//! Measures in rounds of two pairs, so that all commits on which a verdict depends run at the same time. A machine that
-//! changes between two verdicts, or during one, then changes all of them alike.
+//! Measures in rounds of two pairs, so that all commits on which a verdict depends run in turn, during the same time. A
+//! machine that changes between two verdicts, or during one, then changes all of them alike.
 
 use anyhow::Result;
 
@@ -70,8 +70,9 @@ pub struct Watch {
     costs: Vec<f64>,
     /// The difference between the ends at that time.
     whole: Option<Step>,
-    /// The most different costs of the good commit since then: the lower quartile, the median and the upper one.
+    /// The quartiles of the good commit's costs in the later verdict in which the median was lowest.
     least: Option<[f64; 3]>,
+    /// The quartiles of the good commit's costs in the later verdict in which the median was highest.
     most: Option<[f64; 3]>,
     /// The difference between the ends at a later time, if it is certainly another one.
     other: Option<Step>,

@@ -23,8 +23,9 @@ pub trait Commits {
     /// Returns the first parent of a commit.
     fn parent(&mut self, commit: &str) -> Result<String>;
 
-    /// Builds a commit and sets it up, so that it can be run in turn with the commits `beside`: at most four, with or
-    /// without itself. Only these need to stay ready. The inner error is the reason why the commit cannot be judged.
+    /// Builds a commit and sets it up, so that it can be run in turn with the commits `beside`. These are at most four,
+    /// with or without the commit itself, and only they need to stay ready. The inner error is the reason why the
+    /// commit cannot be judged.
     fn prepare(&mut self, commit: &str, beside: &[&str]) -> Result<Result<(), String>>;
 
     /// Runs a commit that was prepared.
@@ -51,8 +52,8 @@ pub struct Found {
     pub whole: Step,
     /// How the search ended.
     pub end: End,
-    /// The difference between the parent of the first bad commit and that commit, if there is one and the parent can
-    /// be run.
+    /// The difference between the parent of the first bad commit and that commit. `None` if no single commit was found,
+    /// or if one of the two or an end of the search cannot be run.
     pub step: Option<Step>,
     /// Sentences about how the work and the instructions of the first bad commit and its parent differ.
     pub work: Vec<String>,
@@ -142,7 +143,8 @@ impl<C: Commits> Search<'_, C> {
         samples.iter().filter_map(|sample| sample.value(self.rules.judge)).collect()
     }
 
-    /// Compares two commits until the difference is known to be more than half of what it seems to be.
+    /// Compares two commits until the difference is known to be more than half of what it seems to be, or the permitted
+    /// number of pairs has run.
     fn pairs(&mut self, a: &str, b: &str) -> Result<(Comparison, Odds)> {
         let odds = self.next_odds();
         let (most, commits) = (self.rules.pairs_max, &mut *self.commits);
@@ -153,8 +155,9 @@ impl<C: Commits> Search<'_, C> {
         Ok((compare(self.rules.judge, self.coin, settled, |coin| commits.both([a, b], coin))?, odds))
     }
 
-    /// Runs rounds of two pairs, which `settled` receives with the signs of a search for a slower commit. The costs of
-    /// the good commit are those of the first commit of the pair `good`.
+    /// Runs rounds of two pairs until `settled`, which receives them with the signs of a search for a slower commit,
+    /// returns `true`, or the permitted number has run. Returns the rounds, and the costs of the good commit, which is
+    /// the first one of the pair with the index `good`.
     fn rounds(
         &mut self,
         pairs: [[&str; 2]; 2],

@@ -28,7 +28,7 @@ pub enum End {
     First(String),
     /// One of these commits is the first bad one. All but the last of them could not be judged.
     Range(Vec<String>),
-    /// This commit lies in the middle between good and bad.
+    /// The cost of this commit is certainly between those of the good and the bad one, and nearer to neither.
     Gradual(String),
 }
 

@@ -73,8 +73,8 @@ pub fn append(file: &Path, record: &Record) -> Result<()> {
     writeln!(open, "{}", serde_json::to_string(record)?).with_context(|| format!("cannot write '{}'", file.display()))
 }
 
-/// Returns the id of the commit that is checked out where `file` lies, followed by `+` if other files differ from that
-/// commit.
+/// Returns the id of the commit that is checked out where `file` lies, followed by `+` if other tracked files differ
+/// from that commit; "no commit" if git names none.
 pub fn head(file: &Path) -> String {
     let Some(commit) = accepted::git(file, &["rev-parse", "HEAD"]) else { return "no commit".to_owned() };
     let changes = accepted::git(file, &["status", "--porcelain", "--untracked-files=no"]).unwrap_or_default();

@@ -13,7 +13,7 @@ const COLUMNS_MAX: usize = 1000;
 ///
 /// # Errors
 ///
-/// Fails with the number of the line that is not part of such a table.
+/// Fails if the text is no such table, with the number of the line that is wrong, unless the text is empty.
 pub fn otava(text: &str) -> Result<Vec<Imported>> {
     let mut records = records(text).into_iter();
     let (_, header) = records.next().context("there is no header")??;

@@ -24,8 +24,8 @@ struct HyperfineResult {
     parameters: Values,
 }
 
-/// Returns the medians of a file of `hyperfine --export-json`. The parameter `commit` or `revision` names the commit,
-/// and the file does if there is neither.
+/// Returns the medians of a file of `hyperfine --export-json`. The parameter `commit` or `revision` names the commit;
+/// if there is neither, the name of the file does.
 pub fn hyperfine(text: &str, about: About<'_>) -> Result<Vec<Imported>> {
     let read: Hyperfine = serde_json::from_str(text)?;
     let one = |result: HyperfineResult| {

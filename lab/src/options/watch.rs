@@ -76,7 +76,7 @@ pub struct WatchOptions {
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub false_alarms: f64,
 
-    /// Difference, as a fraction, above which a change is one
+    /// Difference, as a fraction, above which a change counts
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub tolerance: f64,
 
@@ -107,7 +107,8 @@ impl WatchOptions {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such scenario, or none has a parameter that is named.
+    /// Fails if a scenario cannot be read or is invalid, if no scenario has a parameter that is named, or if a value is
+    /// invalid.
     pub fn scenarios(&self) -> Result<Vec<Scenario>> {
         let mut scenarios: Vec<Scenario> =
             self.scenario.iter().map(|name| Scenario::find(name)).collect::<Result<_>>()?;

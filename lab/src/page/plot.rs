@@ -14,7 +14,8 @@ use crate::compare::Verdict;
 /// Maximum number of series in one plot. The style sheet has this many colours.
 pub const SERIES_MAX: usize = 6;
 
-/// Maximum number of commits of a plot in which each point has a title. In longer ones, only those that differ have it.
+/// Maximum number of commits of a plot in which each point has a title. In longer ones, only points whose most
+/// important comparison found a difference have one.
 const TITLES_MAX: usize = 150;
 
 /// The height in pixels, which the style sheet repeats.

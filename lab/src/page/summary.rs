@@ -12,7 +12,8 @@ use crate::{compare::Verdict, work::grouped};
 /// Number of the most important differences that are shown when the page is opened. The others are one click away.
 const SHOWN: usize = 20;
 
-/// Returns the table of all changes and of all comparisons with a difference, the most important first.
+/// Returns the table of the changes that no second measurement refuted, and of all comparisons with a difference, the
+/// most important first.
 pub fn differences(all: &[Series]) -> String {
     let mut rows = Vec::new();
     for (number, series) in all.iter().enumerate() {

@@ -97,8 +97,7 @@ pub(super) fn differing(work: &WorkOfBoth) -> String {
     if work.differences.is_empty() { "same work".to_owned() } else { work.differences.join("; ") }
 }
 
-/// Describes the work of both sides: how it differs, and the figures of the one that was compared with and of the
-/// other.
+/// Describes the work of both sides: how it differs, and each figure of A and of B.
 fn work(work: &WorkOfBoth) -> String {
     let figures = work.figures.iter().map(|(name, [a, b])| format!("{name} {} / {}", grouped(*a), grouped(*b)));
     let figures = figures.collect::<Vec<_>>().join(", ");

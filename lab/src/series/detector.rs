@@ -3,7 +3,8 @@
 //!
 //! At each commit, bettors enter who bet that the cost has changed since then, with a part of the wealth that was set
 //! aside for them at the beginning. As long as nothing changes, their bets are fair, so the wealth of all of them
-//! together reaches `1 / rate` in at most that part of all series, however long they become and whenever one looks.
+//! together reaches `1 / rate` in at most the fraction `rate` of all series, however long they become and whenever one
+//! looks.
 
 use crate::stats::{Parts, gains, mean_of};
 
@@ -57,7 +58,7 @@ struct Side {
     made: Parts,
     /// [`Side::made`] at the entry of each commit.
     entries: Vec<Parts>,
-    /// The largest logarithm of what a bettor of each kind has made since any entry, but not below 0.
+    /// The largest logarithm of what bets of each kind have made since any earlier pair, but not below 0.
     best: Parts,
 }
 

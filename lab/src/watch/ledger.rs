@@ -17,7 +17,8 @@ use crate::scenario::{Values, describe};
 ///
 /// # Errors
 ///
-/// Fails if another watch has the lock, because both would measure the same commits.
+/// Fails if another watch keeps the lock, because both would measure the same commits, or if the folder cannot be
+/// written.
 pub fn lock(folder: &Path) -> Result<File> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make '{}'", folder.display()))?;
     let path = folder.join("lock");
@@ -69,7 +70,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Fails if a complete line is no record, or a newer lab began the file.
+    /// Fails if the file cannot be read or written, a complete line is no record, or a newer lab began the file.
     pub fn open(path: &Path) -> Result<Ledger> {
         let context = || format!("cannot read '{}'", path.display());
         let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path);
@@ -93,7 +94,8 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Fails if it cannot be written, for example because the disk is full. The file is then as it was before.
+    /// Fails if it cannot be written, for example because the disk is full. The file is then cut back to what it was
+    /// before, if that is possible.
     pub fn append(&mut self, record: Record) -> Result<()> {
         let line = serde_json::to_string(&record)? + "\n";
         let written = self

@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 /// Maximum duration of the user's command.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The process that becomes the command claims the alert itself, just before. So a watch that is killed at any moment
-/// either has not started it, and the next watch will, or it goes on by itself, in its own group of processes. If two
+/// The process that becomes the command claims the alert itself, just before. If a watch is killed, either the command
+/// has not begun, and the next watch starts it, or the command goes on by itself, in its own group of processes. If two
 /// processes claim the same alert, only one of them becomes the command.
 const CLAIM: &str = "mkdir \"$CLAIM\" 2>/dev/null || exit 0\nunset CLAIM\nexec sh -c \"$0\"\n";
 
@@ -23,8 +23,8 @@ const CLAIM: &str = "mkdir \"$CLAIM\" 2>/dev/null || exit 0\nunset CLAIM\nexec s
 ///
 /// # Errors
 ///
-/// Fails if the command cannot be started or fails. One that could not be started is started by the next call; one that
-/// failed is not called again.
+/// Fails if the command cannot be started or fails, or if a file of the history cannot be read or made. One that could
+/// not be started is started by the next call; one that failed is not called again.
 pub fn notify(command: &str, folder: &Path, id: &str) -> Result<()> {
     let claims = folder.join("notified");
     fs::create_dir_all(&claims).with_context(|| format!("cannot make '{}'", claims.display()))?;
@@ -49,7 +49,8 @@ pub fn notify(command: &str, folder: &Path, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the command. A signal to the watch does not end it, because it is not called again.
+/// Waits for the command, and kills it after [`LIMIT`]. A signal to the watch does not end it, because it is not called
+/// again.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     let start = Instant::now();
     loop {

@@ -161,7 +161,7 @@ pub struct Alarm {
 pub struct Closed {
     /// The number of the alarm.
     pub number: u32,
-    /// Whether the proof confirmed the change. Only then it is reported.
+    /// Whether the proof confirmed the change. A change is reported only then.
     pub confirmed: bool,
     /// The ratio that the proof measured; 1 if it measured none.
     pub ratio: f64,

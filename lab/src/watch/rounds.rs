@@ -69,7 +69,7 @@ impl<'a> Setting<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the anchor or the reference cannot be measured, or a disk is full.
+    /// Fails if the anchor or the reference cannot be measured, a disk is full, or a signal arrives.
     pub fn measure(
         &self,
         sides: Sides<'_>,

@@ -32,7 +32,7 @@ pub struct State {
     pub anchor: String,
     /// The number of the current bets, from 1.
     pub number: u32,
-    /// The commits on which the current bets are.
+    /// The commits that the current bets are about.
     pub points: Vec<Measured>,
     /// All commits that were measured, on any machine, in the order in which they first were.
     pub measured: Vec<String>,
@@ -42,7 +42,7 @@ pub struct State {
     pub again: Vec<String>,
     /// The alarm that has yet to be looked into.
     pub open: Option<Alarm>,
-    /// The confirmed alarms, with their numbers.
+    /// The changes that confirmed alarms found, each with the number of its alarm.
     pub steps: Vec<(u32, Step)>,
     machine: Option<String>,
 }
@@ -52,7 +52,7 @@ impl State {
     ///
     /// # Errors
     ///
-    /// Fails if the first record is no start, or runs of a point form no pairs.
+    /// Fails if the first record is no start, or the runs of a point form no pairs or lack the measure.
     pub fn of(records: &[Record], machine: &str) -> Result<State> {
         let Some((Record::Start(start), rest)) = records.split_first() else {
             bail!("a history begins with its start")

@@ -22,8 +22,8 @@ public abstract class Arbiter {
     /**
      * The arbiter is to be asked, or asked again, after an intent with this mark has been written.
      *
-     * @param id the name of the intent: letters, digits, dashes and underscores; the same each time
-     * @param mark one line, which is stored in the intent
+     * @param id the name of the intent: 1 to 128 letters, digits, dashes and underscores; the same each time
+     * @param mark one line of 1 to 512 printable ASCII characters, which is stored in the intent
      */
     record Ask(String id, String mark) implements Verdict {}
   }

@@ -38,7 +38,7 @@ public record BatchResult(boolean done, List<Rejection> rejections) {
    * @param position the index of the edit in the batch; 0 if the batch was refused as a whole
    * @param reason the class of the reason
    * @param name the ref that cannot be changed
-   * @param text git's message
+   * @param text the message: that of git, or of refdb if git has none for this reason
    */
   public record Rejection(int position, Reason reason, String name, String text) {}
 

@@ -15,8 +15,9 @@ import java.util.Map;
  * A persistent cache that maps byte strings to byte strings. It consists of a log of segments on disk and an index in
  * native memory, and never exceeds its limit in bytes. It keeps nothing on the Java heap.
  *
- * <p>Any number of threads may use a cache. A read never waits for a writer. A {@link Durability#BUFFERED} write never
- * waits for a disk, and at most 200 ms for room. Each read is verified: a torn or foreign value is a miss.
+ * <p>Any number of threads may use a cache. A read of an intact record never waits for a writer. A {@link
+ * Durability#BUFFERED} write never waits for a disk, and at most 200 ms for room. Each read is verified: a torn or
+ * foreign value is a miss.
  */
 public final class Cache implements AutoCloseable {
   /** The smallest permitted limit, in bytes. */
@@ -87,7 +88,8 @@ public final class Cache implements AutoCloseable {
    * The result of an import.
    *
    * @param stored the number of entries that were stored
-   * @param kept the number of entries whose key has a value that is as new or newer, or was changed during the import
+   * @param kept the number of entries that were not stored, because the cache has a value for the key that is as new or
+   *     newer, or the key was changed during the import
    * @param tooLarge the number of entries that are larger than the limit permits
    */
   public record Imported(long stored, long kept, long tooLarge) {}
@@ -100,8 +102,8 @@ public final class Cache implements AutoCloseable {
      *
      * @param value the value, or null if the walk does not read values
      * @param createdMillis when the value was created, in milliseconds since 1970
-     * @param uses the number of reads, 3 at most; a new value inherits the number of the one that it replaces, and an
-     * eviction that keeps the entry sets it to 0
+     * @param uses the number of reads since the cache was opened or an eviction last spared the entry, 3 at most; a new
+     *     value inherits the number of the value that it replaces
      * @param diskBytes the size of the entry on disk
      * @return whether to continue
      */
@@ -119,7 +121,7 @@ public final class Cache implements AutoCloseable {
    * Files that are damaged, or encrypted with a key that is not given, are deleted, and {@link #notices} says so.
    *
    * @throws EngineException of kind LOCKED if the cache is open for writing already; of kind REFUSED if the limit is
-   *     out of range, or a newer program wrote the cache
+   *     out of range, or a newer program wrote the cache; of kind IO if an operation on a file fails
    */
   public static Cache open(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, false)));
@@ -151,8 +153,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Deletes those versions of a cache that no process has open, except {@code keep}. Returns the number of deleted
-   * versions.
+   * Deletes those versions of a cache that no process has open for writing, except {@code keep}. Returns the number of
+   * deleted versions.
    */
   public static int cleanVersions(Path root, String name, int keep) throws EngineException {
     return CacheNatives.cleanVersions(place(root, name, keep).toByteArray());
@@ -220,7 +222,8 @@ public final class Cache implements AutoCloseable {
    * @param createdMillis when the value was created, in milliseconds since 1970
    * @return false if the value was refused, because the entry is larger than the limit permits or, for a buffered put,
    *     because there was no room for 200 ms; the key then has no value
-   * @throws EngineException of kind IO if the disk does not take a written or synced put within 30 seconds
+   * @throws EngineException of kind IO if the disk does not take a written or synced put within 30 seconds, or all
+   *     writes have failed for 2 seconds; the value may be visible then, but is not durable
    */
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return store(key, value, createdMillis, durability.ordinal()) == STORED;
@@ -267,7 +270,10 @@ public final class Cache implements AutoCloseable {
     return handle.call(id -> CacheNatives.remove(id, key, durability.ordinal()));
   }
 
-  /** Removes all entries, at a cost that does not depend on their number. */
+  /**
+   * Removes all entries, at a cost that does not depend on their number. If an earlier call has used the last room,
+   * this waits for at most 30 seconds until there is some.
+   */
   public void clear(Durability durability) throws EngineException {
     handle.run(id -> CacheNatives.clear(id, durability.ordinal()));
   }
@@ -323,8 +329,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Frees the dead space of all segments of which at least a tenth is dead, and waits for it. Returns the number of
-   * bytes by which the files shrank.
+   * Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are dead,
+   * and waits for it. Returns the number of bytes by which the files shrank.
    */
   public long compact() throws EngineException {
     return new Unpacker(handle.call(id -> CacheNatives.compact(id))).i64();
@@ -345,8 +351,8 @@ public final class Cache implements AutoCloseable {
    *
    * <p>If the import fails, the entries that were stored before remain.
    *
-   * @throws EngineException of kind CORRUPT if the export is truncated or damaged, of kind REFUSED if it is that of
-   *     another cache
+   * @throws EngineException of kind CORRUPT if the export is truncated, damaged or of another format version; of kind
+   *     REFUSED if it is that of another cache; of kind IO if the cache cannot be written
    * @throws IOException if the stream throws it
    */
   public Imported importFrom(InputStream from) throws IOException {
@@ -364,7 +370,7 @@ public final class Cache implements AutoCloseable {
     try {
       CacheNatives.close(id);
     } catch (EngineException e) {
-      // Entries that could not be written are missing at the next start, as after a crash. The error of the disk has
+      // The cache has deleted its entries, so that no replaced or removed value comes back. The error of the disk has
       // been counted.
       System.getLogger(Cache.class.getName()).log(System.Logger.Level.WARNING, e.getMessage());
     }

@@ -3,20 +3,21 @@ package org.refdb.engine;
 import java.io.IOException;
 import java.util.Optional;
 
-/** An error of the engine. The message names the ref and the file, and says what can be done. */
+/** An error of the engine. The message names the ref or the file that it concerns, if there is one. */
 public final class EngineException extends IOException {
   private static final long serialVersionUID = 1L;
 
   /** The kinds of errors, which differ in what a caller can do about them. */
   public enum Kind {
     /**
-     * An operation of the operating system failed, or a batch took effect only in part. The message names the operation
-     * and the path, or the refs that were not changed.
+     * An operation of the operating system failed, the repository was gone or kept changing while it was read, or a
+     * batch took effect only in part. The message names the operation and the path, the repository, or the refs that
+     * were not changed.
      */
     IO,
     /**
-     * A lock was not acquired in time, so that the caller may try again: the message names the lock file, its age and
-     * its owner. Or the cache is open for writing already.
+     * A lock was not acquired in time, so that the caller may try again: the message names the lock file and, as far as
+     * they are known, its age and its owner. Or the cache is open for writing already.
      */
     LOCKED,
     /**
@@ -24,7 +25,10 @@ public final class EngineException extends IOException {
      * #refName} returns the ref.
      */
     BROKEN_REF,
-    /** A file is corrupt. The message names the file and the position in it. */
+    /**
+     * A file is corrupt, or a ref leads to an invalid name. The message names the file, with the position in it if that
+     * is known, or the ref.
+     */
     CORRUPT,
     /**
      * An update is not possible in the current state: a ref has another value, a name conflicts, or an object is
@@ -46,7 +50,7 @@ public final class EngineException extends IOException {
   private final String path;
 
   /**
-   * Creates the exception; only the library does so.
+   * Creates the exception; called by the native library.
    *
    * @param kind the name of a {@link Kind}
    * @param message what happened

@@ -40,7 +40,10 @@ public final class EngineView implements AutoCloseable {
     }
   }
 
-  /** Looks up several refs. Returns the results in the order of the names, followed by the version of the view. */
+  /**
+   * Looks up several refs. Returns the results in the order of the names, followed by the version of the view. A broken
+   * ref counts as missing, and is an error only if none of the names is a ref.
+   */
   public Unpacker lookupMany(Collection<String> names) throws EngineException {
     Packer request = new Packer();
     packNames(request, names);
@@ -208,7 +211,10 @@ public final class EngineView implements AutoCloseable {
     return info().u8() == 1;
   }
 
-  /** Returns a number that grows whenever the refs are found to have changed. */
+  /**
+   * Returns a number that grows whenever this view changes refs or finds them changed, or may have missed a change
+   * because its files were closed.
+   */
   public long version() throws EngineException {
     Unpacker info = info();
     info.u8();
@@ -231,10 +237,7 @@ public final class EngineView implements AutoCloseable {
     return VerifyReport.unpack(handle.call(id -> RefNatives.verify(id)));
   }
 
-  /**
-   * Returns statistics of the views of this repository in this process, for as long as at least one of them has been
-   * open.
-   */
+  /** Returns the statistics of this view and of the others that share its cache, since the first of them was opened. */
   public RefStats stats() throws EngineException {
     return RefStats.unpack(new Unpacker(handle.call(id -> RefNatives.stats(id))));
   }

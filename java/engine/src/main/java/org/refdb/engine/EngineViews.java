@@ -7,7 +7,7 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The refs of all repositories of a process, and the memory for their caches. A server has a single object of this
+ * The refs of all repositories of a process, and the memory for their caches. A process needs only one object of this
  * class.
  *
  * <p>The {@link EngineView}s of a repository share a cache, which is dropped when the last of them is closed. Those
@@ -26,7 +26,7 @@ public final class EngineViews implements AutoCloseable {
    *
    * @param memoryBytes the memory that the caches of all repositories may use together, off the Java heap
    * @param openFiles the number of files that all repositories together may keep open, reduced to half of the limit of
-   *     the process if it is larger; 0 stands for a quarter of that limit, and 8192 at most. Never less than 16
+   *     the process if it is larger; 0 stands for a quarter of that limit, but at most 8192. Never less than 16
    */
   public static EngineViews open(long memoryBytes, int openFiles) throws EngineLoadException {
     NativeLibrary.load();
@@ -38,7 +38,8 @@ public final class EngineViews implements AutoCloseable {
    *
    * @param gitDir the absolute path of the repository
    * @param settings the settings, which are used only if the repository is not yet open in this process
-   * @throws EngineException if the folder is not a repository, or if the engine does not support its format
+   * @throws EngineException if the folder is not a repository or cannot be read, or if the engine does not support its
+   *     format or a setting
    */
   public EngineView open(Path gitDir, EngineViewSettings settings) throws EngineException {
     Packer request = new Packer().bytes(pathBytes(gitDir));

@@ -12,9 +12,10 @@ import java.util.Properties;
  * Loads the native library of the engine, which is contained in the jar as {@code native/PLATFORM/librefdb_jni.so}.
  *
  * <p>Because the operating system only loads libraries from files, the library is written to a private folder, loaded,
- * and removed immediately. Nothing is left behind, and no file that somebody else put there is ever loaded. The
- * private folder is created in the folder that the caller names, else in the one that the system property {@value
- * #FOLDER_PROPERTY} names, else in the temporary folder. That folder must not be mounted with {@code noexec}.
+ * and removed immediately. Nothing is left behind unless the process is killed meanwhile, and no file that somebody
+ * else put there is loaded. The private folder is created in the folder that the caller names, else in the one that the
+ * system property {@value #FOLDER_PROPERTY} names, else in the temporary folder. That folder must not be mounted with
+ * {@code noexec}.
  */
 public final class NativeLibrary {
   /** The system property that names the folder in which the library is unpacked. */

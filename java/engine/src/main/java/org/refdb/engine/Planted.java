@@ -5,7 +5,8 @@ package org.refdb.engine;
  *
  * <p>The code of a fault is guarded by {@code Planted.ON && Planted.is("NAME")} and contains no lambda, so that javac
  * omits it while {@link #ON} is false. {@code scripts/tests/check-planted-faults} compiles the modules with the
- * constant true. Tests whose fault is not in a class call {@link #is} alone.
+ * constant true. Code that no released jar contains, such as tests and the classes {@code Planted...} of other modules,
+ * calls {@link #is} alone.
  */
 public final class Planted {
   /** Whether the classes are compiled with the planted faults. */

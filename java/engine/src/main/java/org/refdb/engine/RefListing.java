@@ -19,8 +19,8 @@ public final class RefListing implements AutoCloseable {
   }
 
   /**
-   * Unpacks the first answer of the library: the first rows, the version, whether there are unreported broken refs,
-   * and the handle for the rest or 0.
+   * Unpacks the first answer of the library: the first rows, the version, whether there may be unreported warnings, and
+   * the handle for the rest or 0.
    */
   static RefListing begin(byte[] answer) {
     int end = answer.length - 3 * Long.BYTES;

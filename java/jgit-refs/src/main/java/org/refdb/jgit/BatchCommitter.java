@@ -11,7 +11,7 @@ public interface BatchCommitter {
   /**
    * Commits a batch.
    *
-   * @throws NotAgreedException if the global ref database has to agree and did not; nothing has been changed
+   * @throws NotAgreedException if the global ref database has to agree and did not; the refs are unchanged so far
    */
   BatchResult commit(EngineView view, RefBatch batch) throws IOException;
 }

@@ -61,7 +61,8 @@ final class Edits {
   }
 
   /**
-   * Tells the engine what an object is, which JGit has already parsed.
+   * Tells the engine of what kind an object is, and to what a tag leads. {@code walk} reads the object unless it has
+   * parsed it before.
    *
    * @throws org.eclipse.jgit.errors.MissingObjectException if the object does not exist
    */

@@ -13,10 +13,10 @@ public final class NotAgreedException extends IOException {
   public enum Why {
     /**
      * The global ref database has another value for one of the refs, because another node was faster or this one lags
-     * behind.
+     * behind, or the project was removed, renamed or imported meanwhile.
      */
     DIFFERS,
-    /** The batch has more refs than the global ref database accepts at once. */
+    /** The batch is too large for the record that makes its outcome known after a crash. */
     TOO_MANY,
     /** The global ref database could not be reached, did not answer in time, or refuses every request. */
     NO_ANSWER

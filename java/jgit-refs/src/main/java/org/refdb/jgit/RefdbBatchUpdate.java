@@ -20,7 +20,8 @@ import org.refdb.engine.EngineException;
 import org.refdb.engine.RefBatch;
 
 /**
- * Carries out commands in one transaction of the engine, either atomically or each for itself.
+ * Carries out commands either atomically or each for itself, in one transaction of the engine unless commands that are
+ * not atomic depend on each other, or the global ref database refuses some of them.
  *
  * <p>Symbolic refs may be among the commands' refs, in an atomic batch as well.
  */

@@ -96,7 +96,7 @@ public final class RefdbDatabase extends RefDatabase {
    *
    * @param views the views of this process
    * @param repository a repository in a folder; its own ref database is not used
-   * @throws EngineException if the engine does not understand the repository
+   * @throws EngineException if the repository cannot be read, or the engine does not support its format or a setting
    */
   public static RefdbDatabase open(EngineViews views, Repository repository) throws EngineException {
     return open(views, repository, () -> null);

@@ -9,8 +9,9 @@ import org.eclipse.jgit.lib.Ref;
 
 /**
  * A cache of the single refs that a request has read, so that the disk is not checked when it reads them again. A
- * request that only reads sees a ref as it was at the first read, but sees changes by this process at once. Once a
- * request is about to write, each of its answers is checked against the disk. Not safe for use by several threads.
+ * request that only reads sees a ref as it was at the first read, but sees changes that are made through the same
+ * {@link RefdbDatabase} at once. Once a request is about to write, each of its answers is checked against the disk. Not
+ * safe for use by several threads.
  */
 public final class RequestRefCache {
   /** Maximum number of cached refs. A request that reads more than this rarely reads one twice. */
@@ -20,10 +21,10 @@ public final class RequestRefCache {
   private int kept;
   private boolean isWriting;
 
-  /** The cached refs of one repository, valid until this process changes its refs again. */
+  /** The cached refs of one database, valid until refs are changed through it again. */
   private record Told(long changes, Map<String, Optional<Ref>> refs) {}
 
-  /** Returns a ref from the cache, or reads it if it is not cached or this process has changed refs since. */
+  /** Returns a ref from the cache, or reads it if it is not cached or refs were changed through the database since. */
   Ref ref(RefdbDatabase refs, long changes, String name) throws IOException {
     Told known = told.get(refs);
     if (known != null && known.changes != changes) {

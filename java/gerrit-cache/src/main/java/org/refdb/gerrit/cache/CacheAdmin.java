@@ -31,12 +31,15 @@ public final class CacheAdmin {
     return List.copyOf(tools.values());
   }
 
-  /** Returns the cache of this name. */
+  /** Returns the cache of this name; empty if there is none. */
   public Optional<CacheTools> named(String name) {
     return all().stream().filter(tools -> tools.name().equals(name)).findFirst();
   }
 
-  /** Returns the state of the cache that servers share, for which its server is asked; empty if there is none. */
+  /**
+   * Returns the state of the cache that servers share; empty if nothing is shared. This asks the server of the shared
+   * cache, for at most two seconds.
+   */
   public Optional<SharedStatus> sharedStatus() {
     return Optional.ofNullable(factory.shared()).map(SharedCaches::status);
   }
@@ -45,11 +48,12 @@ public final class CacheAdmin {
    * Begins to copy what servers share into this server's caches, in the background: into their files, or into memory if
    * they have none. Returns the copy.
    *
-   * @param peer the {@code gerrit.instanceId} of a server that is asked to share the values that it has first; null to
-   *     copy only what is shared already
+   * @param peer the {@code gerrit.instanceId} of a server that is asked to share its own values before they are copied;
+   *     null to copy only what is shared already
    * @param cache the name of a shared cache; null for all
    * @param rate the most entries a second, from 1 to {@value Warming#RATE_MAX}
-   * @throws IOException if the rate is out of range, there is nothing to copy from or to, or another copy goes on
+   * @throws IOException if the rate is out of range, {@code peer} is this server, no cache can take values, the shared
+   *     cache is not in use, or another copy goes on
    */
   public synchronized Warming warm(String peer, String cache, int rate) throws IOException {
     SharedCaches shared = shared();
@@ -93,8 +97,8 @@ public final class CacheAdmin {
    * server has stored locally stays; Gerrit's own flush empties that.
    *
    * @param cache the name of a shared cache; null for all
-   * @throws IOException if there is no such cache, or the server of the shared cache does not answer within five
-   *     seconds
+   * @throws IOException if nothing is shared, {@code cache} is not shared, or the server of the shared cache does not
+   *     answer within five seconds
    */
   public void flushShared(String cache) throws IOException, InterruptedException {
     SharedCaches shared = shared();
@@ -105,8 +109,8 @@ public final class CacheAdmin {
   }
 
   /**
-   * Returns the persistent cache behind a cache of Gerrit; empty if refdb does not serve that. A cache without files is
-   * served by refdb only if it is shared.
+   * Returns the persistent cache behind a cache of Gerrit; empty if refdb does not serve that cache. A cache that is
+   * configured without files is served by refdb only if it is shared.
    */
   public static Optional<CacheTools> of(Cache<?, ?> cache) {
     return cache instanceof DiskCache<?, ?> ours ? Optional.of(new CacheTools(ours.disk())) : Optional.empty();

@@ -37,7 +37,7 @@ public final class CacheTools {
    * An entry.
    *
    * @param key the key, as text if it is text, else in hexadecimal; hidden if it is a secret
-   * @param uses the number of reads since the entry was last copied, from 0 to 3
+   * @param uses the number of reads since the cache was opened or an eviction last spared the entry, 3 at most
    * @param diskBytes the size of the entry on disk
    * @param createdMillis when its value was created, in milliseconds since 1970
    */
@@ -88,8 +88,8 @@ public final class CacheTools {
   }
 
   /**
-   * Frees the dead space of all segments of which at least a tenth is dead, and waits for it. Returns the number of
-   * bytes by which the files shrank.
+   * Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are dead,
+   * and waits for it. Returns the number of bytes by which the files shrank.
    */
   public long compact() {
     return upkeep().compact();
@@ -100,6 +100,7 @@ public final class CacheTools {
    *
    * @param count the number of entries, from 1 to {@value #TOP_MAX}
    * @throws IllegalArgumentException if the number is out of range
+   * @throws IllegalStateException if there are no files
    */
   public List<TopEntry> top(int count, Order order) {
     if (count < 1 || count > TOP_MAX) {
@@ -135,8 +136,8 @@ public final class CacheTools {
   }
 
   /**
-   * Imports an export of this cache in this version. A value that is as new or newer is kept; one that was invalidated
-   * after the export comes back.
+   * Imports an export of this cache in this version. A value in the cache that is as new as the exported one, or newer,
+   * is kept. A value that was invalidated after the export comes back.
    *
    * @throws IllegalStateException if the content of the cache is secret, or there are no files
    */

@@ -16,9 +16,9 @@ import org.refdb.engine.Planted;
 /**
  * A Gerrit cache with two tiers: objects in memory, and their serialised bytes on disk.
  *
- * <p>A hit in memory never accesses the disk. As the memory tier guarantees, concurrent loads of one key run only
- * once, and exceptions are wrapped as in Guava. An invalidation outdates all values that were read or loaded before
- * it, and no later call gets such a value from either tier (see {@link Holder}).
+ * <p>A hit in memory reads nothing from disk. As the memory tier guarantees, concurrent loads of one key run only once,
+ * and exceptions are wrapped as in Guava. An invalidation outdates all values that were read or loaded before it, and
+ * no later call gets such a value from either tier (see {@link Holder}).
  */
 final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements PersistentCache {
   private static final long NO_CALL_UNDER_WAY = Long.MAX_VALUE;
@@ -202,9 +202,9 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
   }
 
   /**
-   * Returns whether the key of a holder was not changed since its value was read. An invalidation removes from memory a
-   * holder that was served; but it cannot remove one from the calls that wait for a load, one of which may have served
-   * it before the invalidation.
+   * Returns whether no change of its key outdates a holder. An invalidation removes a served holder from memory, so one
+   * that is still found there is current. A memory tier that keeps nothing cannot take a holder from the calls that
+   * wait for its load, so the last change of the key is compared for each of these calls.
    */
   private boolean isUnchanged(K key, Holder<V> holder) {
     if (!hasMemory) {

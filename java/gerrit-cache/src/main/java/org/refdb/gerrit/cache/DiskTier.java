@@ -132,7 +132,10 @@ final class DiskTier<K, V> {
     return answer;
   }
 
-  /** Stores a value of another server, if it has one. Returns what came of it; null if there was nothing to store. */
+  /**
+   * Stores the value of another server that a look-up found. Returns what came of the attempt; null if the look-up
+   * found none.
+   */
   Store.Placed keepFound(SharedValues.Asked<K, V> answer) {
     Holder<V> found = answer.found();
     if (found == null) {
@@ -381,7 +384,7 @@ final class DiskTier<K, V> {
   /**
    * The maximum ages of values.
    *
-   * @param expireAfter the age at which a value is dropped from every tier; null for never
+   * @param expireAfter the age from which every tier treats a value as absent; null for never
    * @param refreshAfter the age from which a read reloads the value in the background; null for never
    */
   record Ages(Duration expireAfter, Duration refreshAfter) {

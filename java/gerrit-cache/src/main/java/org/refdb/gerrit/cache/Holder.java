@@ -1,7 +1,8 @@
 package org.refdb.gerrit.cache;
 
 /**
- * The object that the memory tier stores for a key: the value, its age, and its place in the order of changes.
+ * The object that the memory tier stores for a key: the value, when it was created, and the tick of the {@link
+ * ChangeClock} before it was read or loaded.
  *
  * <p>A holder enters the memory tier unchecked, because its key may have been changed before the holder arrived there.
  * Its first reader decides whether it may be served, which is so only if the key was not written or invalidated after

@@ -6,11 +6,11 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Puts values that nobody has asked for yet into the memory of a cache, up to a share of its limit, so that none which
- * is in use has to go.
+ * Puts values that nobody has asked for yet into the memory of a cache, up to a share of its limit, so that they
+ * displace no value that is in use.
  *
- * <p>The memory does not tell how full it is. So this weighs what is there, fills half of the room that is left, and
- * weighs again, because requests add values meanwhile.
+ * <p>Because the memory does not tell how full it is, this weighs all of its values, fills half of the room that is
+ * left, and then weighs them again, since requests add values meanwhile.
  */
 final class MemoryRoom<K, V> {
   private static final double SHARE = 0.8;

@@ -8,15 +8,18 @@ import org.refdb.gerrit.cache.shared.Peers;
 import org.refdb.gerrit.cache.shared.SharedCaches;
 
 /**
- * Offers the values of this server to the shared cache for another one that asks for them, in a thread of its own and
- * at a limited rate, and reports how far it is.
+ * Offers the values of this server to the shared cache because another server has asked for them, in a thread of its
+ * own and at a limited rate, and reports its progress to that server.
  */
 final class Offering {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final long REPORT_NANOS = TimeUnit.SECONDS.toNanos(1);
   private static final long PAUSE_MILLIS = 2;
 
-  /** With so much waiting to be stored, no more is added, so that there is room for what requests compute. */
+  /**
+   * The number of values, and their bytes, that may wait to be stored before this adds another one, so that the queue
+   * has room for what requests compute.
+   */
   private static final int WAITING_MAX = 64;
   private static final long WAITING_BYTES_MAX = 4 << 20;
 
@@ -45,7 +48,7 @@ final class Offering {
     thread.start();
   }
 
-  /** Ends it soon, if it has not ended. */
+  /** Makes the offering end soon. */
   void stop() {
     isStopped = true;
     thread.interrupt();
@@ -83,7 +86,7 @@ final class Offering {
     return goesOn(WAITING_MAX);
   }
 
-  /** Waits until it is time for the next value. Returns false if there must be none. */
+  /** Waits until it is time for the next value. Returns false if no more may be offered. */
   private boolean goesOn(int waitingMax) {
     long due = startNanos + TimeUnit.SECONDS.toNanos(looked) / request.entriesPerSecond();
     while (!hasEnded()) {

@@ -5,7 +5,10 @@ import java.util.function.Supplier;
 import org.refdb.gerrit.cache.shared.Peers;
 import org.refdb.gerrit.cache.shared.SharedCaches;
 
-/** Does what other servers ask of this one, one request at a time, and only while the request is renewed. */
+/**
+ * Offers the values of this server when another server asks for them: for one request at a time, and only while that
+ * server renews the request.
+ */
 final class Offerings implements SharedCaches.Servant {
   private final SharedCaches shared;
   private final Supplier<List<? extends WarmSource<?, ?>>> sources;
@@ -28,7 +31,7 @@ final class Offerings implements SharedCaches.Servant {
     }
   }
 
-  /** Ends what goes on. */
+  /** Stops the offering that runs, if there is one. */
   synchronized void stop() {
     if (last != null) {
       last.stop();

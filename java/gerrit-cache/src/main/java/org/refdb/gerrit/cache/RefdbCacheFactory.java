@@ -241,7 +241,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     return shared;
   }
 
-  /** Returns the disk tiers of all caches, for the metrics. */
+  /** Returns the disk tiers of all caches. */
   List<? extends DiskTier<?, ?>> tiers() {
     return caches.stream().map(DiskCache::disk).toList();
   }

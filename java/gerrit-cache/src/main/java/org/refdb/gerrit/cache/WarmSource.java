@@ -33,7 +33,7 @@ final class WarmSource<K, V> {
 
   /** Hears of each value, and decides when the next is offered, or that none is. */
   interface Pace {
-    /** Waits for the time of the next value. Returns false if there must be none. */
+    /** Waits for the time of the next value. Returns false if no more may be offered. */
     boolean goesOn(boolean wasOffered);
   }
 

@@ -52,7 +52,7 @@ final class WarmTarget<K, V> {
   /**
    * Copies entries of the shared tier, of which only the names are known.
    *
-   * @throws IOException if the shared tier does not answer
+   * @throws IOException if the shared tier does not answer, is not in use, or cannot be read by names
    */
   Warmed warm(List<byte[]> names) throws IOException {
     Store store = disk.stores().held(); // not opened again while Gerrit ends

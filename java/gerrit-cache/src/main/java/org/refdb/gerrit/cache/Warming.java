@@ -27,7 +27,7 @@ public final class Warming {
   /** The pause after each list of names, so that the walk leaves the server of the shared cache time for others. */
   private static final long SCAN_PAUSE_MILLIS = 5;
 
-  /** How often the request to another server is renewed and its report read. */
+  /** The pause between two renewals of the request to another server, after each of which its report is read. */
   private static final long ASK_PAUSE_MILLIS = 500;
   private static final long SILENCE_NANOS_MAX = TimeUnit.SECONDS.toNanos(10);
 
@@ -50,7 +50,10 @@ public final class Warming {
     DONE,
     /** An administrator stopped it, or Gerrit ended. */
     STOPPED,
-    /** The server of the shared cache failed. What was stored until then stays. */
+    /**
+     * The server of the shared cache failed, or the server that was asked to offer its values gave up or did not
+     * answer. What was stored until then stays.
+     */
     FAILED
   }
 
@@ -59,7 +62,7 @@ public final class Warming {
    *
    * @param state whether the copy goes on, or how it ended
    * @param from the server that was asked to offer its values first; null if none
-   * @param offered values that this server has offered to the shared cache
+   * @param offered values that {@code from} has offered to the shared cache
    * @param cache the cache; null for all
    * @param entriesPerSecond the limit of the rate
    * @param looked names of entries that the server of the shared cache has told

@@ -18,7 +18,7 @@ import org.refdb.gerrit.cache.h2.OfflineCaches;
 final class CacheCommand {
   private static final long PROGRESS_NANOS = 1_000_000_000L;
 
-  /** The conversions. */
+  /** The commands. */
   enum Verb {
     /** From H2 and cache-chroniclemap to refdb. */
     IMPORT("import-caches"),

@@ -155,8 +155,8 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   }
 
   /**
-   * Passes all entries to the sink, and returns their number. Fails if the entries exceed the file's size, because
-   * a corrupt file can repeat one entry for ever.
+   * Passes the entries to the sink until it returns false, and returns how many it took. Fails if the entries exceed
+   * the file's size, because a corrupt file can repeat one entry for ever.
    */
   private static long read(DataInputStream entries, Sink sink, long size, Watch watch) throws IOException {
     long seen = 0;

@@ -96,7 +96,8 @@ final class Installer {
   /**
    * Uninstalls refdb. No repository needs a conversion.
    *
-   * @throws InstallException if a repository has a batch that is not settled, or refdb.global is set
+   * @throws InstallException if the folder is no Gerrit site, a repository has a batch that is not settled, or
+   *     refdb.global is set
    */
   void uninstall(Path folder) throws InstallException, IOException {
     Site site = Site.at(folder);

@@ -11,7 +11,10 @@ import org.kohsuke.args4j.Option;
 import org.refdb.gerrit.refs.ProjectStat;
 import org.refdb.gerrit.refs.RefdbAdmin;
 
-/** Turns shadow mode of a project on or off: JGit answers, and refdb is compared with it. */
+/**
+ * Turns shadow mode of a project on or off: JGit answers, and refdb is compared with it. Native mode has no shadow
+ * mode.
+ */
 final class ShadowMode {
   private final RefdbAdmin admin;
 

@@ -57,7 +57,7 @@ final class LateCheck implements PreUploadHook {
   }
 
   /**
-   * Restores the refs near the wanted objects, because JGit drops its refs when the pack begins, and branches and tags
+   * Sets the branches and tags again that the user may see, because JGit drops its refs when the pack begins, and they
    * determine which objects come first.
    */
   @Override

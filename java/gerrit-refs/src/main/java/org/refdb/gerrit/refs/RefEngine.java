@@ -20,7 +20,7 @@ interface RefEngine {
    *
    * @param repository the repository; updates and events refer to it
    * @return the ref database, open; the repository closes it
-   * @throws IOException if the engine cannot serve this repository, so that JGit's ref database has to
+   * @throws IOException if the engine cannot serve this repository
    */
   RefDatabase open(FileRepository repository) throws IOException;
 

@@ -192,7 +192,10 @@ public final class RefdbAdmin {
     }
   }
 
-  /** Turns shadow mode on or off. In shadow mode JGit answers; refdb answers too, and every difference is logged. */
+  /**
+   * Turns shadow mode on or off, which has no effect in native mode. In shadow mode JGit answers; refdb answers too,
+   * and differences are counted and logged.
+   */
   public void shadow(Project.NameKey project, boolean on) {
     ProjectState state = manager.state(project);
     state.shadow = on;

@@ -12,7 +12,8 @@ import org.refdb.engine.SiteLibrary;
  * The section {@code [refdb]} of gerrit.config, and Gerrit's own settings of ref databases.
  *
  * @param memoryBytes memory for all repositories together, off the Java heap: {@code memoryLimit}
- * @param openFiles number of files kept open, 0 for a quarter of the process's limit, at most 8,192: {@code openFiles}
+ * @param openFiles number of files kept open, at most half of the process's limit; 0 for a quarter of that limit, but
+ *     at most 8,192: {@code openFiles}
  * @param nativeDirectory folder into which the native library is unpacked, null for {@link SiteLibrary}'s default:
  *     {@code nativeDirectory}
  * @param verifyInterval how often a project in use is compared with the disk, zero for never: {@code verifyInterval}

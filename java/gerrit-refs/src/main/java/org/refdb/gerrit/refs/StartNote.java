@@ -39,7 +39,8 @@ final class StartNote implements LifecycleListener {
 
   /** Returns why refdb does not serve this server's refs, or null. */
   private String refusal() {
-    // A wrapper is a class of its own; if Gerrit's manager itself is bound, no one uses the one provided by name.
+    // A module that wraps Gerrit's repositories binds a class of its own. If Gerrit's own manager is bound, nobody uses
+    // refdb's, which is provided by name only.
     if (manager.isEngineLoaded() && bound instanceof LocalDiskRepositoryManager) {
       String why =
           "gerrit.config lends refdb by name (" + RefdbNamedDbModule.class.getName() + "), but no module wraps Gerrit's"

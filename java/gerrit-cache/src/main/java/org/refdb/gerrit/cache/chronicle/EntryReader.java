@@ -17,8 +17,8 @@ public interface EntryReader {
   }
 
   /**
-   * Passes every entry to {@code sink}, in no particular order. Returns the number of entries. No other process may
-   * have the file open.
+   * Passes the entries to {@code sink}, in no particular order, until it returns false. Returns the number of entries
+   * that it took. No other process may have the file open.
    *
    * @throws IOException if the file cannot be read; the message names the file
    */

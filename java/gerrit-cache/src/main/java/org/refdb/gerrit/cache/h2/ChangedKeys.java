@@ -66,7 +66,8 @@ final class ChangedKeys implements Closeable {
   /**
    * Opens the file that an earlier process left.
    *
-   * @throws IOException if there is none, or if it is not valid
+   * @throws IOException if there is none, if it is not valid, or if it may lack keys that were changed before the
+   *     machine stopped
    */
   static ChangedKeys resume(Path path) throws IOException {
     ByteBuffer content = ByteBuffer.wrap(Files.readAllBytes(path));

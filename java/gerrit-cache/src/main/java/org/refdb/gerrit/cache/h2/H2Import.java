@@ -5,8 +5,8 @@ import java.nio.file.Path;
 
 /**
  * The state of an import from an H2 file, as the names of files record it. During the import the H2 file has a name of
- * its own, and beside it is a file with the keys that were changed since. A restart finds both and continues the
- * import. Not safe for use by several threads.
+ * its own, and beside it is a file with the keys that were changed since the import began. A restart finds both and
+ * continues the import. Not safe for use by several threads.
  */
 final class H2Import {
   private final H2File file;

@@ -126,8 +126,9 @@ public final class Takeover {
   }
 
   /**
-   * Imports an entry. Where the store has no room at the moment, this retries, since an import can wait. Returns whether
-   * the entry was stored, which it was not if its key was changed since or if it is too large.
+   * Imports an entry. Where the store has no room at the moment, this retries, since an import can wait. Returns
+   * whether the entry was stored, which it was not if its key was changed since, if it is too large, or if there was no
+   * room for 30 seconds.
    */
   private static boolean takeWithRetries(ImportingStore store, byte[] key, byte[] value, long created) {
     for (int i = 0; i < RETRIES; i++) {

@@ -8,7 +8,7 @@ final class AnswerMemory {
 
   private final AtomicLong used = new AtomicLong();
 
-  /** Returns whether there is room for so many bytes, and takes it. */
+  /** Takes room for so many bytes. Returns false if there is less; nothing is taken then. */
   boolean take(long bytes) {
     if (used.addAndGet(bytes) <= BYTES_MAX) {
       return true;

@@ -10,7 +10,10 @@ import java.util.function.LongSupplier;
 final class Budget {
   private static final long STEP_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
 
-  /** So many steps count: those of the window, and one more, because the current step has only begun. */
+  /**
+   * The number of steps that are added up: the ten of the window, and one more, because the current step is not over
+   * yet.
+   */
   private static final int STEPS = 11;
 
   private final long waitNanosMax;

@@ -18,7 +18,8 @@ final class Call implements AutoCloseable {
   /**
    * Creates a call.
    *
-   * @param memory the bound within which the answer counts, from when it comes until {@link #close}
+   * @param memory bounds the bytes of answers in memory; the answer counts there from when it comes until {@link
+   *     #close}
    */
   Call(CommandArguments command, AnswerMemory memory) {
     this.command = command;
@@ -74,8 +75,10 @@ final class Call implements AutoCloseable {
    * Waits for the answer.
    *
    * @param nanos the longest to wait
-   * @throws TimeoutException if the answer does not come in time; the call is then given up
-   * @throws RuntimeException if there is no connection, or the server refuses the command
+   * @throws TimeoutException if the answer does not come in time, or this thread is interrupted; the call is then given
+   *     up
+   * @throws RuntimeException if there is no connection, the server refuses the command, or too many answers wait to be
+   *     taken
    */
   Object await(long nanos) throws TimeoutException {
     try {

@@ -25,7 +25,7 @@ final class Client implements AutoCloseable {
   /** Commands of at most so many bytes together have room in the buffers of an idle socket, on any system. */
   private static final int DIRECT_BYTES_MAX = 4096;
 
-  /** What a GET takes beside its key. */
+  /** Bytes that a GET takes beside its key. */
   private static final int GET_BYTES = 32;
 
   private final Connector connector;

@@ -24,7 +24,10 @@ import redis.clients.jedis.exceptions.JedisConnectionException;
 final class Connector {
   private static final int CONNECT_MILLIS_MAX = 2_000;
 
-  /** A server that says nothing for this long is given up. Requests leave much earlier. */
+  /**
+   * How long a connection waits for anything from the server before it is given up. A request leaves at its deadline,
+   * by default after 2 ms.
+   */
   private static final int ANSWER_MILLIS_MAX = 1_000;
 
   /** What an answer may have beside a value: our header, and the frame. Lists of a cluster's slots need room too. */
@@ -96,7 +99,9 @@ final class Connector {
     return connect(host, settings.user(), settings.password());
   }
 
-  /** Connects to a sentinel, which has users of its own: nobody logs in. */
+  /**
+   * Connects to a sentinel without logging in, because the user of the settings is one of the server, not of sentinels.
+   */
   Link connectToSentinel(HostAndPort host) {
     return connect(host, null, null);
   }
@@ -119,7 +124,7 @@ final class Connector {
     }
   }
 
-  /** Neither HELLO nor CLIENT is sent, so that an ACL need not allow them. */
+  /** Returns the settings for logging in without HELLO and CLIENT, so that an ACL need not allow these commands. */
   private static JedisClientConfig login(String user, String password) {
     return DefaultJedisClientConfig.builder()
         .user(user)
@@ -157,7 +162,7 @@ final class Connector {
     try {
       socket.close();
     } catch (IOException e) {
-      // It is given up anyway.
+      // The socket is given up anyway.
     }
   }
 }

@@ -25,7 +25,7 @@ public final class Counts {
     FAILED,
     /** Values that were refused because they are damaged, forged, moved or cut. */
     REFUSED_BAD,
-    /** Values that were refused because a key that is not known here sealed them. */
+    /** Values that were refused because they were sealed with a key that this server does not have. */
     REFUSED_KEY,
     /** Values that were refused because they do not deserialise. */
     REFUSED_CONTENT,

@@ -25,7 +25,8 @@ import javax.crypto.spec.SecretKeySpec;
  * </pre>
  *
  * <p>The name is authenticated with a sealed entry, so an entry that was moved is no entry. Each name has an AES key of
- * its own, derived from the key of the settings, and so few entries are sealed with it that random nonces never repeat.
+ * its own, derived from the key of the settings, and so few entries are sealed with that AES key that a random nonce is
+ * most unlikely to repeat.
  */
 final class EntryFormat {
   /** The version of this format, which is part of the names. */
@@ -76,7 +77,7 @@ final class EntryFormat {
   static final class BadEntryException extends Exception {
     private static final long serialVersionUID = 1L;
 
-    /** Whether a key that this server does not have sealed it, which is no attack, but a rotation of keys. */
+    /** Whether the entry was sealed with a key that this server does not have, as during a rotation of keys. */
     final transient boolean isOfUnknownKey;
 
     BadEntryException(String message, boolean isOfUnknownKey) {
@@ -129,7 +130,8 @@ final class EntryFormat {
   /**
    * Decodes what the server returned for a name.
    *
-   * @throws BadEntryException if it is not an entry for this key under this name, or was changed
+   * @throws BadEntryException if it is not an entry for this key under this name, was changed, or is sealed with a key
+   *     that this server does not have
    */
   Value decode(byte[] name, byte[] key, byte[] entry) throws BadEntryException {
     Value value = decode(name, entry);
@@ -140,7 +142,8 @@ final class EntryFormat {
   /**
    * Decodes what the server returned for a name, whatever its key is. The caller must check that the key has this name.
    *
-   * @throws BadEntryException if it is not an entry under this name, or was changed
+   * @throws BadEntryException if it is not an entry under this name, was changed, or is sealed with a key that this
+   *     server does not have
    */
   Value decode(byte[] name, byte[] entry) throws BadEntryException {
     ByteBuffer body = keys.isEmpty() ? openPlain(name, entry) : unseal(name, entry);
@@ -162,7 +165,7 @@ final class EntryFormat {
     return ByteBuffer.wrap(entry, 1, length - 1);
   }
 
-  /** Where there are keys, no plain entry is believed. */
+  /** Decrypts a sealed entry, and refuses a plain one. */
   private ByteBuffer unseal(byte[] name, byte[] entry) throws BadEntryException {
     require(entry.length >= 1 + NUMBER + NONCE + TAG && entry[0] == SEALED, "of another kind");
     int number = ByteBuffer.wrap(entry).getInt(1);

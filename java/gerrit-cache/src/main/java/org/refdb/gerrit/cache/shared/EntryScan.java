@@ -15,11 +15,14 @@ import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Protocol;
 import redis.clients.jedis.exceptions.JedisException;
 
-/** Walks over the names of a site's entries on all servers, with the server's SCAN, which blocks no other command. */
+/**
+ * Walks over the names of a site's entries on all servers, with the server's SCAN, which holds up other commands only
+ * for moments.
+ */
 public final class EntryScan {
   private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(2);
 
-  /** How many names a server looks at for one answer. */
+  /** How many names, approximately, a server looks at for one answer. */
   private static final int COUNT = 500;
 
   /** A walk that takes more answers, which would be of some 500 million names, is taken for one that never ends. */
@@ -51,7 +54,8 @@ public final class EntryScan {
   /**
    * Asks for the next names. Returns null at the end. A list before the end may be empty, and a name may come twice.
    *
-   * @throws IOException if the server does not answer, or refuses
+   * @throws IOException if the server does not answer, refuses, answers with something else, or does not end its list
+   *     of names
    */
   public List<Name> next() throws IOException {
     if (hosts.isEmpty()) {

@@ -15,7 +15,10 @@ import java.util.concurrent.TimeUnit;
 final class FrameInput extends InputStream {
   private static final int BUFFER_BYTES = 8192;
 
-  /** A socket counts whole milliseconds. So much less than one still counts as one. */
+  /**
+   * The timeout of a socket is a whole number of milliseconds. A time that is shorter by at most this much is rounded
+   * up.
+   */
   private static final long TOLERANCE_NANOS = TimeUnit.MICROSECONDS.toNanos(200);
 
   /** A larger answer is not collected, but read by a thread without a deadline, so that it is in memory only once. */
@@ -27,7 +30,10 @@ final class FrameInput extends InputStream {
   private final int timeoutMillis;
   private byte[] buffer = new byte[BUFFER_BYTES];
 
-  /** The index up to which the parser has read the buffer; then those up to which it is checked, and filled. */
+  /**
+   * The indexes in the buffer up to which the parser has read it, up to which it is checked, and up to which it is
+   * filled.
+   */
   private int start;
   private int checked;
   private int end;
@@ -54,7 +60,7 @@ final class FrameInput extends InputStream {
    * the answer is there. If not, a later call or read goes on with what has come; a large answer is left to a read.
    *
    * @param untilNanos a time of {@link System#nanoTime}
-   * @throws IOException if the connection fails, or the server sends what is no answer
+   * @throws IOException if the connection fails, or the server sends what is no answer or one above the limit
    */
   boolean awaitAnswer(long untilNanos) throws IOException {
     checkNext();
@@ -83,7 +89,9 @@ final class FrameInput extends InputStream {
     }
   }
 
-  /** Reads what there is, and waits for it. The answers that are kept are no larger than their check allows. */
+  /**
+   * Waits for at least one byte, and reads what there is. The limit of the check also bounds the answers in the buffer.
+   */
   private void fill() throws IOException {
     if (start == end) {
       rewind();

@@ -27,7 +27,10 @@ final class Generations {
   private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
   private static final int DIGITS_MAX = 18;
 
-  /** How often a number is written because another node writes at the same time; the next poll goes on. */
+  /**
+   * The most writes of one number in a poll, of which each after the first is needed because another node wrote a
+   * higher number meanwhile.
+   */
   private static final int WRITES_MAX = 4;
 
   /** A generation that is further in the future than any clock is wrong counts as damaged. */
@@ -123,7 +126,10 @@ final class Generations {
     }
   }
 
-  /** Returns whether the server has had all generations of this node since a time of {@link System#nanoTime}. */
+  /**
+   * Returns whether a poll that began at or after a time of {@link System#nanoTime} found all generations of this node
+   * on the server.
+   */
   boolean isCompleteSince(long nanos) {
     return completeNanos - nanos >= 0;
   }

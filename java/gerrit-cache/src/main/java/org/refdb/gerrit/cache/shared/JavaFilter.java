@@ -11,7 +11,10 @@ import java.io.ObjectStreamClass;
 final class JavaFilter {
   private JavaFilter() {}
 
-  /** Returns whether the bytes are an object of a class, which refers to no object of other classes but strings. */
+  /**
+   * Returns whether the bytes are an object of the class {@code type} that refers only to strings and objects of that
+   * class.
+   */
   static boolean accepts(byte[] bytes, Class<?> type) {
     try (TypedStream stream = new TypedStream(new ByteArrayInputStream(bytes), type)) {
       return type.isInstance(stream.readObject());

@@ -124,7 +124,7 @@ final class Lane implements AutoCloseable {
     try {
       Thread.sleep(millis);
     } catch (InterruptedException e) {
-      // By close(), which the caller sees next.
+      // Interrupted by close(), whose flag the caller checks next.
     }
   }
 

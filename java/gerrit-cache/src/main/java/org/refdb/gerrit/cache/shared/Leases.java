@@ -29,7 +29,7 @@ final class Leases {
   private static final int RECENT = 16;
   private static final int LOADS_MIN = 4;
 
-  /** Waiting nodes look for the value so often within an average load, but within these limits. */
+  /** How many times a waiting node looks for the value during an average load, with pauses within these limits. */
   private static final int LOOKS = 20;
   private static final long PAUSE_NANOS_MIN = TimeUnit.MILLISECONDS.toNanos(5);
   private static final long PAUSE_NANOS_MAX = TimeUnit.MILLISECONDS.toNanos(100);
@@ -71,8 +71,8 @@ final class Leases {
   }
 
   /**
-   * Takes the lease of a value, or waits while another node has it, for no longer than a load takes on average. Returns
-   * the value if that node has stored it meanwhile; else the caller computes it.
+   * Takes the lease of a value, or waits while another node has it, for no longer than a load takes on average, and 5 s
+   * at most. Returns the value if that node has stored it meanwhile; else the caller computes it.
    *
    * @param missing the answer that there is no value
    * @param look asks for the value again
@@ -105,7 +105,9 @@ final class Leases {
     return answer;
   }
 
-  /** Returns false if it is time to go on without a value. */
+  /**
+   * Sleeps. Returns false, so that the caller goes on without a value, if no time is left or the thread is interrupted.
+   */
   private static boolean pause(long nanos) {
     if (nanos <= 0) {
       return false;

@@ -35,7 +35,7 @@ final class Offers implements AutoCloseable {
    *
    * @param value the value to store; null to delete the entry
    * @param isSpare whether an entry that the server has stays as it is
-   * @param lease whose lease it is that ends; null for an entry of the cache
+   * @param lease the place whose lease is ended; null for an entry of the cache
    */
   record Offer(
       Counts counts,
@@ -93,7 +93,7 @@ final class Offers implements AutoCloseable {
         send(next());
       }
     } catch (InterruptedException e) {
-      // By close().
+      // Interrupted by close().
     }
   }
 

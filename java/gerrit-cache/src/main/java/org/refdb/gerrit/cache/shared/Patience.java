@@ -1,8 +1,8 @@
 package org.refdb.gerrit.cache.shared;
 
 /**
- * How long a request waits for an answer: the deadline of the settings, or a multiple of the time within which the
- * server gives 99 of 100 answers, where that is less.
+ * How long a request waits for an answer: four times as long as the server takes for 99 of 100 answers, but at least 1
+ * ms, and no longer than the deadline of the settings.
  */
 final class Patience {
   private static final double TIMES = 4;
@@ -14,7 +14,7 @@ final class Patience {
    */
   private static final long NANOS_MIN = 1_000_000;
 
-  /** By which share of itself the estimate moves when an answer is above it. */
+  /** The sum of the shares of itself by which the estimate moves up, at an answer above it, and down, at any other. */
   private static final double STEP = 0.1;
 
   private final long deadlineNanos;

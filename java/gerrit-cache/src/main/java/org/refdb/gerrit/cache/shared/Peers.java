@@ -13,7 +13,8 @@ import redis.clients.jedis.exceptions.JedisException;
 /**
  * Lets a node ask another one of its site to offer the values that it has. Both talk by entries on the server of the
  * shared cache, which are encrypted and authenticated like values: a request, which the node that asks renews while it
- * waits, and a report of the one that was asked. Each ends by itself soon after its writer does.
+ * waits, and a report of the one that was asked. The server drops each of these entries soon after its writer stops
+ * renewing it.
  *
  * <p>A node is known by its {@code gerrit.instanceId}.
  */
@@ -22,7 +23,10 @@ public final class Peers {
   private static final long REQUEST_MILLIS = 30_000;
   private static final long REPORT_MILLIS = 10_000;
 
-  /** How old a request or a report may seem, with clocks that differ: an older one was kept by somebody. */
+  /**
+   * The age up to which a request or a report is taken, because clocks differ. An older one may be a copy that an
+   * attacker kept.
+   */
   private static final long AGE_MILLIS_MAX = 120_000;
   private static final int NAME_CHARS_MAX = 200;
   private static final int PARTS = 3;
@@ -94,7 +98,7 @@ public final class Peers {
   /**
    * Creates the contact of a node.
    *
-   * @param self its {@code gerrit.instanceId}; null if it has none, so that nobody can ask it
+   * @param self its {@code gerrit.instanceId}; nobody can ask the node if this is null or has more than 200 characters
    */
   Peers(Client client, EntryFormat format, String namespace, String self) {
     this.client = client;

@@ -31,7 +31,10 @@ public final class SharedCaches implements AutoCloseable {
 
   /** Does what another node asks. */
   public interface Servant {
-    /** Hears each second what another node asks; null for nothing. This must not wait. */
+    /**
+     * Hears what another node asks, or null for nothing, about each second while the server answers. This must not
+     * wait.
+     */
     void asked(Peers.Request request);
   }
 

@@ -14,7 +14,8 @@ import redis.clients.jedis.Protocol;
  * @param inUse whether requests ask it now
  * @param encrypted whether its values are encrypted and authenticated
  * @param evictionPolicy the server's {@code maxmemory-policy}; "unknown" if it does not tell
- * @param persistence whether the server has written to disk since it was started: "rdb", "aof", "none so far" or "unknown"
+ * @param persistence how the server writes to disk: "aof" if it appends each change, else "rdb" or "none so far",
+ *     depending on whether it has saved since it was started; or "unknown"
  * @param opened how often requests were kept from it since the start, because it failed or was late
  * @param waitingEntries values that wait to be stored on it
  * @param waitingBytes their bytes

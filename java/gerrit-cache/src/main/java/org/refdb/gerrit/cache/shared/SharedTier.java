@@ -48,7 +48,10 @@ public final class SharedTier {
   private final Counts counts = new Counts();
   private final Leases leases;
 
-  /** The keys that were invalidated here, of which the server may still have an older value, and when that was. */
+  /**
+   * The keys that were invalidated here, of which the server may still have an older value, and when each was
+   * invalidated.
+   */
   private final Map<ByteBuffer, Long> changed = new ConcurrentHashMap<>();
   private final AtomicLong changes = new AtomicLong();
 
@@ -139,8 +142,9 @@ public final class SharedTier {
   }
 
   /**
-   * Waits while another node computes a value, if the site wants that and loads take long, and for no longer than a load
-   * takes on average. Returns the value if it has come; else the caller computes it, with {@link #compute}.
+   * Waits while another node computes a value, if the site wants that and loads take long, and for no longer than a
+   * load takes on average, or 5 s. Returns the value if it has come; else the caller computes it, with {@link
+   * #compute}.
    *
    * @param missing the answer that there is no value
    */
@@ -264,8 +268,8 @@ public final class SharedTier {
    * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation; what
    * else is under the names is skipped.
    *
-   * @throws IOException if the server does not answer within a second, if the generation is not known at the moment, or
-   *     if {@link #canRead} is false
+   * @throws IOException if the server refuses or does not answer within a second, if the generation is not known at the
+   *     moment, or if {@link #canRead} is false
    */
   public List<Entry> read(List<byte[]> entryNames) throws IOException {
     String generation = caches.generations().of(cache);
@@ -363,8 +367,9 @@ public final class SharedTier {
 
   /**
    * Offers a value that this node has had for some time, unless the server has one. The caller must see to it that no
-   * other thread calls {@link #changed} for the key meanwhile. Returns whether it was offered: a value from before the
-   * last flush is not, nor one from the minute after it, because the clocks of nodes differ.
+   * other thread calls {@link #changed} for the key meanwhile. Returns whether it was offered, which it is not if the
+   * generation is unknown, the key was invalidated here, or the value is too large, is the result of a timeout or an
+   * error, or is from before the last flush or, because the clocks of nodes differ, from the minute after it.
    */
   public boolean offerHeld(byte[] key, Object value, byte[] valueBytes, long createdMillis) {
     String generation = caches.generations().of(cache);
@@ -409,7 +414,10 @@ public final class SharedTier {
     }
   }
 
-  /** Voids all values of the cache, here at once and on the other servers within five seconds. */
+  /**
+   * Voids all values of the cache: here at once, and on the other servers within five seconds or, if the server of the
+   * shared cache does not answer, once it does.
+   */
   public void flush() {
     long before = changes.get();
     caches.raise(cache);

@@ -102,7 +102,7 @@ final class Sharing {
     try {
       digest.update(Files.readAllBytes(site.resolve("etc").resolve("jgit.config")));
     } catch (IOException e) {
-      // Most sites have none.
+      // Most sites have no jgit.config.
     }
     return HexFormat.of().formatHex(digest.digest());
   }

@@ -80,7 +80,7 @@ public final class CacheFolder {
     return new String(bytes, 0, length, StandardCharsets.UTF_8);
   }
 
-  /** Returns the version that was written last, or -1 if there is none. */
+  /** Returns the version whose folder was changed last, or -1 if there is none. */
   public int version() throws IOException {
     int version = -1;
     long newest = Long.MIN_VALUE;

@@ -2,7 +2,9 @@ package org.refdb.gerrit.cache.store;
 
 import org.refdb.engine.Cache;
 
-/** A store that forwards reads and the closing to another store, and leaves changes to its subclasses. */
+/**
+ * A store that forwards reads, statistics, upkeep and closing to another store, and leaves changes to its subclasses.
+ */
 public abstract class ForwardingStore implements Store {
   /** The other store. */
   protected final Store store;

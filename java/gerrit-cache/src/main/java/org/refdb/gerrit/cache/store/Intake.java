@@ -32,6 +32,7 @@ public final class Intake implements AutoCloseable {
    * @param diskLimit the configured limit in bytes, or null
    * @param expectedBytes the approximate size of what is to be stored, which is used if no limit is configured
    * @throws StoreOpener.InUseException if a server has the cache open
+   * @throws IOException if the cache cannot be opened
    */
   public static Intake open(
       Path root, String cache, int version, Long diskLimit, long expectedBytes, EncryptionKeys keys) throws IOException {

@@ -3,7 +3,8 @@ package org.refdb.gerrit.cache.store;
 import java.util.function.BooleanSupplier;
 
 /**
- * A store that refuses puts and ignores other changes while a switch is set, for example during an offline reindex.
+ * A store that refuses puts and ignores other changes while a switch is set, for example during an offline reindex. The
+ * switch does not concern {@link #upkeep}.
  */
 public final class ReadOnlyStore extends ForwardingStore {
   private final BooleanSupplier readOnly;

@@ -30,8 +30,8 @@ public interface Store extends AutoCloseable {
     Cache.Verified verify();
 
     /**
-     * Frees the dead space of all segments of which at least a tenth is dead, and waits for it. Returns the number of
-     * bytes by which the files shrank.
+     * Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are
+     * dead, and waits for it. Returns the number of bytes by which the files shrank.
      */
     long compact();
 

@@ -8,7 +8,7 @@ import com.google.gerrit.server.project.ProjectResource;
 import java.io.IOException;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 
-/** REST adapter of an operation on one project: what etcd refuses is reported as 409 Conflict. */
+/** REST adapter of an operation on one project: a failure of the global ref database is reported as 409 Conflict. */
 abstract class ProjectEndpoint<I, O> implements RestModifyView<ProjectResource, I> {
   abstract O execute(String project, I input) throws RestApiException, IOException, GlobalRefException;
 

@@ -116,7 +116,7 @@ public final class Compare {
   /**
    * Returns the generation of the project.
    *
-   * @throws GlobalRefException if etcd does not know the project
+   * @throws GlobalRefException if etcd does not know the project, refuses or does not answer
    */
   public Generation generation() throws GlobalRefException {
     return refs.projects()
@@ -131,8 +131,8 @@ public final class Compare {
   }
 
   /**
-   * Reads a ref until its two values are of one moment, and returns the difference that remains. If the deadline passes
-   * before that, the difference is of kind {@link Kind#UNDER_UPDATE}.
+   * Reads a ref until its two values are of one moment and it is not locked, and returns the difference that remains.
+   * If the deadline passes before that, the difference is of kind {@link Kind#UNDER_UPDATE}.
    */
   public Optional<Difference> look(String ref, Generation generation) throws IOException, GlobalRefException {
     Deadline deadline = refs.deadline();

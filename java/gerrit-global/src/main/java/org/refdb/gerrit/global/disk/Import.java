@@ -30,7 +30,7 @@ import org.refdb.gerrit.global.transaction.Stage;
  * not change values that exist.
  */
 public final class Import {
-  /** Refs per transaction; etcd accepts 128 comparisons and 128 puts. */
+  /** Refs per transaction; by default etcd accepts 128 comparisons and 128 puts. */
   private static final int REFS_AT_ONCE = 100;
 
   private static final int UNDER_WAY = 8;
@@ -120,8 +120,8 @@ public final class Import {
   }
 
   /**
-   * Puts refs, all at once if etcd has no value between the first and the last of them, else one by one. Returns their
-   * number.
+   * Puts refs, all at once if etcd has no value between the first and the last of them, else those that have none.
+   * Returns the number of entries.
    */
   private int put(String project, Generation generation, List<Entry> entries) throws GlobalRefException {
     if (entries.isEmpty()) {
@@ -141,8 +141,8 @@ public final class Import {
   }
 
   /**
-   * Puts refs one by one, and waits for batches that have staged one of them, because only their outcome decides
-   * whether the ref has a value.
+   * Puts each ref that has no value in etcd, and waits for batches that have staged one of the refs, because only their
+   * outcome decides whether the ref has a value.
    */
   private void putEach(Cmp same, List<ByteSequence> keys, List<Op> puts) throws GlobalRefException {
     boolean isStaged = true;

@@ -26,7 +26,9 @@ public final class Pairs {
     nextInEtcd = nextStored();
   }
 
-  /** Returns the next entry that is a ref, because the interface also stores values that are no object ids. */
+  /**
+   * Returns the next entry of a stored ref whose value is an object id, because the interface also stores other values.
+   */
   private Optional<EtcdRefs.Entry> nextStored() throws GlobalRefException {
     Optional<EtcdRefs.Entry> next = etcd.next();
     while (next.isPresent() && !(disk.isStored(next.get().ref()) && Values.isId(next.get().value()))) {

@@ -22,9 +22,10 @@ import org.refdb.gerrit.global.transaction.Locks;
 import org.refdb.gerrit.global.transaction.Values;
 
 /**
- * Reverts a ref in etcd whose update Gerrit's wrapper has rolled back on disk. The wrapper rolls back each ref of a
- * batch if one of them fails, although etcd had accepted others before, and also if a response is lost, although etcd
- * may have applied the update. Without this class such refs would stay out of sync until an administrator repairs them.
+ * Reverts a ref in etcd whose update was rolled back on disk by the wrapper that Gerrit's global-refdb module puts
+ * around repositories. The wrapper rolls back each ref of a batch if one of them fails, although etcd had accepted
+ * others before, and also if a response is lost, although etcd may have applied the update. Without this class such
+ * refs would stay out of sync until an administrator repairs them.
  *
  * <p>The wrapper holds the lock of a ref until the disk has its final value, so the disk decides once the lock is free.
  */

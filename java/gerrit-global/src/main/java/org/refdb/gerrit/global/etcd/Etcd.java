@@ -161,7 +161,10 @@ public final class Etcd implements AutoCloseable {
     return await(client.getKVClient().get(key, option), deadline);
   }
 
-  /** Reads a key or range, and retries until the deadline. The response is linearizable: no older than the call. */
+  /**
+   * Reads a key or range, and retries until the deadline if no response arrives. The response is linearizable: no older
+   * than the call.
+   */
   public GetResponse read(ByteSequence key, GetOption option, Deadline deadline) throws GlobalRefException {
     while (true) {
       try {
@@ -174,7 +177,7 @@ public final class Etcd implements AutoCloseable {
     }
   }
 
-  /** Commits an idempotent transaction, and retries until the deadline. */
+  /** Commits an idempotent transaction, and retries until the deadline if no response arrives. */
   public TxnResponse commitAgain(
       List<Cmp> compares, List<Op> then, List<Op> otherwise, Deadline deadline)
       throws GlobalRefException {

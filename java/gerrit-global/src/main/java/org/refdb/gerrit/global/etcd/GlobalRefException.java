@@ -1,6 +1,9 @@
 package org.refdb.gerrit.global.etcd;
 
-/** An operation that etcd refused or did not answer; the message is written for administrators. */
+/**
+ * An operation on the global ref database that failed, because etcd refused it or did not answer, or for a reason on
+ * this node; the message is written for administrators.
+ */
 public class GlobalRefException extends Exception {
   private static final long serialVersionUID = 1L;
 
@@ -8,7 +11,7 @@ public class GlobalRefException extends Exception {
     super(message, cause);
   }
 
-  /** No response arrived, so it is unknown whether the request was carried out. */
+  /** No response arrived, or an error that does not tell whether the request was carried out. */
   public static final class NoAnswer extends GlobalRefException {
     private static final long serialVersionUID = 1L;
 
@@ -17,7 +20,7 @@ public class GlobalRefException extends Exception {
     }
   }
 
-  /** etcd responded with an error. */
+  /** etcd responded with an error after which the request is no longer in flight. */
   public static final class Refused extends GlobalRefException {
     private static final long serialVersionUID = 1L;
 

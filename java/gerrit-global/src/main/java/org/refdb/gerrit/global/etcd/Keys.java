@@ -5,8 +5,8 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import io.etcd.jetcd.ByteSequence;
 
 /**
- * Layout of the keys. The keys of a project's refs never begin like those of another project, even if one project's
- * name begins with the other's, because they contain the generation of the project instead of its name.
+ * Layout of the keys. The keys of a project's refs contain the generation of the project instead of its name, so that a
+ * prefix selects those of one project, even if the name of another project begins with its name.
  */
 public final class Keys {
   private final String prefix;

@@ -59,7 +59,8 @@ public record Settings(
   private static final Duration UNDER_LOCKS_MAX = Duration.ofSeconds(30);
 
   /**
-   * Upper limit of {@code slots}: one transaction claims all marks of a node, and etcd accepts 128 operations in one.
+   * Upper limit of {@code slots}: one transaction claims all marks of a node, and etcd by default accepts 128
+   * operations in one.
    */
   private static final int SLOTS_MAX = 100;
 

@@ -3,7 +3,7 @@ package org.refdb.gerrit.global.transaction;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongConsumer;
 
-/** Counters of this node's requests to etcd since its start. */
+/** Counters of the updates and locks in etcd that this process has requested. */
 public final class Counts {
   public final LongAdder updates = new LongAdder();
   public final LongAdder refused = new LongAdder();

@@ -27,7 +27,8 @@ public record Decider(String node, String id) {
    * The value of the key in etcd.
    *
    * @param generation the generation of the project
-   * @param created the revision that created the key, because a delayed request may create it once more
+   * @param created the revision that created the key, which tells this key from one that a delayed request creates
+   *     later
    */
   public record Entry(State state, Generation generation, long created) {
     public static Entry of(KeyValue entry) throws GlobalRefException {

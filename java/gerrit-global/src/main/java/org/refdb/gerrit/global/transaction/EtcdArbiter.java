@@ -29,14 +29,14 @@ import org.refdb.jgit.NotAgreedException;
 import org.refdb.jgit.NotAgreedException.Why;
 
 /**
- * Decides one batch in etcd while its refs are locked: one transaction compares all old values and the mark. It assumes
- * that etcd has the same values as the disk; if etcd refuses, but its values allow the batch nevertheless, a second
- * transaction compares exactly those.
+ * Decides one batch in etcd while its refs are locked: one transaction compares all old values and the mark, or several
+ * if the batch is staged. The first one assumes that etcd has the same values as the disk; if etcd refuses, but its
+ * values allow the batch nevertheless, a second transaction compares exactly those.
  */
 public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   /**
-   * Operations besides those for refs: the generation, the mark, the nested transaction of a refusal, and its
-   * operation.
+   * Operations besides those for refs: the generation, the mark, the nested transaction of a refusal, and the operation
+   * in that transaction.
    */
   private static final int OPS_BESIDES_REFS = 4;
 
@@ -109,8 +109,8 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   private record Moved(String text, Optional<KeyValue> entry) {}
 
   /**
-   * Returns why the batch was refused; null if it was not. Reads from etcd which node has updated a ref, so call this
-   * after the locks are released.
+   * Returns why the batch was refused or its outcome is unknown; null if neither is so. Reads from etcd which node has
+   * updated a ref, so call this after the locks are released.
    */
   public NotAgreedException failure() {
     if (moved != null) {
@@ -138,7 +138,9 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     return intentId;
   }
 
-  /** Returns whether an intent remains unless the engine reports the batch as done. */
+  /**
+   * Returns whether the intent must stay on disk if the batch fails, because etcd has accepted the batch or may have.
+   */
   public boolean leavesIntent() {
     return isAgreed || isUnknown;
   }

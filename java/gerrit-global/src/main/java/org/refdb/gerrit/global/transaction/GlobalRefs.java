@@ -335,7 +335,7 @@ public final class GlobalRefs implements AutoCloseable {
     return Optional.of(catchesUp && Etcd.text(reads.get(1)).equals(Optional.of(value)));
   }
 
-  /** Waits for the lock of a ref, at most {@code lockTimeout}. */
+  /** Takes the lock of a ref, and waits for at most {@code lockTimeout} while others hold it. */
   public AutoCloseable lock(String project, String ref) throws GlobalRefException {
     try {
       AutoCloseable lock = locks.lock(new Locks.Name(project, ref));

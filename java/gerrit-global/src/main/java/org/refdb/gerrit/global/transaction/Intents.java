@@ -21,8 +21,9 @@ import org.refdb.engine.EngineView;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 
 /**
- * Settles intents: first the mark of the transaction is closed, so that it can no longer be applied if it was not; then
- * each ref whose new value etcd has is set on disk, and all others stay as they are.
+ * Settles intents: first the mark is closed, so that the transaction can no longer be applied, unless it was applied
+ * already; then each ref whose new value etcd has is set on disk and, if there is such a ref, also those that etcd does
+ * not store. All others stay as they are.
  */
 public final class Intents {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
@@ -39,7 +40,10 @@ public final class Intents {
   public enum Outcome {
     /** The batch of the intent is still running in this process. */
     UNDER_WAY,
-    /** The refs on disk were set to etcd's values. */
+    /**
+     * The refs whose new values etcd has, and those that it does not store, were set on disk, unless they were updated
+     * since.
+     */
     FINISHED,
     /** Nothing was changed on disk. */
     DROPPED;
@@ -77,8 +81,8 @@ public final class Intents {
 
   /**
    * Returns why a process may still be running the batch of an intent, or nothing if none is: a batch holds the locks
-   * of its refs as long as its intent may change, so none is running if its refs could be locked while the intent
-   * existed.
+   * of its refs as long as its intent may change, so none is running if one of its refs could be locked while the
+   * intent existed.
    */
   public Optional<String> underWay(EngineView view, GlobalIntent intent) throws IOException {
     if (isOfThisNode(intent)) {

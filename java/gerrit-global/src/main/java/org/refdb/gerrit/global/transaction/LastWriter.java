@@ -17,7 +17,10 @@ import org.refdb.gerrit.global.etcd.Keys;
 public final class LastWriter {
   private LastWriter() {}
 
-  /** Describes the node to people; empty if etcd does not know it. Imports and cleared stages close no mark. */
+  /**
+   * Describes to people the node that wrote an entry. Empty if etcd does not tell it, as for values of imports and
+   * those that replaced stages, because no mark is closed with them.
+   */
   static Optional<String> of(GlobalRefs refs, KeyValue entry) {
     long revision = entry.getModRevision();
     ByteSequence marks = refs.keys().allMarks();

@@ -64,8 +64,8 @@ public final class Locks {
   }
 
   /**
-   * Returns the lock of a ref if a thread of this process holds it, else empty. Each update of the ref in etcd depends
-   * on that lock still being held.
+   * Returns the lock of a ref if a thread of this process holds it, else empty. {@link GlobalRefs#compareAndPut}
+   * changes the ref in etcd only while that lock is held.
    */
   public synchronized Optional<Held> held(Name name) {
     return table.getOrDefault(name, Optional.empty());

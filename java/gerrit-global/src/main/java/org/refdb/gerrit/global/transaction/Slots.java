@@ -151,8 +151,8 @@ public final class Slots {
   }
 
   /**
-   * Takes over all marks of this node, those of slots that only an earlier process had included, so that no transaction
-   * that an earlier process of this node ran can be applied any more.
+   * Takes over all marks of this node, including those of slots that only an earlier process had, so that no
+   * transaction that an earlier process of this node ran can be applied any more.
    */
   private void claim(Deadline deadline) throws GlobalRefException {
     Mark fresh = new Mark(node.start(), 0, Outcome.DONE);

@@ -32,7 +32,7 @@ import org.refdb.gerrit.global.transaction.Stages.Effective;
 public final class StagedBatch {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** Operations of a part besides those for refs: the generation, the deciding key twice, and a spare one. */
+  /** Operations of a part besides those for refs: at most three comparisons or two puts, and a spare one. */
   private static final int OPS_BESIDES_REFS = 4;
 
   /** Limit of a part in bytes, which leaves room for the rest of the request. */
@@ -55,7 +55,10 @@ public final class StagedBatch {
   private int staged;
   private String inTheWay = "etcd has other values each time";
 
-  /** The revision that created the deciding key, because a delayed copy of the first part may create it once more. */
+  /**
+   * The revision that created the deciding key. It tells this key from one that a delayed copy of the first part
+   * creates.
+   */
   private long token;
 
   StagedBatch(GlobalRefs refs, String project, Generation generation, Decider decider, List<GlobalRef> changes) {

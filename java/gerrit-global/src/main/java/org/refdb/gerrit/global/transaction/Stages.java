@@ -31,9 +31,9 @@ import org.refdb.gerrit.global.etcd.Pages;
 import org.refdb.gerrit.global.transaction.Decider.State;
 
 /**
- * Resolves the stages of batches that are running or whose node died, and replaces them by values. A batch that has
- * been open for longer than any node waits under locks is closed as void by a compare-and-put, so that nobody has to
- * guess its outcome.
+ * Resolves the stages of batches that are running or whose node died, and replaces them by values. A batch of another
+ * node that has been open for longer than {@code refdb.global.underLocks} of this node, and one that this node no
+ * longer runs, is closed as void by a compare-and-put, so that nobody has to guess its outcome.
  */
 public final class Stages implements AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
@@ -158,7 +158,7 @@ public final class Stages implements AutoCloseable {
   /**
    * Replaces the stage of one ref by its value, once the batch is decided.
    *
-   * @throws GlobalRefException if the batch stays undecided until the deadline
+   * @throws GlobalRefException if the batch stays undecided until the deadline, or etcd refuses or does not answer
    */
   public void clear(KeyValue staged, Deadline deadline) throws GlobalRefException {
     while (true) {

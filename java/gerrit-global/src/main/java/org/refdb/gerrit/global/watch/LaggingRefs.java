@@ -41,7 +41,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   /**
    * How far this node lags behind.
    *
-   * @param refs number of refs that etcd has another value for
+   * @param refs number of tracked refs that etcd has another value for
    * @param oldest the ref that has lagged the longest; null if none does
    * @param more whether there are more refs than are tracked
    */

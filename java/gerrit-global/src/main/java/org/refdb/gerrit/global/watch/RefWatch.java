@@ -41,10 +41,13 @@ public final class RefWatch implements AutoCloseable {
 
   /** Receives the changes. */
   public interface Listener {
-    /** A ref has a new value in etcd, which the disks get a moment later. */
+    /** A ref has a new value in etcd, which is not yet on every disk. */
     void moved(String project, String ref, String value);
 
-    /** The lock of a ref is released, so the disk of the node that held it has the value. */
+    /**
+     * The lock of a ref has ended. Unless its lease ran out, the node that held the lock has the final value on its
+     * disk.
+     */
     void released(String project, String ref);
 
     /** Changes may have been missed up to now; all later ones are reported. */

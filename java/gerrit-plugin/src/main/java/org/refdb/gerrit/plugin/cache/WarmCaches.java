@@ -21,10 +21,13 @@ import org.refdb.gerrit.cache.Warming;
 
 /** Copies what the servers of a site share into the caches of this one, in the background. */
 final class WarmCaches {
-  /** Entries a second, with which neither this server nor that of the shared cache is busy. */
+  /**
+   * The number of entries a second unless the caller names another, which is too low to burden this server or that of
+   * the shared cache.
+   */
   private static final int RATE = 1_000;
 
-  /** The source that is no server; all others are the {@code gerrit.instanceId} of one. */
+  /** The shared cache as the source; any other name is the {@code gerrit.instanceId} of a server. */
   private static final String SHARED = "shared";
 
   private WarmCaches() {}
