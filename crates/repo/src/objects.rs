@@ -76,7 +76,7 @@ impl Objects {
     pub fn of(repository: &Repository, environment: &Environment) -> Self {
         let mut objects = Self::in_dir(repository.objects_dir(environment), repository.hash());
         if repository.is_partial_clone() {
-            let promisor = Promisor::new(repository.git_dir().to_owned());
+            let promisor = Promisor::new(repository.git_dir().to_owned(), environment.clone());
             objects.state.get_mut().unwrap_or_else(PoisonError::into_inner).promisor = Some(promisor);
         }
         objects

@@ -84,7 +84,7 @@ impl Files {
     fn counts(&self) -> String {
         format!(
             "loose refs: {} in {} folders\npacked-refs: {} refs, {} ({})\n\
-             packing would remove {} small files and replace {} packed lines\n",
+             packing would remove up to {} small files and replace {} packed lines\n",
             self.loose,
             self.folders,
             self.packed,

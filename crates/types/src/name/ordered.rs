@@ -3,10 +3,17 @@
 use super::{CHUNK, CLASS, FormatOptions, PLAIN, check_format, look};
 
 /// Validates names that arrive in sorted order, so that most of them begin like the previous name.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OrderedNames {
-    /// The first bytes of a valid name that contains no dot. Zeros, which match no valid name, mean that there is none.
+    /// The first bytes of a valid name that contains no dot.
     plain_start: [u8; CHUNK],
+}
+
+impl Default for OrderedNames {
+    fn default() -> Self {
+        // Before the first name, any start that meets the condition will do.
+        OrderedNames { plain_start: *b"refs/heads/plain" }
+    }
 }
 
 impl OrderedNames {
@@ -145,6 +152,17 @@ mod tests {
         }
         for other in ["refs/heads/Topic/abcdefgh\n", "refs/heads/topic/a\r\n", "refs/heads/topic/\n"] {
             assert_eq!(names.accepted_line(format!("{other}{:32}", "").as_bytes()), None, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_nul_bytes_are_refused_at_the_first_name_too() {
+        let mut line = [0; 64];
+        line[CHUNK..32].fill(b'a');
+        line[32..].fill(b'\n');
+        assert_eq!(OrderedNames::default().accepted_line(&line), None);
+        for len in 1..40 {
+            assert!(!OrderedNames::default().accept(&line[..len]), "{len}");
         }
     }
 }

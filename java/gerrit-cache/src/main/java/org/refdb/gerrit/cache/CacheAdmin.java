@@ -69,8 +69,8 @@ public final class CacheAdmin {
     List<? extends WarmTarget<?, ?>> targets = factory.warmTargets();
     if (targets.stream().noneMatch(target -> cache == null || cache.equals(target.name()))) {
       throw new IOException(
-          (cache == null ? "no cache" : "no cache " + cache)
-              + " is shared, keeps anything, and has keys that Java does not deserialise");
+          (cache == null ? "no cache can take copies" : "cache " + cache + " cannot take copies")
+              + ": it must be shared, have room in memory or on disk, and not use Java's serialisation for its keys");
     }
     if (!shared.isInUse()) {
       throw new IOException("the shared cache is not in use, see error_log");

@@ -258,7 +258,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
       refs.remove(project);
     } catch (GlobalRefException e) {
       log.atWarning().withCause(e).log(
-          "project %s was deleted here, and etcd still has its refs: one of the same name cannot have them", project);
+          "project %s was deleted here, but its refs stay in etcd, where they block refs of a new project of that name", project);
     }
   }
 

@@ -85,7 +85,7 @@ public enum NoStore implements Store {
     }
 
     private static IllegalStateException inMemoryOnly() {
-      return new IllegalStateException("the cache is in memory only; error_log says why");
+      return new IllegalStateException("the cache has no files: its limit on disk is 0, or error_log says why");
     }
   }
 }

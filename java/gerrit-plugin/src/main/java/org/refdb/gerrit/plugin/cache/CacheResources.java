@@ -11,6 +11,6 @@ final class CacheResources {
 
   static CacheTools tools(CacheResource cache) throws ResourceNotFoundException {
     return CacheAdmin.of(cache.getCache())
-        .orElseThrow(() -> new ResourceNotFoundException(cache.getName() + " has no files of refdb's"));
+        .orElseThrow(() -> new ResourceNotFoundException(cache.getName() + " is not a cache that refdb serves"));
   }
 }
