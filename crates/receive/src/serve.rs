@@ -10,8 +10,8 @@
 //! report       answers; post-receive, post-update             session, turn_away
 //! ```
 //!
-//! No ref has changed if the client disconnects, or a signal or a kill ends the process, before `update`. Once the
-//! first transaction of refs begins to commit, the push is completed even if the client disconnects.
+//! The push has changed no ref if the client disconnects, or a signal or a kill ends the process, before `update`. Once
+//! the first transaction of refs begins to commit, the push is completed even if the client disconnects.
 
 mod advertise;
 mod aliases;

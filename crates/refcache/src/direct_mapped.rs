@@ -38,8 +38,8 @@ struct Entry {
     found: Option<Found>,
 }
 
-/// Names are stored inline, because following a pointer would cost half as much as all the rest. Longer names are not
-/// cached.
+/// The length in bytes up to which names are cached. Names are stored inline, so that a look-up need not follow a
+/// pointer.
 const NAME_LEN_MAX: usize = 71;
 const _: () = assert!(NAME_LEN_MAX <= u8::MAX as usize, "a name's length has eight bits");
 

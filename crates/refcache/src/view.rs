@@ -42,10 +42,10 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// # Freshness
 ///
-/// Every query checks the disk as the [`TrustSettings`](crate::TrustSettings) demand, so that its answer is at least
-/// as new as the moment at which the query began. Only with [`TrustSettings::believe`](crate::TrustSettings::believe)
-/// may the answer be older, by that duration at most. Changes made through any view of this process are seen at once
-/// even then.
+/// Every look-up and every listing checks the disk as the [`TrustSettings`](crate::TrustSettings) demand, so that its
+/// answer is at least as new as the moment at which the query began. Only with
+/// [`TrustSettings::believe`](crate::TrustSettings::believe) may the answer be older, by that duration at most. Changes
+/// made through any view of this process are seen at once even then.
 ///
 /// # Blocking
 ///
@@ -56,7 +56,7 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// # Errors
 ///
-/// Every method that returns a [`Result`] fails with [`Error::Gone`] if the repository was removed, with
+/// Every method that returns a [`Result`] can fail with [`Error::Gone`] if the repository was removed, with
 /// [`Error::Restless`] if it is replaced again and again, with [`Error::Repository`] if it is no repository any more,
 /// and with [`Error::Store`] if a file cannot be read or is corrupt. Further failures are listed at each method.
 ///
@@ -123,7 +123,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails if the repository cannot be opened.
+    /// Fails also if the repository's mount cannot be examined.
     pub fn storage_fault(&self) -> Result<Option<String>> {
         match self.opened()?.store.check_storage() {
             Ok(()) => Ok(None),
@@ -329,13 +329,14 @@ impl View {
     ///
     /// An atomic batch ([`Batch::atomic`]) is rejected as a whole or applied. In reftables it is applied by one rename.
     /// Among files, an I/O error or the death of the process in the middle of the commit can leave some of its refs
-    /// changed, unless `atomic_visibility` is set in the batch's options.
+    /// changed, except for the refs that [`atomic_visibility`](refdb::TransactionOptions::atomic_visibility) covers if
+    /// it is set in the batch's options.
     ///
     /// # Errors
     ///
     /// A rejected atomic batch fails with [`refdb::Error::Rejected`]; the rejections of other batches are in the
     /// [`Outcome`]. If others hold locks, a hook refuses, or an I/O error occurs, the batch ends; nothing of it is
-    /// applied unless the error says otherwise.
+    /// applied, except as said above or by the error.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
         self.commit_by(batch, &|| true, &mut |opened| commit(opened, batch))
     }
@@ -428,9 +429,8 @@ impl View {
         }
     }
 
-    /// Makes the next query check the disk, whatever the settings allow. It serves messages from elsewhere that the
-    /// refs have changed. Such a message may be late or wrong; a wrong one costs a check of the disk and nothing
-    /// else.
+    /// Makes the next query check the disk, whatever the trust settings allow. Call it when another server says that
+    /// the refs have changed; a wrong message costs a check of the disk and nothing else.
     pub fn invalidate(&self) {
         if let Some(opened) = self.slot.get() {
             opened.reader.invalidate();
@@ -558,7 +558,7 @@ impl View {
         prepare(&mut fresh);
         let fresh = Arc::new(fresh);
         self.process.open_views.open(&self.slot, Arc::clone(&fresh));
-        // A view that was closed to make room for others has not been replaced.
+        // Without `old`, the view was only closed to make room for others, and its repository was not replaced.
         count(&self.counters.reopens, u64::from(old.is_some()));
         Ok(fresh)
     }

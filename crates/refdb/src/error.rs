@@ -27,7 +27,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused an operation on a file.
+    /// An operation on a file failed.
     #[error(transparent)]
     Io(#[from] refdb_vfs::Error),
     /// A lock file could not be created: someone else held it too long, or a file operation failed.

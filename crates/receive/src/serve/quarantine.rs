@@ -5,8 +5,8 @@
 //! in it, and a later push removes a directory only if it contains that file and the lock is free. Directories of git,
 //! and those whose lock file does not exist yet, therefore stay.
 //!
-//! Hooks know the path of the directory, so they can put something else there. All work is therefore done through the
-//! descriptor of the directory that was created, and never through a symbolic link in it.
+//! Hooks know the path of the directory, so they can put something else there. Files are therefore moved and removed
+//! through the descriptor of the directory that was created, and never through a symbolic link in it.
 
 mod release;
 

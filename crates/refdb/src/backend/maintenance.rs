@@ -41,11 +41,11 @@ pub trait Maintenance: Backend {
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()>;
 
     /// Fails if refs must not be written because of the mount that they are on, unless `refdb.unsafeStorage` is set.
-    /// Each writer checks this by itself.
+    /// Backends make this check themselves before they write.
     ///
     /// # Errors
     ///
-    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage).
+    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage), or an I/O error if the mount cannot be examined.
     fn check_storage(&self) -> Result<()> {
         Ok(())
     }

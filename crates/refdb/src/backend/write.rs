@@ -56,13 +56,13 @@ pub struct Claim<'a> {
 /// What a transaction will do with a claimed ref.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimKind {
-    /// Give it an object.
+    /// Make it hold an object.
     SetDirect,
     /// Make it a symbolic ref.
     SetSymbolic,
     /// Remove it.
     Delete,
-    /// Only read it, or only add to its reflog: it must not change meanwhile.
+    /// Only read the ref, or only add to its reflog: the ref must not change meanwhile.
     Hold,
 }
 
@@ -102,7 +102,7 @@ pub trait Locked: Send + Sync {
     /// Prepares the changes of `steps` where no reader sees them. Called once.
     fn stage(&mut self, steps: &dyn Steps) -> Result<()>;
 
-    /// Makes the staged steps, the same as before, visible and unlocks.
+    /// Makes the staged changes visible and releases the locks. `steps` are those that were staged.
     fn commit(self: Box<Self>, steps: &dyn Steps) -> Result<()>;
 }
 
@@ -119,13 +119,13 @@ pub trait Steps {
     /// If the position is not less than [`count`](Steps::count).
     fn step(&self, at: usize) -> Step<'_>;
 
-    /// The step's name alone.
+    /// The name of the ref that the step at this position changes.
     fn name(&self, at: usize) -> &BStr {
         self.step(at).name
     }
 
-    /// The ref whose reflog becomes that of the ref of this step, with the step's own entry as the newest. The same
-    /// steps delete the former ref.
+    /// The ref whose reflog is taken over by the ref of the step at this position, which adds the step's own entry as
+    /// the newest. The same steps delete the ref that loses its reflog.
     fn log_source(&self, _at: usize) -> Option<&BStr> {
         None
     }
@@ -170,11 +170,11 @@ impl<'a> dyn Claims + 'a {
 pub struct Step<'a> {
     /// The ref itself. A valid or at least safe name.
     pub name: &'a BStr,
-    /// Its value as read under the lock.
+    /// The ref's value as read under the lock.
     pub old: Option<TargetView<'a>>,
-    /// Whether its file is corrupt, so that the old value is not known.
+    /// Whether the ref's file is corrupt, so that the old value is not known.
     pub is_broken: bool,
-    /// Its new state. `None` leaves the ref alone, in a step that only writes to the reflog or only holds a lock.
+    /// The ref's new state. `None` leaves the ref alone, in a step that only writes to the reflog or only holds a lock.
     pub new: Option<NewValue<'a>>,
     /// The reflog entry to add; the reflog policy has been applied.
     pub log: Option<LogLine<'a>>,
@@ -199,7 +199,7 @@ pub struct LogLine<'a> {
     pub old: ObjectId,
     /// The value after; null where the ref is deleted.
     pub new: ObjectId,
-    /// The committer and the time: the same for the whole transaction.
+    /// The committer and the time, which are the same for all steps of one transaction.
     pub committer: &'a Ident,
     /// One normalised line without its newline; may be empty.
     pub message: &'a BStr,

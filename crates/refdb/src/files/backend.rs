@@ -82,8 +82,8 @@ impl FilesBackend {
     ///
     /// # Errors
     ///
-    /// The refs have another format by now, the folder of the journal cannot be read, or stale locks and unused journal
-    /// files cannot be removed.
+    /// Fails if the refs have another format by now, the folder of the journal cannot be read, or stale locks or unused
+    /// journal files cannot be removed. The result for each entry has the entry's own error.
     pub fn recover(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_recovery());
@@ -141,7 +141,7 @@ impl FilesBackend {
         self.store.cache.disorder()
     }
 
-    /// The packed-refs that was read last, if any, without checking whether it is still current.
+    /// The packed-refs that was opened last, if any, without checking whether it is still current.
     pub fn packed_in_memory(&self) -> Option<Arc<PackedFile>> {
         self.store.cache.latest_file()
     }
@@ -169,8 +169,8 @@ impl FilesBackend {
     }
 
     /// Lists a folder below `refs/`, whose name ends with a slash; the empty name means the repository's common folder.
-    /// The entries are sorted, and names of folders end with a slash. A name whose lock exists is listed even without a
-    /// file.
+    /// The entries are sorted, and names of folders end with a slash. A name whose lock file exists is listed even if
+    /// its own file is missing, because the file may be about to appear.
     ///
     /// # Errors
     ///

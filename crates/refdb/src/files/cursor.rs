@@ -362,7 +362,7 @@ impl<'s> FilesCursor<'s> {
     ///
     /// # Errors
     ///
-    /// The record cannot be read.
+    /// Fails if the record cannot be read.
     fn is_packed_in_order(&self) -> Result<bool> {
         let Some(file) = &self.packed else { return Ok(true) };
         let record = file.packed.record(self.position)?;

@@ -12,7 +12,7 @@ use std::{
 /// What the files backend must know about a repository.
 #[derive(Clone)]
 pub struct FilesOptions {
-    /// The file system through which all changes are made.
+    /// The file system through which all files are read and written.
     pub fs: Fs,
     /// The worktree's own folder, with `HEAD` and `refs/bisect/`.
     pub git_dir: PathBuf,

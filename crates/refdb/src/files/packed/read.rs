@@ -198,8 +198,8 @@ impl Packed {
         Ok(true)
     }
 
-    /// Reads the next records from a position on into memory of their own, and returns the position after them. This
-    /// serves to read a large file once without keeping it; `spare` may be the memory of the previous part
+    /// Reads the next records from a position on into memory of their own, and returns them with the position after
+    /// them. This serves to read a large file once without keeping it; `spare` may be the memory of the previous part
     /// ([`Packed::into_memory`]).
     pub fn part(&self, from: usize, spare: Vec<u8>) -> Result<(Packed, usize)> {
         let bytes = match &self.bytes {
