@@ -12,7 +12,7 @@ pub enum DelegationReason {
     SignedPushes,
     /// A push to the checked-out branch also updates the working tree: `receive.denyCurrentBranch` is `updateInstead`.
     UpdateInstead,
-    /// `receive.fsck.*` sets the severity of single object checks.
+    /// `receive.fsck.*` changes how objects are checked, for example the severity of single checks.
     FsckMessages,
     /// The repository is a shallow clone.
     Shallow,

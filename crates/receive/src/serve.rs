@@ -5,7 +5,7 @@
 //! request      reads the client's commands                    wire
 //! unpack       puts its objects into a quarantine             unpack, quarantine
 //! check        connectivity, hidden refs, pre-receive         connectivity, hooks
-//! release      moves the synced objects to the repository     quarantine
+//! release      moves the objects to the repository            quarantine
 //! update       policy, update hook, transaction of refs       policy, update, aliases, large_tags
 //! report       answers; post-receive, post-update             session, turn_away
 //! ```

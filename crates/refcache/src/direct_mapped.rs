@@ -1,4 +1,4 @@
-//! A direct-mapped cache of the refs that are looked up most often, which saves the search in packed-refs or tables.
+//! A direct-mapped cache of refs that are looked up repeatedly, which saves the search in packed-refs or tables.
 
 use crate::Found;
 use bstr::{BStr, BString};

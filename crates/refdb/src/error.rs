@@ -101,7 +101,7 @@ pub enum Error {
         /// The failure that interrupted the batch.
         source: Box<Error>,
     },
-    /// The global ref database did not agree to the transaction, or gave no answer.
+    /// The global ref database did not agree to the transaction, gave no answer, or could not be asked.
     #[error(transparent)]
     Undecided(#[from] Undecided),
     /// A [`Backend`](crate::Backend) that is not one of this crate's failed for a reason of its own.

@@ -80,7 +80,7 @@ impl Quarantine {
     /// on stable storage when the call returns.
     ///
     /// The index of a pack is moved last, because git finds a pack by its index. If the call fails, some objects may
-    /// have been moved; no ref leads to them, so `git gc` removes them.
+    /// have been moved; no ref leads to them, so `git gc` removes them in time.
     pub(super) fn release(&self, sync: bool, sharing: SharedRepository) -> Result<()> {
         let release = Release { fs: &self.fs, sync, sharing };
         if sync {

@@ -140,7 +140,8 @@ pub enum Peeled {
 
 /// Walks refs in ascending order of name.
 ///
-/// A cursor sees what the snapshot that it comes from sees, however long the walk takes.
+/// In reftables and memory a cursor sees the state of its snapshot, however long the walk takes; in files it reads the
+/// refs as the walk reaches them.
 pub trait Cursor {
     /// Makes [`next`](Cursor::next) continue with the first ref whose name is not less than `name`. Seeking forward
     /// costs at most what lies between; seeking backward starts anew.

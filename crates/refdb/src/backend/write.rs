@@ -47,7 +47,7 @@ impl Claims for Vec<Claim<'_>> {
 /// A ref that a transaction will change or whose value it relies on.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// The ref itself, after symbolic refs have been followed. A valid or at least safe name.
+    /// The name of the ref itself, after symbolic refs have been followed: a valid or at least safe name.
     pub name: &'a BStr,
     /// What the transaction will do with it.
     pub kind: ClaimKind,
@@ -77,17 +77,17 @@ pub enum Standing {
     Folder,
 }
 
-/// The claimed refs, locked. Dropping it releases the locks and leaves the refs as they were.
+/// The locks of the claimed refs. Dropping this value releases the locks and leaves the refs as they were.
 #[must_use = "dropping it releases the locks and undoes what was staged"]
 pub trait Locked: Send + Sync {
-    /// The state under the lock. Claimed refs do not change while it is held.
+    /// The state of the refs under the locks. Writers that respect locks do not change claimed refs while the locks are
+    /// held.
     fn snapshot(&self) -> &dyn Snapshot;
 
     /// The claims, by position, that could not be locked, and why.
     fn refused(&self) -> &[(usize, RejectionReason)];
 
-    /// What occupies a ref's place. A transaction needs to know it to reject what git rejects in this format, in git's
-    /// words.
+    /// What occupies a ref's place. A transaction needs this to reject what git rejects in this format, in git's words.
     fn standing(&self, _name: &BStr) -> Standing {
         Standing::NoFiles
     }
@@ -168,7 +168,7 @@ impl<'a> dyn Claims + 'a {
 /// The change of one ref.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step<'a> {
-    /// The ref itself. A valid or at least safe name.
+    /// The name of the ref itself, after symbolic refs have been followed: a valid or at least safe name.
     pub name: &'a BStr,
     /// The ref's value as read under the lock.
     pub old: Option<TargetView<'a>>,
@@ -195,9 +195,9 @@ pub enum NewValue<'a> {
 /// A [`LogEntry`](refdb_types::LogEntry) borrowed from the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogLine<'a> {
-    /// The value before; null where the ref did not exist.
+    /// The ref's value before the change; null where the ref did not exist.
     pub old: ObjectId,
-    /// The value after; null where the ref is deleted.
+    /// The ref's value after the change; null where the ref is deleted.
     pub new: ObjectId,
     /// The committer and the time, which are the same for all steps of one transaction.
     pub committer: &'a Ident,

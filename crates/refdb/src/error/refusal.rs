@@ -26,7 +26,7 @@ pub enum Misuse {
     Twice {
         /// One name of the ref.
         one: BString,
-        /// The other name, or the same.
+        /// The other name of the ref, or the same name again.
         other: BString,
     },
     /// `GIT_QUARANTINE_PATH` is set: a pre-receive hook must not change refs, since the objects may still be thrown

@@ -1,4 +1,4 @@
-//! Why one edit is rejected, as a value, and the only place that has git's sentences for it.
+//! Why one edit is rejected, as a value, and git's sentences for it.
 
 use super::LooseError;
 use bstr::{BStr, BString};
@@ -29,10 +29,10 @@ pub enum RejectionReason {
     },
     /// The ref has another value than the edit expects.
     Mismatch {
-        /// What the edit expects.
+        /// The value that the edit expects.
         expected: Target,
-        /// What the ref holds. Where an object is expected, the object that the ref leads to, or `None` if there is
-        /// none.
+        /// The value that the ref holds. Where an object is expected, the object that the ref leads to, or `None` if
+        /// there is none.
         actual: Option<Target>,
     },
     /// Another ref's name needs a folder where the name of this ref needs a file, or the reverse.

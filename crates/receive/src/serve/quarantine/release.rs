@@ -1,5 +1,5 @@
-//! Moves files out of a quarantine in an order in which no file is visible before those that it depends on, and never
-//! through a symbolic link in the quarantine.
+//! Moves files out of a quarantine, the index of a pack after all other files of its folder, and never through a
+//! symbolic link in the quarantine.
 
 use super::LOCK;
 use refdb::config::SharedRepository;
@@ -166,8 +166,8 @@ impl Release<'_> {
     }
 }
 
-/// Returns the rank of a file in the order in which files become visible: an index comes after the files that it refers
-/// to.
+/// Returns the rank of a file in the order in which the files of a folder become visible: keep files first, and the
+/// index of a pack last.
 fn rank(name: &[u8]) -> u8 {
     match name.rsplit(|byte| *byte == b'.').next() {
         Some(b"keep") => 0,

@@ -82,8 +82,8 @@ impl JournalEntry {
         out
     }
 
-    /// Parses an entry. Everything is checked, because other users of a shared repository may write the file and a disk
-    /// may lose bytes.
+    /// Parses an entry. The checksum, the names, the ids and their order are checked, because other users of a shared
+    /// repository may write the file and a disk may lose bytes.
     ///
     /// # Errors
     ///
