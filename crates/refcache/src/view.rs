@@ -264,8 +264,8 @@ impl View {
         Ok(names)
     }
 
-    /// The broken refs. Their files are corrupt, and listings leave them out. Checks all loose refs, and returns a
-    /// thousand broken ones at most.
+    /// The broken refs, which listings leave out because their files are corrupt or cannot be read. Checks all loose
+    /// refs, and returns a thousand broken ones at most.
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
         self.ask(|opened| opened.reader.look_for_broken().map(Answer::Validated))?;
         Ok(self.counters.broken.below(b""))
@@ -289,7 +289,8 @@ impl View {
     }
 
     /// The names, in order, of the refs below `refs/` that point at each of these objects, as consistent as those of a
-    /// [`Listing`]. An object without a ref has an empty entry. Files of loose refs are read once for all objects.
+    /// [`Listing`]. An object without a ref has an empty entry. The files of loose refs are read for all objects
+    /// together.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.few_pointing_at_each(ids, usize::MAX)
     }
@@ -323,7 +324,8 @@ impl View {
     ///
     /// On return the edits are on stable storage if [`ViewSettings::sync`](crate::ViewSettings::sync) says so, and
     /// survive a loss of power. In reftables without a reference-transaction hook, batches that several threads commit
-    /// at the same time are written and synced as one addition, unless they change the same refs.
+    /// at the same time are usually written and synced as one addition, unless they change the same or conflicting
+    /// refs.
     ///
     /// # Atomicity
     ///

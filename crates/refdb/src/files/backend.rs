@@ -48,7 +48,8 @@ pub struct FilesBackend {
 /// The journal entries of small batches that exist in a repository.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalEntries {
-    /// Files with the entry of a batch in flight, or of one whose process has ended.
+    /// Files with the entry of a batch in flight or of one whose process has ended, and journal files that cannot be
+    /// read.
     pub open: Vec<PathBuf>,
     /// Entries of batches that were recovered only in part and are kept for an administrator.
     pub left: Vec<PathBuf>,
@@ -77,8 +78,8 @@ impl FilesBackend {
         Ok(JournalEntries { open: open.into_iter().map(|id| journal::path(&self.store, id)).collect(), left })
     }
 
-    /// Recovers the batches whose processes have ended, and removes the locks of packed-refs and below `refs/` that
-    /// dead processes left behind. Returns the result for each journal entry.
+    /// Recovers the batches whose processes have ended, and removes unused journal files and the locks of packed-refs
+    /// and below `refs/` that dead processes left behind. Returns the result for each journal entry.
     ///
     /// # Errors
     ///
@@ -130,7 +131,7 @@ impl FilesBackend {
         background::pack(&self.store, options)
     }
 
-    /// The number of loose refs from which on they are packed in the background; `None` for never.
+    /// The number of loose refs at which, by its estimate, a server packs them in the background; `None` for never.
     pub fn loose_max(&self) -> Option<usize> {
         self.store.options.loose_max
     }
