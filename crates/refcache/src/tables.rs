@@ -235,7 +235,7 @@ impl ReadRefs for TablesReader {
     }
 
     fn invalidate(&self) {
-        // This process's own commits do not count as found changes.
+        // Commits through this store do not count as found changes.
         self.see(&self.stack.snapshot());
         let mut belief = self.belief();
         belief.epoch += 1;

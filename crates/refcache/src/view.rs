@@ -151,9 +151,9 @@ impl View {
 
     /// Looks up several refs without following symbolic refs, and returns them in the order of `names`.
     ///
-    /// Files that all refs share (packed-refs, the list of tables) are checked once. A transaction that is written to
-    /// packed-refs or to reftables, and a small batch of this process, is seen whole or not at all, unless packed-refs
-    /// is replaced again and again meanwhile.
+    /// Files that all refs share (packed-refs, the list of tables) are checked for all names together. A transaction
+    /// that is written to packed-refs or to reftables, and a small batch of this process, is seen whole or not at all,
+    /// unless packed-refs is replaced again and again meanwhile.
     ///
     /// # Errors
     ///

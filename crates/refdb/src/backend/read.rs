@@ -55,8 +55,8 @@ pub trait Snapshot: Send + Sync {
     /// reflog.
     fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool>;
 
-    /// The names of all refs that have a reflog, in order. Names that are not well-formed are left out. In files, as in
-    /// git, only the last part of a name has to be well-formed.
+    /// The names, in order, of the shared refs and the worktree's own refs that have a reflog. Names that are not
+    /// well-formed are left out. In files, as in git, only the last part of a name has to be well-formed.
     fn log_names(&self) -> Result<Vec<RefName>>;
 
     /// The names, in order, of another worktree's own refs that have a reflog, in the form in which this worktree

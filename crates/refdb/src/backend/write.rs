@@ -22,7 +22,8 @@ pub trait Claims {
     fn claim(&self, at: usize) -> Claim<'_>;
 
     /// Returns whether readers, including the first one after a crash, must see all changes or none, even if that costs
-    /// more. The files backend does so for shared refs that are not symbolic.
+    /// more. [`TransactionOptions::atomic_visibility`](crate::TransactionOptions::atomic_visibility) says for which
+    /// refs a backend does so.
     fn atomic_visibility(&self) -> bool {
         false
     }
