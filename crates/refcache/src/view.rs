@@ -330,9 +330,9 @@ impl View {
     /// # Atomicity
     ///
     /// An atomic batch ([`Batch::atomic`]) is rejected as a whole or applied. In reftables it is applied by one rename.
-    /// Among files, an I/O error or the death of the process in the middle of the commit can leave some of its refs
-    /// changed, except for the refs that [`atomic_visibility`](refdb::TransactionOptions::atomic_visibility) covers if
-    /// it is set in the batch's options.
+    /// Among files, an I/O error or the death of the process during the commit can leave some refs changed, except for
+    /// those that [`atomic_visibility`](refdb::TransactionOptions::atomic_visibility) covers, if the batch's options
+    /// set it.
     ///
     /// # Errors
     ///
@@ -431,8 +431,8 @@ impl View {
         }
     }
 
-    /// Makes the next query check the disk, whatever the trust settings allow. Call it when another server says that
-    /// the refs have changed; a wrong message costs a check of the disk and nothing else.
+    /// Makes the next query check the disk, whatever the trust settings allow: for a message from another server that
+    /// the refs have changed. A wrong message costs a check of the disk and nothing else.
     pub fn invalidate(&self) {
         if let Some(opened) = self.slot.get() {
             opened.reader.invalidate();
@@ -487,7 +487,6 @@ impl View {
         Ok(Store::builder_of(repository, environment).fs(fs).reading(Reading::Cached(BLOCKS_BYTES)).open()?)
     }
 
-    /// The open repository. It is opened first if it is closed.
     fn opened(&self) -> Result<Arc<Opened>> {
         match self.slot.get() {
             Some(opened) => Ok(opened),
@@ -595,7 +594,6 @@ pub(crate) mod tests {
         Arc::clone(&opened_of(view).groups)
     }
 
-    /// What the view has open.
     pub(crate) fn opened_of(view: &View) -> Arc<Opened> {
         view.opened().unwrap()
     }
