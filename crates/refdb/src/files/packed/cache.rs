@@ -89,7 +89,7 @@ impl PackedFile {
         PackedProof { found: self.found.clone(), is_racy: self.is_racy, _file: self.file.clone() }
     }
 
-    /// Returns whether packed-refs exists.
+    /// Returns whether there was a packed-refs to open. If not, there are no records.
     pub fn exists(&self) -> bool {
         self.found.is_some()
     }
