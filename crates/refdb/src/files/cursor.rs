@@ -358,7 +358,8 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Returns whether the next record of packed-refs comes after the ref that was returned last.
+    /// Returns `false`, and notes the disorder, if the next record of packed-refs shows that the file is not sorted
+    /// although its header says so.
     ///
     /// # Errors
     ///

@@ -21,8 +21,8 @@ use std::{borrow::Cow, collections::BTreeSet};
 /// How many times a new packed-refs is made without the lock, although a change of the present one may make it useless.
 const ASIDE_MAX: usize = 3;
 
-/// How many times the new packed-refs is then made under the lock. Even then it becomes useless if git removes loose
-/// files that git has packed.
+/// How many times the new packed-refs is made under the lock, after [`ASIDE_MAX`] attempts without it were in vain.
+/// Even then it becomes useless if git removes loose files that git has packed.
 const LOCKED_MAX: usize = 3;
 
 impl Packing<'_> {
