@@ -1,5 +1,5 @@
-//! Everything through which threads share data whose order matters, in one place so that a test can replace it by its
-//! own scheduler (feature `shuttle`; see `tests/schedules.rs`).
+//! The locks, atomics and shared pointers of which tests vary the order of accesses. They are in one place so that the
+//! feature `shuttle` can replace them by those of shuttle's scheduler (see `tests/schedules.rs`).
 
 mod lock;
 #[cfg(feature = "shuttle")]
@@ -34,11 +34,11 @@ pub(crate) use {
 pub(crate) use std::sync::atomic::Ordering;
 use std::thread;
 
-/// Maximum number of threads; more would only wait for memory.
+/// The maximum number that [`threads_for`] returns; more threads would mostly wait for memory.
 const MOST_THREADS: usize = 4;
 
-/// Applies `work` to each share and returns the results in the order of the shares. This thread works too, and if other
-/// threads cannot be started, the existing ones do all of the work.
+/// Applies `work` to each share and returns the results in the order of the shares. The calling thread works too, and
+/// does all of the work with the threads that exist if no more can be started.
 pub(crate) fn on_threads<S: Send, T: Send>(shares: Vec<S>, work: impl Fn(S) -> T + Sync) -> Vec<T> {
     let helpers = shares.len().saturating_sub(1);
     let left = std::sync::Mutex::new(shares.into_iter().enumerate());
@@ -56,7 +56,8 @@ pub(crate) fn on_threads<S: Send, T: Send>(shares: Vec<S>, work: impl Fn(S) -> T
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Number of threads for work that could keep `worth` threads busy.
+/// Returns the number of threads for work that could keep `worth` threads busy: at least 1, and at most the number of
+/// processors and [`MOST_THREADS`].
 pub(crate) fn threads_for(worth: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = cores.min(MOST_THREADS).min(worth).max(1);

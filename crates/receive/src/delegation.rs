@@ -12,7 +12,7 @@ pub enum DelegationReason {
     SignedPushes,
     /// A push to the checked-out branch also updates the working tree: `receive.denyCurrentBranch` is `updateInstead`.
     UpdateInstead,
-    /// `receive.fsck.*` sets the severity of single object checks.
+    /// `receive.fsck.*` changes how objects are checked, for example the severity of single checks.
     FsckMessages,
     /// The repository is a shallow clone.
     Shallow,
@@ -24,9 +24,9 @@ pub enum DelegationReason {
     Namespace,
     /// The repository has linked worktrees or is one, so that more than one branch may be checked out.
     Worktrees,
-    /// A rebase or bisection is in progress in the working tree and refers to branches.
+    /// A rebase, `git am` or a bisection is in progress in the working tree and may refer to branches.
     InProgress,
-    /// A hook of another push runs this one, so the objects of the other push are still in quarantine.
+    /// `GIT_QUARANTINE_PATH` is set, as in a hook of another push, whose objects are still in quarantine.
     Quarantine,
     /// An environment variable replaces or extends the object directory.
     ObjectVariables,
@@ -77,7 +77,7 @@ impl fmt::Display for DelegationReason {
     }
 }
 
-/// The properties of a repository and its environment, besides settings, that decide whether a push is delegated.
+/// The properties of a repository and its environment, besides [`Settings`], that decide whether a push is delegated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Facts {
     /// The file `shallow` exists.
@@ -90,7 +90,7 @@ pub struct Facts {
     pub namespace: bool,
     /// The repository has a linked worktree or is one.
     pub worktrees: bool,
-    /// The repository has the state files of a rebase or a bisection.
+    /// The Git directory has the state files of a rebase, of `git am` or of a bisection.
     pub in_progress: bool,
     /// `GIT_QUARANTINE_PATH` is set.
     pub quarantine: bool,
@@ -103,13 +103,13 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Examines a repository by looking up a few of its files. As in git, the variables of quarantines and object
-    /// folders count even if they are empty; the others do not.
+    /// Examines a repository by looking up a few of its files. As in git, `GIT_QUARANTINE_PATH` and the variables for
+    /// object folders count even if they are empty; the others do not.
     ///
     /// # Errors
     ///
-    /// Fails if one of the files can be neither read nor found missing, for example because a directory is not
-    /// readable.
+    /// Fails if it cannot be found out whether one of the files exists, for example because a directory may not be
+    /// searched.
     pub fn of(fs: &Fs, repository: &Repository, environment: &Environment) -> refdb::Result<Self> {
         let (git_dir, common_dir) = (repository.git_dir(), repository.common_dir());
         let is_there = |name: &str| environment.get(name).is_some();
@@ -146,7 +146,7 @@ impl Facts {
 /// If several reasons hold, the first of [`DelegationReason::ALL`] is returned. Some requests turn out to need git only
 /// when the client has sent them; `serve` returns [`ServeError::Delegated`](crate::ServeError::Delegated) for these.
 ///
-/// A [`Screen`](crate::Screen) must read the request of a push that is delegated before git does.
+/// If [`Screen::of`](crate::Screen::of) returns a screen, it must read the request of a delegated push before git does.
 pub fn delegation_reason(settings: &Settings, facts: &Facts) -> Option<DelegationReason> {
     let reasons = [
         (settings.signed_pushes, DelegationReason::SignedPushes),

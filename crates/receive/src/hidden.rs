@@ -9,7 +9,8 @@ pub struct HiddenRefs {
 }
 
 impl HiddenRefs {
-    /// Adds a value of one of these settings. A later value takes precedence over earlier ones.
+    /// Adds a value of `transfer.hideRefs`, `receive.hideRefs` or `uploadpack.hideRefs`. The value takes precedence
+    /// over those that were added before.
     pub fn add(&mut self, pattern: &BStr) {
         self.patterns.push(pattern.trim_end_with(|c| c == '/').into());
     }
@@ -17,8 +18,8 @@ impl HiddenRefs {
     /// Returns whether the ref `name` is hidden. The last pattern that matches decides, and a pattern that begins with
     /// `!` shows the ref.
     ///
-    /// A `^` before a pattern makes git match the name with its namespace. It makes no difference here, because git
-    /// itself serves pushes and fetches in a namespace.
+    /// A `^` before a pattern is ignored. In git it makes the pattern match the name with its namespace, but pushes and
+    /// fetches in a namespace are served by git itself.
     pub fn covers(&self, name: &BStr) -> bool {
         self.patterns.iter().rev().find_map(|pattern| decide(pattern, name)).unwrap_or(false)
     }
@@ -28,14 +29,14 @@ impl HiddenRefs {
         self.patterns.is_empty()
     }
 
-    /// Returns the directories in which all refs are hidden, each with a slash at its end. The caller need not list the
-    /// refs in them.
+    /// Returns directories in which all refs are hidden, each with a slash at its end, so that the caller need not list
+    /// the refs in them. Only directories that patterns name are returned.
     pub fn folders(&self) -> Vec<BString> {
         let folders = self.patterns.iter().filter(|pattern| !pattern.starts_with(b"!")).map(|pattern| {
             let folder = pattern.strip_prefix(b"^").unwrap_or(pattern);
             BString::from([folder, b"/"].concat())
         });
-        // Any name in the directory shows whether all of it is hidden.
+        // `x` stands for any name in the directory.
         let is_hidden = |folder: &BString| {
             let inside = BString::from([folder.as_slice(), b"x"].concat());
             self.folder_around(inside.as_bstr()).is_some_and(|around| folder.starts_with(around))
@@ -44,7 +45,7 @@ impl HiddenRefs {
     }
 
     /// Returns a directory that contains the ref `name` and in which all refs are hidden, so that the caller can skip
-    /// them. Returns `None` if there is no such directory; the caller must then check the next ref by itself.
+    /// them. Returns `None` if no such directory is known; the caller must then check the next ref by itself.
     pub fn folder_around<'h>(&'h self, name: &BStr) -> Option<&'h BStr> {
         let decisive = self.patterns.iter().rev().find(|pattern| decide(pattern, name).is_some())?;
         let folder = decisive.strip_prefix(b"^").unwrap_or(decisive);

@@ -13,14 +13,14 @@ struct Pattern {
     creations: bool,
     deletions: bool,
     changes: bool,
-    /// Whether the pattern matches the refs that are neither `prefix` nor below it.
+    /// Whether the pattern matches the refs that are neither `prefix` nor below `prefix`, instead of those that are.
     negated: bool,
 }
 
 impl ProcReceive {
-    /// Adds a value of the setting: a ref name, which selects that ref and all refs below it. Letters and a colon may
-    /// precede it to select creations (`a`), deletions (`d`) and modifications (`m`); `!` among them selects all other
-    /// refs.
+    /// Adds a value of `receive.procReceiveRefs`: a refname, which selects that ref and all refs below it. Before the
+    /// name, letters and a colon may restrict the value to creations (`a`), deletions (`d`) and modifications (`m`); a
+    /// `!` among the letters makes the value select all other refs instead.
     pub fn add(&mut self, value: &BStr) {
         let (kinds, prefix) = match value.split_once_str(":") {
             Some((kinds, prefix)) => (kinds, prefix),

@@ -2,8 +2,9 @@
 //! it to git.
 //!
 //! Usually a push is delegated before anything is sent to the client. If only the client's request shows that git is
-//! needed, as for a shallow clone or a signed push, `replay` passes the request on to git. Where the names of refs may
-//! be too long for a reftable, `screened` reads the request first and passes it on only if git can store the refs.
+//! needed, for example because the client is a shallow clone, `replay` passes the request on to git. Where the names of
+//! refs may be too long for a reftable, `screened` reads the request first and passes it on only if git can store the
+//! refs.
 
 mod relay;
 mod replay;
@@ -73,10 +74,10 @@ impl Reception {
     ///
     /// # Errors
     ///
-    /// Fails if there is no repository, or if it or its configuration cannot be used.
+    /// Fails if there is no repository, or if the repository or its configuration cannot be read or used.
     pub fn open(environment: Environment, call: Call) -> Result<Self, Failure> {
         let named = environment.clone().with("GIT_DIR", ".");
-        // Locks are signed, so that a killed push does not block others until someone removes its locks.
+        // Locks are signed, so that other writers can remove those of a killed push themselves.
         let store = Store::builder_in(named).fs(Fs::real().signing_locks()).sync_unless_configured().open()?;
         let repository = store.repository();
         for warning in repository.warnings().iter().chain(&store.settings().warnings) {
@@ -109,8 +110,9 @@ impl Reception {
         self.git().map(Some)
     }
 
-    /// Receives a push from the client, or sends the advertisement, and returns the exit code that `git receive-pack`
-    /// would have. If the push is delegated, git runs under the limits on memory and processor time.
+    /// Receives a push from the client, or only sends the advertisement if the call says so, and returns the exit code
+    /// that `git receive-pack` would have. If the push is delegated, git runs under the limits on memory and processor
+    /// time ([`Settings::work_limits`]).
     ///
     /// [`serve`](fn@serve) describes how long the call blocks and when refs may have changed.
     ///
@@ -186,7 +188,7 @@ impl Reception {
     }
 }
 
-/// Returns the exit code after a push that refdb has received itself.
+/// Returns the exit code, or the failure, for the result of a push that refdb itself has received or refused.
 fn exit_code(result: Result<(), ServeError>) -> Result<u8, Failure> {
     match result {
         Ok(()) => Ok(0),

@@ -1,5 +1,6 @@
 //! Reads the request of a delegated push before git does, because git accepts refs whose names are too long for a
-//! repository's reftables. After such a push, git would list no refs or fill the disk (docs/formats/reftable.md).
+//! repository's reftables. After such a push, git would miss refs, or fill the disk when it writes
+//! (docs/formats/reftable.md).
 
 use crate::{
     Call, RefusedPush, ServeError, Settings,
@@ -28,8 +29,8 @@ pub enum Screened {
 }
 
 impl Screen {
-    /// Returns a screen for the requests of this repository. Returns `None` if the repository can store names of any
-    /// length, so that nothing need be screened.
+    /// Returns a screen for the requests of this repository. Returns `None` if the repository's ref format sets no
+    /// limit on the length of refnames, so that nothing need be screened.
     pub fn of(store: &Store, settings: &Settings, call: &Call) -> Option<Self> {
         let reader = || RequestReader::new(&offer(store, settings, call), call.limits).with_certificates();
         must_screen(store).then(|| Screen { reader: reader(), heard: Heard::new(call.limits) })

@@ -5,13 +5,13 @@
 //! request      reads the client's commands                    wire
 //! unpack       puts its objects into a quarantine             unpack, quarantine
 //! check        connectivity, hidden refs, pre-receive         connectivity, hooks
-//! release      moves the synced objects to the repository     quarantine
+//! release      moves the objects to the repository            quarantine
 //! update       policy, update hook, transaction of refs       policy, update, aliases, large_tags
 //! report       answers; post-receive, post-update             session, turn_away
 //! ```
 //!
-//! No ref has changed if the client disconnects, or a signal or a kill ends the process, before `update`. Once the
-//! first transaction of refs begins to commit, the push is completed even if the client disconnects.
+//! The push has changed no ref if the client disconnects, or a signal or a kill ends the process, before `update`. Once
+//! the first transaction of refs begins to commit, the push is completed even if the client disconnects.
 
 mod advertise;
 mod aliases;

@@ -48,9 +48,11 @@ pub struct Settings {
     pub hidden: HiddenRefs,
     /// `core.maxTreeDepth`: the number of levels to which trees may be nested.
     pub tree_depth: i32,
-    /// `refdb.receiveReadLimit` in bytes: larger commits, trees and tags of a push are read by git alone.
+    /// `refdb.receiveReadLimit` in bytes: larger commits, trees and tags of a push are left to git, although some
+    /// checks read up to 1 MiB even if this limit is lower.
     pub read_max_bytes: u64,
-    /// `refdb.receiveMemoryLimit` and `refdb.receiveTimeLimit`: what each of git's programs may take for a push.
+    /// `refdb.receiveMemoryLimit` and `refdb.receiveTimeLimit`: what each of git's programs that work for a push, other
+    /// than maintenance, may take.
     pub work_limits: WorkLimits,
 }
 

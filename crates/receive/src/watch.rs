@@ -1,7 +1,7 @@
 //! Limits the memory and the processor time of the git programs that work for a push, as `/proc` reports them.
 //!
 //! A limit on the address space would count the packs that git maps. This module instead counts the memory, resident or
-//! swapped out, that belongs to the program alone.
+//! swapped out, that is not mapped from files.
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::{
@@ -27,7 +27,7 @@ impl WorkLimits {
 
     /// Sets limits of the kernel on a program that has just been started, and on each program that it starts from now
     /// on. These limits hold even if refdb is killed, unless it is killed before this call. They are so generous that
-    /// [`Watch`] ends a program first, with a message.
+    /// [`Watch`], where it runs, normally ends a program first, with a message.
     pub(crate) fn set_backstop(self, program: Pid) {
         let set = |resource, most: u64| {
             let limit = Rlimit { current: Some(most), maximum: Some(most) };
@@ -45,12 +45,12 @@ impl WorkLimits {
     }
 }
 
-/// The limit that a program exceeded.
+/// The limit that a program, together with what it started, exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Excess {
-    /// The program took more memory than this many bytes.
+    /// More memory than this many bytes was taken.
     Memory(u64),
-    /// The program took at least this many seconds of processor time.
+    /// At least this many seconds of processor time were taken.
     Time(u64),
 }
 
@@ -151,7 +151,7 @@ pub fn end(program: Pid) {
     }
 }
 
-/// Returns the git command that a process runs.
+/// Returns the git command that a process runs, or `None` if its program is not called `git`.
 fn git_command(process: Pid) -> Option<String> {
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0);

@@ -1,8 +1,8 @@
 //! The protocol of a push, gitprotocol-pack(5), without I/O.
 //!
-//! A push uses, in this order: [`pkt`] (packet lines), [`Offer`] (the capabilities of the server), [`Advertisement`]
-//! (the refs), [`RequestReader`] (the client's commands) and [`report`] (their outcome). [`Limits`] bounds the memory
-//! of a request.
+//! A push uses, in this order: [`Offer`] (the capabilities of the server), [`Advertisement`] (the refs),
+//! [`RequestReader`] (the client's commands) and [`report`] (their outcome), all in the packet lines of [`pkt`].
+//! [`Limits`] bounds the memory of a request.
 
 mod advertise;
 mod command;

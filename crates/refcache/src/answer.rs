@@ -2,8 +2,8 @@
 
 /// An answer from an open repository, in whose folder there may be another repository by now.
 pub(crate) enum Answer<T> {
-    /// The answer may be given out as it is: the files that were read for it show that the repository is still the
-    /// same, or the trust settings let a cached value be used without reading a file.
+    /// The answer may be given out as it is, for instance because the files that were read for it show that the
+    /// repository is still the same, or because the trust settings let a cached value be used without reading a file.
     Validated(T),
     /// The answer is valid only once a check has shown that the folder still holds the repository that was opened.
     NeedsRevalidation(T),

@@ -1,4 +1,5 @@
-//! The thread of a process that moves loose refs to packed-refs. It lives while there is something to pack.
+//! The thread of a process that moves loose refs to packed-refs. It ends once no job and no retry is left, and the next
+//! job starts another one.
 
 use crate::{in_flight::InFlightBatches, opened::Opened};
 use refdb::files::{BackgroundPackOptions, BackgroundPacked, FilesBackend};
@@ -71,7 +72,7 @@ impl Drop for Job {
 }
 
 impl BackgroundPacker {
-    /// How often refs were packed, and how often that failed.
+    /// How often refs were packed in the background, and how often that failed.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.made.load(Relaxed), self.failed.load(Relaxed))
     }

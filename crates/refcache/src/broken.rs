@@ -18,9 +18,9 @@ const NAMED_MAX: usize = 1000;
 /// The broken refs of a repository, each as it was last seen.
 #[derive(Debug, Default)]
 pub(crate) struct BrokenRefs {
-    /// The number of broken refs, kept here so that reading it needs no lock.
+    /// The number of remembered broken refs, kept here so that reading it needs no lock.
     count: AtomicU64,
-    /// The number of broken refs that are unreported, also read without the lock.
+    /// The number of remembered broken refs that are unreported, also read without the lock.
     unreported: AtomicU64,
     /// Counts walks, so that a walk does not remove a ref that was found broken after a later walk had begun.
     walks: AtomicU64,
@@ -72,7 +72,8 @@ impl BrokenRefs {
         }
     }
 
-    /// Ends a walk through all refs of a plan. `broken`, which is sorted, has all refs that the walk found broken.
+    /// Ends a walk through all refs of a plan, and forgets the refs of the plan that the walk found intact. `broken`,
+    /// which is sorted, has all refs that the walk found broken.
     pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
         if self.count() > 0 {
             debug_assert!(broken.is_sorted(), "broken refs are found by binary search");

@@ -1,4 +1,4 @@
-//! A direct-mapped cache of the refs that are looked up most often, which saves the search in packed-refs or tables.
+//! A direct-mapped cache of refs that are looked up repeatedly, which saves the search in packed-refs or tables.
 
 use crate::Found;
 use bstr::{BStr, BString};
@@ -38,8 +38,8 @@ struct Entry {
     found: Option<Found>,
 }
 
-/// Names are stored inline, because following a pointer would cost half as much as all the rest. Longer names are not
-/// cached.
+/// The length in bytes up to which names are cached. Names are stored inline, so that a look-up need not follow a
+/// pointer.
 const NAME_LEN_MAX: usize = 71;
 const _: () = assert!(NAME_LEN_MAX <= u8::MAX as usize, "a name's length has eight bits");
 

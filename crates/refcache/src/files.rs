@@ -310,7 +310,8 @@ impl FilesReader {
         if self.trust.believe.is_some() { self.knowledge.begun.elapsed().as_nanos() as u64 } else { 0 }
     }
 
-    /// The present packed-refs, checked as the trust settings demand. Must be called after loose refs were read.
+    /// The present packed-refs, checked as the trust settings demand. For an answer it must be called after the loose
+    /// refs were read.
     fn packed(&self) -> Result<Arc<PackedFile>> {
         let look = match self.trust.packed_refs {
             Trust::Always | Trust::AfterOpen => Look::DoubtfulStat,
@@ -323,7 +324,7 @@ impl FilesReader {
         Ok(file)
     }
 
-    /// Records that packed-refs is another file than it was.
+    /// Records that packed-refs was opened again, and whether it has changed since it was last used.
     #[cold]
     fn note(&self, file: &PackedFile) {
         self.counters.disorders.note(self.backend.disorder());

@@ -27,23 +27,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A leader waits for the members of the previous group, which may commit again. The pause is at most one part in this
-/// many of the time that the previous group took.
+/// The divisor that bounds a leader's wait for the members of the previous group, which may commit again: the wait
+/// takes at most this part of the time that the previous group took.
 const PART_OF_GROUP: u32 = 16;
 
 /// The longest time for which a leader waits for the members of the previous group.
 const PAUSE_MAX: Duration = Duration::from_millis(1);
 
-/// The largest group. Each member waits until all of them have been checked.
+/// Maximum number of batches in a group. Each member waits until all of them have been checked.
 const MEMBERS_MAX: usize = 256;
 
 /// The batches of one stack that wait to be written.
 ///
 /// While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up, and the
-/// next leader writes all of them as one addition. Each batch is checked as if it were alone. A batch joins the group
-/// only if none of its names equals a name of a batch before it, or conflicts with one as a folder; otherwise it
-/// waits for the next group, when the earlier batches are in the stack. So each batch is checked against its
-/// predecessors, a rejected batch leaves nothing behind, and a group writes each name once.
+/// next leader writes them, up to [`MEMBERS_MAX`], as one addition. Each batch is checked as if it were alone. A batch
+/// joins the group only if none of its names equals a name of a batch before it, or conflicts with one as a folder;
+/// otherwise it waits for the next group, when the earlier batches are in the stack. So each batch is checked against
+/// its predecessors, a rejected batch leaves nothing behind, and a group writes each name once.
 pub(crate) struct Groups {
     queue: Mutex<Queue>,
     /// Signalled when a waiting thread has an answer or may lead.
@@ -200,7 +200,7 @@ impl Groups {
         gathered.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Writes the waiting batches as one group.
+    /// Writes the waiting batches, up to [`MEMBERS_MAX`], as one group.
     fn lead(&self, store: &Store, own: &Arc<Job>, asker: &mut Asker<'_>) {
         debug_assert!(self.queue().has_leader, "one thread leads");
         let begun = Instant::now();

@@ -66,9 +66,10 @@ impl Identity {
         self.inode
     }
 
-    /// Compares the folder and its configuration with what they were. If nothing has changed, the comparison costs
-    /// two calls of `stat`, or on a network file system one call of `stat`, opening the parent and reading the
-    /// configuration.
+    /// Compares the folder and its configuration with what they were. If nothing has changed, the comparison usually
+    /// costs two calls of `stat`, or on a network file system one call of `stat`, opening the parent and reading the
+    /// configuration. On a local file system the configuration is read too if it was changed just before it was last
+    /// read.
     pub(crate) fn check(&self, fs: &Fs) -> Result<Verdict> {
         // Once the server has been asked for the folder's attributes, looking up "config" in the folder need not ask
         // again.

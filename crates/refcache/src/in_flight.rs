@@ -27,7 +27,7 @@ pub(crate) struct InFlightBatches {
     fs: Fs,
     /// The number of batches in flight, which every look-up reads.
     batches: AtomicUsize,
-    /// Counts the beginnings and ends of batches, and all other writes.
+    /// Counts the beginnings and ends of batches, and all other writes of this process's views.
     steps: AtomicU64,
     state: Mutex<State>,
     /// The estimate of how many loose refs there are.
@@ -64,8 +64,8 @@ impl InFlightBatches {
         }
     }
 
-    /// A number that grows whenever a batch begins or ends and whenever refs were written in another way. A view uses
-    /// what it learnt before the last step only after checking the disk.
+    /// A number that grows whenever a batch begins or ends and whenever a view of this process has written refs in
+    /// another way. A view uses what it learnt before the last step only after checking the disk.
     #[inline]
     pub(crate) fn steps(&self) -> u64 {
         self.steps.load(SeqCst)
@@ -226,7 +226,8 @@ impl Drop for Span<'_> {
 #[derive(Default)]
 pub(crate) struct Repositories(Mutex<HashMap<(u64, u64), Arc<InFlightBatches>>>);
 
-/// The number of repositories from which on those that no view has open are removed.
+/// From this number of remembered repositories on, each time the number is a power of two, those that no view has open
+/// are removed.
 const KEPT: usize = 64;
 
 impl Repositories {

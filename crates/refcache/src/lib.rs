@@ -46,7 +46,7 @@ mod view;
 mod views;
 
 pub use bstr;
-/// The engine, whose types edits, values and errors have.
+/// The engine, which defines the types of edits, values and errors.
 pub use refdb;
 
 pub use batch::{Batch, Outcome};

@@ -29,9 +29,9 @@ pub(crate) trait Source: Send {
 /// The requested refs of a view, in order of name, as they were when the listing was made.
 ///
 /// Reftables are listed as of one point in time. Files are read one after the other, so that refs that change meanwhile
-/// by separate transactions may be listed with values of different times. A small batch of this process is listed whole
-/// or not at all. So is a transaction of any process that goes to packed-refs, unless packed-refs is replaced again and
-/// again while the listing is made.
+/// may be listed with values of different times. However, a small batch of this process is listed whole or not at all,
+/// and so is a transaction of any process that goes to packed-refs, unless packed-refs is replaced again and again
+/// while the listing is made.
 ///
 /// On a network file system a file can be lost while it is read, because another machine has replaced it. A listing
 /// does not go on in the file that took its place, since the rows would then be of two states. Until the first row is

@@ -10,9 +10,9 @@ use std::sync::{
 
 /// The caches that all views of a process share, and the count of what each view holds itself.
 ///
-/// There is one limit for all memory. The name cache takes at most a quarter of it, and the direct-mapped cache about a
-/// hundredth. Views hold pages of packed-refs, the index from objects to refs, and listings of folders; these and the
-/// blocks of reftables share the rest as needed, but blocks are not reduced below a quarter.
+/// There is one limit for all memory. The name cache takes about a quarter of it at most, and the direct-mapped cache
+/// about a hundredth at most. Views hold pages of packed-refs, the index from objects to refs, and listings of folders;
+/// these and the blocks of reftables share the rest as needed, but blocks are not reduced below a quarter.
 ///
 /// When the limit is exceeded, memory is released in this order until there is room: blocks; text that was read for
 /// listings and transactions; the caches of other views, least recently used first; pages of the queried view, first

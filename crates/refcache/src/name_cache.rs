@@ -39,9 +39,9 @@ const SHARDS: usize = 16;
 /// A map from names to what readers know of them, bounded in bytes.
 ///
 /// Each shard has a young and an old generation. An entry that is used moves to the young one. When that is full, the
-/// old generation is dropped and the young one takes its place. Entries of closed readers are never looked up again.
-/// They are not removed when the reader is closed, because finding them would take longer than opening the view again,
-/// but disappear with the old generation.
+/// old generation is dropped and the young one takes its place. Entries of closed readers without a successor are never
+/// looked up again. They are not removed when the reader is closed, because finding them would take longer than opening
+/// the view again, but disappear with the old generation.
 pub(crate) struct NameCache {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
@@ -86,7 +86,7 @@ impl Entry {
 }
 
 impl NameCache {
-    /// Creates an empty cache for at most `capacity_bytes`, which are counted in `budget`.
+    /// Creates an empty cache for about `capacity_bytes` at most, which are counted in `budget` as they are used.
     pub(crate) fn new(capacity_bytes: usize, budget: &Arc<PageBudget>) -> Self {
         let shards = std::array::from_fn(|_| Mutex::new(Shard::new(budget)));
         NameCache { shards, hasher: RandomState::new(), capacity_bytes }

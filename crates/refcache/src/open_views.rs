@@ -94,9 +94,9 @@ impl Slot {
 
 /// The open views of a process.
 ///
-/// Besides files of queries that are being answered, views hold at most `files_max` open; beyond that the least
-/// recently used views are closed. Closing a view does not wait for the queries that use it: the view releases its
-/// files when the last of them is answered.
+/// Besides files of queries that are being answered, views hold at most `files_max` open, unless a single view needs
+/// more; beyond that the least recently used views are closed. Closing a view does not wait for the queries that use
+/// it: the view releases its files when the last of them is answered.
 pub(crate) struct OpenViews {
     /// The slots of open views, and possibly of views that are gone.
     slots: Mutex<Vec<Weak<Slot>>>,

@@ -50,7 +50,7 @@ impl Opened {
             environment = environment.with_config(setting.as_ref());
         }
         let repository = Repository::entered(fs, &environment, git_dir)?;
-        // Taken before the store reads the configuration, so that later changes are noticed.
+        // Taken before the store reads its settings, so that changes after that are noticed.
         let identity = Identity::of(fs, repository.common_dir())?;
         let in_flight = repositories.of(identity.inode(), fs);
         let reading = refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages));

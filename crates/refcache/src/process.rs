@@ -19,7 +19,7 @@ pub(crate) struct Process {
     pub(crate) open_views: Arc<OpenViews>,
     pub(crate) in_flight: Repositories,
     pub(crate) background_packer: Arc<BackgroundPacker>,
-    /// Whether it was reported that git may pack the refs of all repositories.
+    /// Whether it was reported that settings outside of the repositories' own configurations let git pack refs.
     pub(crate) is_git_told: AtomicBool,
     /// The mounts on which a trust setting was reported to have no effect.
     pub(crate) warned_mounts: WarnedMounts,
@@ -53,7 +53,7 @@ impl Process {
         }
     }
 
-    /// Releases memory until the limit holds. `spared`, which is answering a query, is not closed.
+    /// Releases memory, if possible until the limit holds. `spared`, which is answering a query, is not closed.
     pub(crate) fn trim(&self, spared: &Arc<Slot>) {
         let memory = &self.memory;
         memory.blocks.trim();
@@ -65,7 +65,7 @@ impl Process {
         for opened in slots.iter().filter_map(|slot| slot.get()) {
             opened.reader.release(Part::Text);
         }
-        // If it was enough to release the text, the rest is kept, because it may be what answers most queries.
+        // If releasing the text was enough, the other caches are kept, because they may answer most queries.
         let bound = memory.bound_bytes();
         if memory.held_bytes() <= bound / 32 * 31 {
             return;

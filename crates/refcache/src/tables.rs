@@ -1,4 +1,4 @@
-//! Reads refs from the store's own stack of reftables, in which this process's writes appear at once.
+//! Reads refs from the store's own stack of reftables, in which writes through that store appear at once.
 
 use crate::{
     Found, Result, Row, Storage, Trust, TrustSettings,
@@ -101,7 +101,7 @@ impl TablesReader {
         let epoch = {
             let belief = self.belief();
             if belief.steps == steps && belief.looked.is_some_and(|looked| begun.duration_since(looked) < believe) {
-                // The stack already has the commits of this process.
+                // The stack already has the commits through this store.
                 return Ok(Answer::Validated(self.stack.snapshot()));
             }
             belief.epoch
@@ -127,7 +127,8 @@ impl TablesReader {
             self.see(&fresh);
             count(&self.counters.loads, 1);
         }
-        // An empty stack may be what a converted repository left behind, because git puts HEAD into every new stack.
+        // An empty stack may be what a converted repository left behind: a stack in use has at least HEAD, which git
+        // puts into every new one.
         let needs_revalidation = is_new || fresh.tables().is_empty();
         Ok(Answer::new(fresh, needs_revalidation))
     }
@@ -216,7 +217,8 @@ impl ReadRefs for TablesReader {
     }
 
     fn questionable(&self, _: &Store) -> Result<Vec<BString>> {
-        // Blocks need no comparison here, because a listing reads through the cached blocks itself.
+        // Blocks need no comparison here, because a verification also compares the view's listing, which reads through
+        // the cached blocks.
         Ok(self.memory.direct_mapped.of(self.owner))
     }
 
@@ -233,7 +235,7 @@ impl ReadRefs for TablesReader {
     }
 
     fn invalidate(&self) {
-        // This process's own commits do not count as found changes.
+        // Commits through this store do not count as found changes.
         self.see(&self.stack.snapshot());
         let mut belief = self.belief();
         belief.epoch += 1;

@@ -10,9 +10,9 @@ use std::{cmp::Ordering, collections::BTreeSet};
 pub struct Difference {
     /// The full name of the ref.
     pub name: BString,
-    /// The value in the view; `None` if it has no such ref.
+    /// The value in the view; `None` if the view has no such ref or reports the ref as broken.
     pub view: Option<Target>,
-    /// The value on disk; `None` if there is no such ref.
+    /// The value on disk; `None` if there is no such ref or the ref is broken.
     pub disk: Option<Target>,
 }
 
@@ -40,7 +40,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// If the refs cannot be read. Broken refs are part of the report.
+    /// Fails if the refs cannot be read. Broken refs are no error, but part of the report.
     pub fn verify(&self) -> Result<Report> {
         let report = verify(self)?;
         count(&self.counters().verifications, 1);

@@ -42,10 +42,10 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// # Freshness
 ///
-/// Every query checks the disk as the [`TrustSettings`](crate::TrustSettings) demand, so that its answer is at least
-/// as new as the moment at which the query began. Only with [`TrustSettings::believe`](crate::TrustSettings::believe)
-/// may the answer be older, by that duration at most. Changes made through any view of this process are seen at once
-/// even then.
+/// Every look-up and every listing checks the disk as the [`TrustSettings`](crate::TrustSettings) demand, so that its
+/// answer is at least as new as the moment at which the query began. Only with
+/// [`TrustSettings::believe`](crate::TrustSettings::believe) may the answer be older, by that duration at most. Changes
+/// made through any view of this process are seen at once even then.
 ///
 /// # Blocking
 ///
@@ -56,7 +56,7 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// # Errors
 ///
-/// Every method that returns a [`Result`] fails with [`Error::Gone`] if the repository was removed, with
+/// Every method that returns a [`Result`] can fail with [`Error::Gone`] if the repository was removed, with
 /// [`Error::Restless`] if it is replaced again and again, with [`Error::Repository`] if it is no repository any more,
 /// and with [`Error::Store`] if a file cannot be read or is corrupt. Further failures are listed at each method.
 ///
@@ -123,7 +123,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails if the repository cannot be opened.
+    /// Fails also if the repository's mount cannot be examined.
     pub fn storage_fault(&self) -> Result<Option<String>> {
         match self.opened()?.store.check_storage() {
             Ok(()) => Ok(None),
@@ -151,9 +151,9 @@ impl View {
 
     /// Looks up several refs without following symbolic refs, and returns them in the order of `names`.
     ///
-    /// Files that all refs share (packed-refs, the list of tables) are checked once. A transaction that is written to
-    /// packed-refs or to reftables, and a small batch of this process, is seen whole or not at all, unless packed-refs
-    /// is replaced again and again meanwhile.
+    /// Files that all refs share (packed-refs, the list of tables) are checked for all names together. A transaction
+    /// that is written to packed-refs or to reftables, and a small batch of this process, is seen whole or not at all,
+    /// unless packed-refs is replaced again and again meanwhile.
     ///
     /// # Errors
     ///
@@ -264,8 +264,8 @@ impl View {
         Ok(names)
     }
 
-    /// The broken refs. Their files are corrupt, and listings leave them out. Checks all loose refs, and returns a
-    /// thousand broken ones at most.
+    /// The broken refs, which listings leave out because their files are corrupt or cannot be read. Checks all loose
+    /// refs, and returns a thousand broken ones at most.
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
         self.ask(|opened| opened.reader.look_for_broken().map(Answer::Validated))?;
         Ok(self.counters.broken.below(b""))
@@ -289,7 +289,8 @@ impl View {
     }
 
     /// The names, in order, of the refs below `refs/` that point at each of these objects, as consistent as those of a
-    /// [`Listing`]. An object without a ref has an empty entry. Files of loose refs are read once for all objects.
+    /// [`Listing`]. An object without a ref has an empty entry. The files of loose refs are read for all objects
+    /// together.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.few_pointing_at_each(ids, usize::MAX)
     }
@@ -323,19 +324,21 @@ impl View {
     ///
     /// On return the edits are on stable storage if [`ViewSettings::sync`](crate::ViewSettings::sync) says so, and
     /// survive a loss of power. In reftables without a reference-transaction hook, batches that several threads commit
-    /// at the same time are written and synced as one addition, unless they change the same refs.
+    /// at the same time are usually written and synced as one addition, unless they change the same or conflicting
+    /// refs.
     ///
     /// # Atomicity
     ///
     /// An atomic batch ([`Batch::atomic`]) is rejected as a whole or applied. In reftables it is applied by one rename.
-    /// Among files, an I/O error or the death of the process in the middle of the commit can leave some of its refs
-    /// changed, unless `atomic_visibility` is set in the batch's options.
+    /// Among files, an I/O error or the death of the process during the commit can leave some refs changed, except for
+    /// those that [`atomic_visibility`](refdb::TransactionOptions::atomic_visibility) covers, if the batch's options
+    /// set it.
     ///
     /// # Errors
     ///
     /// A rejected atomic batch fails with [`refdb::Error::Rejected`]; the rejections of other batches are in the
     /// [`Outcome`]. If others hold locks, a hook refuses, or an I/O error occurs, the batch ends; nothing of it is
-    /// applied unless the error says otherwise.
+    /// applied, except as said above or by the error.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
         self.commit_by(batch, &|| true, &mut |opened| commit(opened, batch))
     }
@@ -428,9 +431,8 @@ impl View {
         }
     }
 
-    /// Makes the next query check the disk, whatever the settings allow. It serves messages from elsewhere that the
-    /// refs have changed. Such a message may be late or wrong; a wrong one costs a check of the disk and nothing
-    /// else.
+    /// Makes the next query check the disk, whatever the trust settings allow: for a message from another server that
+    /// the refs have changed. A wrong message costs a check of the disk and nothing else.
     pub fn invalidate(&self) {
         if let Some(opened) = self.slot.get() {
             opened.reader.invalidate();
@@ -485,7 +487,6 @@ impl View {
         Ok(Store::builder_of(repository, environment).fs(fs).reading(Reading::Cached(BLOCKS_BYTES)).open()?)
     }
 
-    /// The open repository. It is opened first if it is closed.
     fn opened(&self) -> Result<Arc<Opened>> {
         match self.slot.get() {
             Some(opened) => Ok(opened),
@@ -558,7 +559,7 @@ impl View {
         prepare(&mut fresh);
         let fresh = Arc::new(fresh);
         self.process.open_views.open(&self.slot, Arc::clone(&fresh));
-        // A view that was closed to make room for others has not been replaced.
+        // Without `old`, the view was only closed to make room for others, and its repository was not replaced.
         count(&self.counters.reopens, u64::from(old.is_some()));
         Ok(fresh)
     }
@@ -593,7 +594,6 @@ pub(crate) mod tests {
         Arc::clone(&opened_of(view).groups)
     }
 
-    /// What the view has open.
     pub(crate) fn opened_of(view: &View) -> Arc<Opened> {
         view.opened().unwrap()
     }

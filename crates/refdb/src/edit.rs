@@ -13,7 +13,7 @@ pub struct Edit {
     pub change: Change,
     /// The precondition, which is checked under the lock.
     pub expected: Precondition,
-    /// Whether the edit follows a symbolic ref to the ref that it leads to. It is the opposite of git's `--no-deref`.
+    /// Whether the edit follows a symbolic ref to the ref that it leads to: the opposite of git's `--no-deref`.
     pub deref: bool,
     /// What to write to the reflog.
     pub log: LogOptions,

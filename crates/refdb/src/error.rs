@@ -27,7 +27,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused an operation on a file.
+    /// An operation on a file failed.
     #[error(transparent)]
     Io(#[from] refdb_vfs::Error),
     /// A lock file could not be created: someone else held it too long, or a file operation failed.
@@ -101,7 +101,7 @@ pub enum Error {
         /// The failure that interrupted the batch.
         source: Box<Error>,
     },
-    /// The global ref database did not agree to the transaction, or gave no answer.
+    /// The global ref database did not agree to the transaction, gave no answer, or could not be asked.
     #[error(transparent)]
     Undecided(#[from] Undecided),
     /// A [`Backend`](crate::Backend) that is not one of this crate's failed for a reason of its own.

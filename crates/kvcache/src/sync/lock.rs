@@ -15,9 +15,9 @@ pub(crate) enum Rank {
     Reclaim,
     /// The right to write to the files.
     Files,
-    /// The log. No disk access happens under this lock or a later one.
+    /// The log. No file is read or written while a lock of this rank or a later one is held.
     Log,
-    /// A list or a number, which is locked for a moment.
+    /// A small value, such as a list or a number, which is locked for a moment.
     Leaf,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Held<'a, T> {
 }
 
 thread_local! {
-    /// A bit for each rank of which this thread holds a lock.
+    /// A bit for each rank of which this thread holds a lock. Always 0 in builds without debug assertions.
     static HELD: Cell<u8> = const { Cell::new(0) };
 }
 
@@ -55,8 +55,8 @@ impl<T> Lock<T> {
         Lock { rank, mutex: Mutex::new(value) }
     }
 
-    /// Takes the lock, even if it is poisoned: one call that panicked must not end a server's cache, and holders check indexing and
-    /// arithmetic before they change anything, so a panic leaves no data half changed.
+    /// Takes the lock, even if it is poisoned, because one call that panicked must not end a server's cache. Holders
+    /// have to check indexing and arithmetic before they change anything, so that a panic leaves no data half changed.
     pub(crate) fn lock(&self) -> Held<'_, T> {
         self.enter();
         Held { rank: self.rank, guard: self.mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) }
@@ -105,8 +105,8 @@ impl<T> Drop for Held<'_, T> {
     }
 }
 
-/// Returns whether this thread holds a lock under which no disk access may happen; always false in builds without
-/// assertions.
+/// Returns whether this thread holds a lock under which no file may be read or written; always `false` in builds
+/// without debug assertions.
 pub(crate) fn holds_log() -> bool {
     cfg!(debug_assertions) && held() >= bit(Rank::Log)
 }

@@ -1,4 +1,4 @@
-//! Shared values under shuttle's scheduler, with a scheduling point at each access.
+//! Shared pointers under shuttle's scheduler, with a scheduling point before each load, store and swap.
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use shuttle::sync::atomic::{AtomicBool, Ordering};

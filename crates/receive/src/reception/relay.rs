@@ -26,8 +26,8 @@ impl Relay {
         let message = Arc::<Mutex<Vec<u8>>>::default();
         let ours = Arc::clone(&message);
         let pass = move || {
-            // An error means that the client has disconnected. Dropping the reader closes the pipe, so that git
-            // notices.
+            // An error usually means that the client has disconnected. Dropping the reader then closes the pipe, so
+            // that git notices.
             let _ = pass_on(&mut BufReader::new(git), &mut client, is_advertised, &ours);
         };
         Relay { message, thread: thread::spawn(pass) }
@@ -40,7 +40,7 @@ impl Relay {
         message.extend_from_slice(format!("error: {error}\n").as_bytes());
     }
 
-    /// Waits until all output has been copied.
+    /// Waits until all output of git has been copied or the client has disconnected.
     pub(super) fn join(self) {
         let _ = self.thread.join();
     }
@@ -77,8 +77,8 @@ fn pass_on(
     client.flush()
 }
 
-/// Returns the length of a packet in bytes, including the four of the length itself, or 0 for a packet that ends a
-/// list. Returns `None` if these bytes do not begin a packet.
+/// Returns the length of a packet in bytes, including the four of the length itself, or 0 for a flush packet. Returns
+/// `None` if these bytes begin no packet with data.
 fn packet_length(start: &[u8]) -> Option<usize> {
     if start.len() < LENGTH_BYTES || !start.iter().all(u8::is_ascii_hexdigit) {
         return None;

@@ -20,7 +20,7 @@ const PIECE_BYTES: usize = 64 << 10;
 impl Reception {
     /// Runs git with the input `words`, followed by everything that the client sends from now on.
     pub(super) fn replay(&self, words: &[u8], client: Client<'_>) -> Result<u8, Failure> {
-        // Git sends no advertisement, because the client has received ours.
+        // `--stateless-rpc` keeps git from sending an advertisement, because the client has received ours.
         let mut command = Command::new(&self.call.git);
         self.environment.give_to(&mut command);
         self.enter(&mut command);
@@ -41,7 +41,8 @@ impl Reception {
     }
 }
 
-/// Passes these bytes, and then everything that the client sends, to git, and waits for git's end.
+/// Passes `bytes`, and then everything that the client sends, to git, and waits for git's end. Kills git if they cannot
+/// be passed on.
 pub(super) fn finish(git: ChildStdin, bytes: &[u8], mut child: Supervised, client: Client<'_>) -> Result<u8, Failure> {
     match feed(git, bytes, &mut child, client) {
         Ok(()) => child.wait(),
@@ -52,7 +53,8 @@ pub(super) fn finish(git: ChildStdin, bytes: &[u8], mut child: Supervised, clien
     }
 }
 
-/// Returns the failure for an error of the connection to the client or to git.
+/// Returns the failure for an error of the connection to the client or to git: [`Failure::Interrupted`] if a signal has
+/// arrived.
 pub(super) fn not_passed_on(error: &io::Error) -> Failure {
     if interrupt::received().is_some() {
         return Failure::Interrupted;
@@ -60,7 +62,8 @@ pub(super) fn not_passed_on(error: &io::Error) -> Failure {
     Failure::Fatal(format!("cannot pass on what the client sends: {}", system_text(error)).into())
 }
 
-/// Passes bytes from the client to git until one of them closes its end. Does not wait for git's output.
+/// Passes `words`, and then what the client sends, to git until the client or git closes its end. Does not wait for
+/// git's output.
 fn feed(git: ChildStdin, words: &[u8], child: &mut Supervised, client: Client<'_>) -> io::Result<()> {
     if write(&git, words)? {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Delegates a push before the refs are advertised, to a git that receives the client's request only after refdb has
-//! read it, and only if the repository has room for the names of its refs.
+//! Delegates a push before the refs are advertised. Git receives the client's request only after refdb has read it, and
+//! only if the repository can store the refnames in it.
 
 use super::{Client, Failure, Reception, exit_code, replay, supervise::Supervised};
 use crate::{Screen, Screened, ServeError, turn_away};
@@ -14,7 +14,7 @@ enum End {
     Complete,
     /// The client closed its end before the request was complete.
     Client,
-    /// Git closed its input, because it has failed.
+    /// Git closed its input before the request was complete, which means that git has failed.
     Git,
 }
 

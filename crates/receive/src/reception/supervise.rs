@@ -57,8 +57,8 @@ impl Supervised {
         self.git.stdin.take()
     }
 
-    /// Ends a program of git that exceeds a limit, and reports the reason to the log and, if there is a relay, to the
-    /// client. The rest of git reports to the client that the push failed.
+    /// If a check is due, ends a program of git that exceeds a limit, and reports the reason to the log and, if there
+    /// is a relay, to the client. What remains of git then reports to the client that the push failed.
     pub(super) fn look(&mut self) {
         if self.watch.is_due()
             && let Some((command, excess)) = self.watch.end_excess_below(self.pid)
@@ -71,7 +71,8 @@ impl Supervised {
         }
     }
 
-    /// Waits for git's end and returns its exit code. A signal that ends refdb ends git too.
+    /// Waits for git's end and returns its exit code, or 128 if a signal ended git. A signal that asks refdb to end is
+    /// passed on to git, and the result is then [`Failure::Interrupted`].
     pub(super) fn wait(mut self) -> Result<u8, Failure> {
         let ended = match self.until_end() {
             Ok(()) => self.git.wait(),
@@ -110,7 +111,8 @@ impl Supervised {
         }
     }
 
-    /// Kills git, which has received nothing, and waits for its end, so that refdb can answer the client.
+    /// Kills git, to which nothing was passed, with everything that it started, and waits for its end, so that refdb
+    /// can answer the client.
     pub(super) fn stop(mut self) {
         end(self.pid);
         // Git has ended, or cannot be waited for.

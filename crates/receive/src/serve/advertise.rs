@@ -8,9 +8,9 @@ use refdb::{Snapshot, Store, TargetView};
 use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, Target};
 use std::{cell::Cell, collections::HashSet, ops::ControlFlow};
 
-/// Sends all refs except hidden and dangling ones. Broken refs, and refs whose names are too long for a packet, are
-/// skipped with a warning. The objects of refs are not looked up, so that a client can delete a ref whose object is
-/// lost.
+/// Sends all refs except hidden and dangling ones. Broken refs, and refs whose names are broken or too long for a
+/// packet, are skipped with a warning. The objects of refs are not looked up, so that a client can delete a ref whose
+/// object is lost.
 ///
 /// `others` are the values of the refs of alternates, which are sent as `.have` lines unless a ref with the same value
 /// was sent.
@@ -61,7 +61,7 @@ struct Advertiser<'a, 'c> {
     packets: Vec<u8>,
     /// The values that were sent, if there are alternates.
     seen: Option<HashSet<ObjectId>>,
-    /// Whether the client has got anything.
+    /// Whether anything has been sent to the client.
     has_sent: &'a Cell<bool>,
     channel: &'a mut Channel<'c>,
 }

@@ -38,8 +38,8 @@ const REPOSITORY_VARIABLES: [&str; 14] = [
     "GIT_COMMON_DIR",
 ];
 
-/// Returns the objects to which the refs of all alternates point, in the order of the alternates. Like git, this
-/// treats an alternate whose program cannot be run as one without refs.
+/// Returns the objects to which the refs of all alternates point, in the order of the alternates. Like git, this treats
+/// an alternate that is not the object folder of a repository, or whose program cannot be run, as one without refs.
 ///
 /// Returns `None` if there are no alternates.
 ///

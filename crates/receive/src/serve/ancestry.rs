@@ -11,7 +11,7 @@ use std::{
     rc::Rc,
 };
 
-/// Maximum number of commits in the cache, which is cleared when there are more.
+/// Maximum number of commits in the cache, which is cleared before another commit is added to a full one.
 const KNOWN_MAX: usize = 200_000;
 
 /// Flag of commits that are reachable from the older commit.
@@ -40,7 +40,8 @@ impl<'o> Ancestry<'o> {
         Ancestry { objects, read_max_bytes, known: HashMap::new() }
     }
 
-    /// Returns whether `old` is reachable from `new`, or `None` if a commit on the way cannot be read or is too large.
+    /// Returns whether `old` is reachable from `new`, or `None` if one of the objects that the walk visits is not a
+    /// commit, cannot be read or is too large.
     pub(super) fn leads_to(&mut self, new: ObjectId, old: ObjectId) -> Option<bool> {
         let mut walk = Walk::default();
         walk.reach(old, OLD, self)?;

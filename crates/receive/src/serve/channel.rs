@@ -39,14 +39,14 @@ enum Client {
     Gone,
 }
 
-/// How output is written without blocking. A signal would not end a write that is blocked by a client that reads
-/// nothing.
+/// How output is written: without blocking where that is possible, because a signal would not end a write that is
+/// blocked by a client that reads nothing.
 enum WriteMode {
     /// The pipe, opened again: the original file description may be shared with other processes, which must not find
     /// it non-blocking.
     Pipe(OwnedFd),
     Socket,
-    /// A file, or a pipe that cannot be opened again. Writes block.
+    /// Any other output, such as a file or a pipe that cannot be opened again. Writes block.
     Blocking,
 }
 
@@ -73,7 +73,7 @@ impl WriteMode {
     }
 }
 
-/// The number of bytes that are collected before they are sent.
+/// The number of bytes from which on [`Channel::send_if_full`] sends packets.
 const SEND_BYTES: usize = 128 << 10;
 
 impl<'c> Channel<'c> {
@@ -109,7 +109,7 @@ impl<'c> Channel<'c> {
         }
     }
 
-    /// Sends packets as they are.
+    /// Sends packets as they are. Once disconnects are ignored, the only error is that a signal has arrived.
     pub(super) fn send(&mut self, packets: &[u8]) -> io::Result<()> {
         match self.client {
             Client::Needed => self.write(packets),
@@ -148,7 +148,7 @@ impl<'c> Channel<'c> {
         }
     }
 
-    /// Sends and clears `packets` if they are at least [`SEND_BYTES`] long.
+    /// Sends and clears `packets` if they are at least [`SEND_BYTES`] long, and returns whether they were.
     pub(super) fn send_if_full(&mut self, packets: &mut Vec<u8>) -> io::Result<bool> {
         let is_full = packets.len() >= SEND_BYTES;
         if is_full {
@@ -185,7 +185,7 @@ impl<'c> Channel<'c> {
         self.line("error: ", message, names)
     }
 
-    /// Sends the message that git prints if a child process ends before it has executed its program.
+    /// Sends a message as `fatal:`, as git does if a child process ends before it has executed its program.
     pub(super) fn fatal(&mut self, message: &[u8]) -> io::Result<()> {
         self.line("fatal: ", message, std::iter::empty())
     }

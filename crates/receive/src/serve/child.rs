@@ -56,7 +56,8 @@ pub(super) enum Output {
     ToLog,
     /// Standard output and standard error are both discarded.
     Nowhere,
-    /// Standard output is returned. More than [`OUTPUT_BYTES_MAX`] bytes are an error.
+    /// Standard output is returned; more than [`OUTPUT_BYTES_MAX`] bytes of it are an error. Standard error goes to the
+    /// user.
     Wanted,
 }
 
@@ -99,7 +100,7 @@ impl Ended {
 /// Maximum number of bytes of output that are returned.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
-/// Maximum duration of a wait before a check for signals.
+/// Maximum duration of a wait before a check for signals, for programs without resource limits.
 const PAUSE: Duration = Duration::from_millis(200);
 
 impl Program {
@@ -116,8 +117,9 @@ impl Program {
     fn command_by(&self, by_shell: bool) -> Command {
         let mut command = if by_shell { Command::new(SHELL) } else { Command::new(&self.path) };
         command.args(by_shell.then_some(&self.path)).args(&self.arguments);
-        // The directory is set only if necessary: where the C library cannot set it, the standard library starts the
-        // child by fork, which copies the page tables, and otherwise by a call that shares our memory until exec.
+        // The directory is set only if necessary. Without one, the standard library starts the child by a call that
+        // shares our memory until exec; with one, and a C library that cannot set it in that call, by fork, which
+        // copies the page tables.
         if self.directory != Path::new(".") {
             command.current_dir(&self.directory);
         }
@@ -135,7 +137,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails if the connection to the client fails or a signal arrives. The program is then sent SIGTERM.
+    /// Fails if the connection to the client fails, a signal arrives, or output that is to be returned is too long. The
+    /// program is then sent SIGTERM.
     pub(super) fn run(
         &self,
         input: Input<'_>,
@@ -224,8 +227,8 @@ impl Program {
         channel.error(text.as_bytes())
     }
 
-    /// Reports why the program was not started, in the same words as git, which searches `PATH` itself and leaves a
-    /// path to the child.
+    /// Reports why the program was not started, in git's words. Git looks up a name in `PATH` before it starts the
+    /// child, whereas a path with a slash fails only in the child.
     fn tell_why_not_started(&self, error: &io::Error, channel: &mut Channel<'_>) -> io::Result<()> {
         let why = error.to_string();
         let why = why.split_once(" (os error").map_or(&why[..], |(why, _)| why);

@@ -8,8 +8,8 @@
 //! ask     git about the rest: first against a few tips, for a short time, then fully      here
 //! ```
 //!
-//! The mere existence of an object proves nothing, because it may remain from a history that was partly pruned. Only
-//! git's full check refuses a push.
+//! The mere existence of an object proves nothing, because it may remain from a history that was partly pruned.
+//! Commands are refused only after git's full check.
 
 mod incoming;
 mod tips;
@@ -59,10 +59,11 @@ enum Answer {
 /// programs must not grow with the number of commands.
 const ASKED_MAX: usize = 64;
 
-const BEYOND_LIMIT: &str = "the check of its objects met a limit";
+const BEYOND_LIMIT: &str = "the check of its objects exceeded a limit";
 
 impl Session<'_, '_> {
-    /// Refuses the commands from whose new ids a missing object is reachable.
+    /// Refuses the commands from whose new ids a missing object is reachable, and all commands that set a ref if git's
+    /// full check exceeds a limit. Does nothing if the call skips the check.
     pub(super) fn check_connected(&mut self) -> Result<(), ServeError> {
         let new: Vec<_> = self.request.commands.iter().map(|command| command.new).filter(|id| !id.is_null()).collect();
         let distinct: HashSet<_> = new.iter().copied().collect();
@@ -92,8 +93,8 @@ impl Session<'_, '_> {
 
     /// Returns the ids that are at fault, at least one, and the reason with which to refuse them. Git is asked about
     /// each half of the ids, then about each half of a group that is at fault, and so on, until it was asked
-    /// [`ASKED_MAX`] times. An id that is then still grouped with one at fault is refused too. Git is asked about each
-    /// id at fault on its own, because git writes the missing objects to the log of the server.
+    /// [`ASKED_MAX`] times. An id that is then still grouped with one at fault is refused too. Until then, git is asked
+    /// about each id at fault on its own, so that it writes the missing objects to the log of the server.
     fn find_disconnected(&mut self, ids: HashSet<ObjectId>) -> Result<(HashSet<ObjectId>, &'static str), ServeError> {
         // Groups of ids, each with whether git was asked about it.
         let mut groups = vec![(Vec::from_iter(ids.iter().copied()), false)];
@@ -212,7 +213,8 @@ impl Session<'_, '_> {
         Ok(git.run(Input::Bytes(&lines), Output::Nowhere, Alive::Always, &mut self.channel)?.success())
     }
 
-    /// Lets git check whether all objects exist that are reachable from the ids but not from a ref.
+    /// Lets git check whether all objects exist that are reachable from the ids, but neither from a ref that is not
+    /// hidden nor from a ref of an alternate.
     fn is_connected(&mut self, lines: &[u8], output: Output) -> Result<Answer, ServeError> {
         let mut git = self.limited_git("rev-list");
         git.words([
@@ -235,8 +237,8 @@ impl Session<'_, '_> {
         })
     }
 
-    /// Returns whether replacements, grafts or a shallow boundary change the history, or a remote has promised missing
-    /// objects.
+    /// Returns whether replacements, grafts or a shallow boundary may change the history, or a remote may have promised
+    /// missing objects.
     pub(super) fn is_history_changed(&self) -> Result<bool, ServeError> {
         let repository = self.store.repository();
         for file in ["info/grafts", "shallow"] {

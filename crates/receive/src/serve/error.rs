@@ -10,7 +10,7 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The client's bytes are not a valid request. No ref has changed.
+    /// The client's bytes are not a valid request, or the request exceeds a limit. No ref has changed.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
     /// The push must be delegated to git, because the client is a shallow clone, signs the push, or names refs of a

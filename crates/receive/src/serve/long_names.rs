@@ -6,7 +6,7 @@ use crate::wire::{Commands, Fault, Limits, ProtocolError, Request};
 use bstr::{BString, ByteSlice};
 use refdb::{RefFormat, Store};
 
-/// The reason with which such commands are refused, in git's words.
+/// The reason with which a command is refused whose refname is too long, in git's words.
 pub(crate) const TOO_LONG: &str = "entry too large";
 
 /// The bytes of a client's request, for git.
@@ -17,7 +17,7 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// Starts without bytes. At most [`Limits::commands_bytes`] are accepted. The limit of a
+    /// Starts without bytes, and accepts at most [`Limits::commands_bytes`] of them. The limit of a
     /// [`RequestReader`](crate::wire::RequestReader) does not suffice, because the reader keeps less than it reads, for
     /// example if capabilities follow each command.
     pub(crate) fn new(limits: Limits) -> Self {

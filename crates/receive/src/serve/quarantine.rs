@@ -5,8 +5,8 @@
 //! in it, and a later push removes a directory only if it contains that file and the lock is free. Directories of git,
 //! and those whose lock file does not exist yet, therefore stay.
 //!
-//! Hooks know the path of the directory, so they can put something else there. All work is therefore done through the
-//! descriptor of the directory that was created, and never through a symbolic link in it.
+//! Hooks know the path of the directory, so they can put something else there. Files are therefore moved and removed
+//! through the descriptor of the directory that was created, and never through a symbolic link in it.
 
 mod release;
 
@@ -80,7 +80,7 @@ impl Quarantine {
     /// on stable storage when the call returns.
     ///
     /// The index of a pack is moved last, because git finds a pack by its index. If the call fails, some objects may
-    /// have been moved; no ref leads to them, so `git gc` removes them.
+    /// have been moved; no ref leads to them, so `git gc` removes them in time.
     pub(super) fn release(&self, sync: bool, sharing: SharedRepository) -> Result<()> {
         let release = Release { fs: &self.fs, sync, sharing };
         if sync {

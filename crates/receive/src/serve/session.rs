@@ -159,8 +159,8 @@ pub(super) struct Session<'s, 'c> {
     pub(super) has_warned_of_hooks: Cell<bool>,
 }
 
-/// The smallest limit in bytes on the engine's reads of single objects. For these reads, a lower setting is raised to
-/// it, so that refs to commits of usual size are still verified.
+/// The smallest limit in bytes on the engine's reads of single objects. For these reads, a lower
+/// `refdb.receiveReadLimit` is raised to this limit, so that refs to commits of usual size are still verified.
 const READ_LIMIT_MIN: u64 = 1 << 20;
 
 /// Serves one push to the repository of `store`, from the advertisement to the last hook.
@@ -170,9 +170,9 @@ const READ_LIMIT_MIN: u64 = 1 << 20;
 /// the push is atomic.
 ///
 /// The call blocks until the client has sent its request and all hooks have ended. It has no time limit of its own,
-/// except that `refdb.receiveTimeLimit` bounds the processor time of git's programs; a signal that
-/// [`refdb_vfs::interrupt`] receives ends it. Objects are synced before the refs if `store` is opened to sync, and
-/// otherwise nothing is durable.
+/// except that `refdb.receiveTimeLimit` bounds the processor time of git's programs, other than maintenance; a signal
+/// that [`refdb_vfs::interrupt`] receives ends it. Objects are synced before the refs if `store` is opened to sync;
+/// otherwise the call promises no durability.
 ///
 /// # Errors
 ///

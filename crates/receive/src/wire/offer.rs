@@ -1,7 +1,7 @@
 use bstr::{BString, ByteSlice};
 use refdb_types::HashKind;
 
-/// The capabilities that a server advertises, besides those that are always advertised: report-status,
+/// The capabilities that a server advertises, besides those that are the same for every server: report-status,
 /// report-status-v2, delete-refs, side-band-64k and quiet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Offer {

@@ -16,7 +16,7 @@ pub const DATA_BYTES_MAX: usize = PACKET_BYTES_MAX - LENGTH_BYTES;
 /// writes.
 pub const READ_BYTES_MAX: usize = 65_519;
 
-/// The number of digits of a packet's length, in bytes.
+/// The length in bytes of the digits with which a packet begins.
 pub const LENGTH_BYTES: usize = 4;
 
 /// A side band, as gitprotocol-pack(5) defines it. The third band, for fatal errors, is not used.

@@ -12,7 +12,8 @@ use bstr::BStr;
 ///
 /// # Panics
 ///
-/// Panics if `ok`, a name and a newline do not fit into a packet. The name of a command that a client sent fits.
+/// Panics if a name is so long that its line does not fit into a packet even without a reason. The name of a command
+/// that arrived in a packet of its own fits.
 pub fn report<'r>(
     unpack: Option<&BStr>,
     results: impl IntoIterator<Item = (&'r BStr, Option<&'r BStr>)>,

@@ -15,8 +15,8 @@ thread_local! {
 }
 
 impl FilesReader {
-    /// Looks up a loose ref, and returns with it whether its file was read. The file is not read if `known`, the
-    /// earlier result, is current.
+    /// Looks up a loose ref, and returns with it whether its file was read. The file is not read if attributes are
+    /// trusted and show that `known`, the earlier result, is current.
     pub(super) fn loose(&self, name: &BStr, known: Option<&Loose>) -> Result<Option<(Loose, bool)>> {
         let mut buffer = PATH.take();
         // A name that cannot be a path has no loose ref.
@@ -70,7 +70,7 @@ impl FilesReader {
     }
 }
 
-/// Stands for the attributes of a file that was read without asking for them, and of a missing folder.
+/// Stands for the attributes of a file or folder that was read without asking for them, and of a missing folder.
 pub(super) const NO_STAT: Stat =
     Stat { device: 0, inode: 0, len_bytes: 0, modified_nanos: 0, changed_nanos: 0, uid: 0, mode: 0 };
 

@@ -18,8 +18,8 @@ use std::{
 };
 
 impl FilesReader {
-    /// Finds the refs that point at each of these objects. All loose refs are read once, however many objects there
-    /// are. An object at which more than `most` packed refs point is left out.
+    /// Finds the refs below `refs/` that point at each of these objects. The loose refs are walked for all objects
+    /// together. An object at which more than `most` packed refs point is left out.
     pub(super) fn find_pointing_at(
         &self,
         ids: &[ObjectId],

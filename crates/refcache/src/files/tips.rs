@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 /// The index of a packed-refs file from objects to refs.
 ///
-/// Each ref takes an entry of eight bytes, and the object that a tag leads to takes one more. The upper half of an
-/// entry is the beginning of the object id. The lower half is the number of the place, a piece of [`PLACE_LEN`] bytes
-/// of the file, in which the ref's record begins.
+/// Each ref takes an entry of eight bytes, and the object that a tag leads to takes one more; equal entries are kept
+/// once. The upper half of an entry is the beginning of the object id. The lower half is the number of the place, a
+/// piece of [`PLACE_LEN`] bytes of the file, in which the ref's record begins.
 #[derive(Debug)]
 pub(crate) struct Tips {
     generation: u64,
@@ -25,8 +25,8 @@ pub(crate) struct Tips {
 const PLACE_LEN: usize = 4 << 10;
 
 impl Tips {
-    /// Builds the index of a file. The file is read once, and so are the objects of tags without a peeled line. Notes
-    /// where the file is out of order although its header says `sorted`.
+    /// Builds the index of a file. The file is read once, and so are the objects of refs below `refs/tags/` without a
+    /// peeled line. Notes where the file is out of order although its header says `sorted`.
     pub(crate) fn of(file: &PackedFile, objects: &dyn ObjectCheck, budget: &Arc<PageBudget>) -> Result<Self> {
         let packed = &file.packed;
         const LINE_LEN_USUAL: usize = 64;
@@ -71,8 +71,8 @@ impl Tips {
         self.charge.bytes()
     }
 
-    /// The names of the refs that point at the object, or `None` if there are more than `most`. `file` is the one from
-    /// which the index was built.
+    /// The names of the packed refs that point at the object, or `None` if there are more than `most`. `file` is the
+    /// one from which the index was built.
     pub(crate) fn find(
         &self,
         file: &PackedFile,

@@ -1,4 +1,5 @@
-//! Reads several refs so that all changes of a transaction are visible, or none of them.
+//! Reads several refs so that all changes of a small batch of this process, or of a transaction that goes to
+//! packed-refs, are visible, or none of them.
 
 use super::FilesReader;
 use crate::{Error, Result, in_flight::OldValue, plan::Plan, row::OwnRow};
@@ -17,9 +18,9 @@ pub(super) struct Seen<T> {
 }
 
 impl FilesReader {
-    /// Reads several refs with `look` so that all changes of a transaction are visible, or none of them. Returns the
-    /// value of `look`, and the old values of refs that batches of this process have changed meanwhile, with which the
-    /// caller has to replace the new ones.
+    /// Reads several refs with `look`, and repeats that while a transaction that goes to packed-refs may be visible in
+    /// part. Returns the value of `look`, and the old values of refs that batches of this process have changed
+    /// meanwhile, with which the caller has to replace the new ones.
     ///
     /// A transaction that writes to packed-refs first moves the loose values of its refs there. If loose refs were
     /// read before that move, they do not fit the packed-refs that the transaction then publishes, so everything is

@@ -20,13 +20,14 @@ use std::{
     time::Duration,
 };
 
-/// The longest time for which a leader waits for the votes of the members. It exceeds the timeout of any arbiter, so
-/// that only a thread that hangs makes the leader wait this long. A thread that panics votes against its batch.
+/// The longest time for which a leader waits for the votes of the members. It is meant to exceed the timeout of every
+/// arbiter, so that only a thread that hangs makes the leader wait this long. A thread that panics votes against its
+/// batch.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 impl Groups {
-    /// Writes the batches to which the global ref database agrees, and removes the others from `accepted`. The threads
-    /// of all batches ask at the same time, and each knows why its own batch was left out.
+    /// Writes the batches about which the global ref database agrees or does not decide, and removes the others from
+    /// `accepted`. The threads of all batches ask at the same time, and each knows why its own batch was left out.
     pub(super) fn make_agreed(
         &self,
         store: &Store,

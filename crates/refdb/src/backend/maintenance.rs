@@ -27,7 +27,8 @@ pub trait Maintenance: Backend {
     ///
     /// # Atomicity
     ///
-    /// The files backend replaces one log after the other. A stack of reftables changes all its logs at once.
+    /// The files backend replaces one log after the other. A stack of reftables changes all its logs at once, and so
+    /// does memory.
     fn prune_logs(
         &self,
         names: &[RefName],
@@ -36,16 +37,16 @@ pub trait Maintenance: Backend {
         judge: &mut dyn LogJudge,
     ) -> Result<()>;
 
-    /// Removes the reflogs of these refs and leaves the refs. `failed` is called for each log that could not be
-    /// removed.
+    /// Removes the reflogs of these refs and leaves the refs. In files, `failed` is called for each log that could not
+    /// be removed; in the other formats all logs are removed, or the call fails.
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()>;
 
     /// Fails if refs must not be written because of the mount that they are on, unless `refdb.unsafeStorage` is set.
-    /// Each writer checks this by itself.
+    /// Backends make this check themselves before they write.
     ///
     /// # Errors
     ///
-    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage).
+    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage), or an I/O error if the mount cannot be examined.
     fn check_storage(&self) -> Result<()> {
         Ok(())
     }

@@ -55,8 +55,8 @@ pub trait Snapshot: Send + Sync {
     /// reflog.
     fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool>;
 
-    /// The names of all refs that have a reflog, in order. Names that are not well-formed are left out. In files, as in
-    /// git, only the last part of a name has to be well-formed.
+    /// The names, in order, of the shared refs and the worktree's own refs that have a reflog. Names that are not
+    /// well-formed are left out. In files, as in git, only the last part of a name has to be well-formed.
     fn log_names(&self) -> Result<Vec<RefName>>;
 
     /// The names, in order, of another worktree's own refs that have a reflog, in the form in which this worktree
@@ -140,7 +140,8 @@ pub enum Peeled {
 
 /// Walks refs in ascending order of name.
 ///
-/// A cursor sees what the snapshot that it comes from sees, however long the walk takes.
+/// In reftables and memory a cursor sees the state of its snapshot, however long the walk takes; in files it reads the
+/// refs as the walk reaches them.
 pub trait Cursor {
     /// Makes [`next`](Cursor::next) continue with the first ref whose name is not less than `name`. Seeking forward
     /// costs at most what lies between; seeking backward starts anew.

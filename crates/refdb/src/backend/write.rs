@@ -22,7 +22,8 @@ pub trait Claims {
     fn claim(&self, at: usize) -> Claim<'_>;
 
     /// Returns whether readers, including the first one after a crash, must see all changes or none, even if that costs
-    /// more. The files backend does so for shared refs that are not symbolic.
+    /// more. [`TransactionOptions::atomic_visibility`](crate::TransactionOptions::atomic_visibility) says for which
+    /// refs a backend does so.
     fn atomic_visibility(&self) -> bool {
         false
     }
@@ -47,7 +48,7 @@ impl Claims for Vec<Claim<'_>> {
 /// A ref that a transaction will change or whose value it relies on.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// The ref itself, after symbolic refs have been followed. A valid or at least safe name.
+    /// The name of the ref itself, after symbolic refs have been followed: a valid or at least safe name.
     pub name: &'a BStr,
     /// What the transaction will do with it.
     pub kind: ClaimKind,
@@ -56,13 +57,13 @@ pub struct Claim<'a> {
 /// What a transaction will do with a claimed ref.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimKind {
-    /// Give it an object.
+    /// Make it hold an object.
     SetDirect,
     /// Make it a symbolic ref.
     SetSymbolic,
     /// Remove it.
     Delete,
-    /// Only read it, or only add to its reflog: it must not change meanwhile.
+    /// Only read the ref, or only add to its reflog: the ref must not change meanwhile.
     Hold,
 }
 
@@ -77,17 +78,17 @@ pub enum Standing {
     Folder,
 }
 
-/// The claimed refs, locked. Dropping it releases the locks and leaves the refs as they were.
+/// The locks of the claimed refs. Dropping this value releases the locks and leaves the refs as they were.
 #[must_use = "dropping it releases the locks and undoes what was staged"]
 pub trait Locked: Send + Sync {
-    /// The state under the lock. Claimed refs do not change while it is held.
+    /// The state of the refs under the locks. Writers that respect locks do not change claimed refs while the locks are
+    /// held.
     fn snapshot(&self) -> &dyn Snapshot;
 
     /// The claims, by position, that could not be locked, and why.
     fn refused(&self) -> &[(usize, RejectionReason)];
 
-    /// What occupies a ref's place. A transaction needs to know it to reject what git rejects in this format, in git's
-    /// words.
+    /// What occupies a ref's place. A transaction needs this to reject what git rejects in this format, in git's words.
     fn standing(&self, _name: &BStr) -> Standing {
         Standing::NoFiles
     }
@@ -102,7 +103,7 @@ pub trait Locked: Send + Sync {
     /// Prepares the changes of `steps` where no reader sees them. Called once.
     fn stage(&mut self, steps: &dyn Steps) -> Result<()>;
 
-    /// Makes the staged steps, the same as before, visible and unlocks.
+    /// Makes the staged changes visible and releases the locks. `steps` are those that were staged.
     fn commit(self: Box<Self>, steps: &dyn Steps) -> Result<()>;
 }
 
@@ -119,13 +120,13 @@ pub trait Steps {
     /// If the position is not less than [`count`](Steps::count).
     fn step(&self, at: usize) -> Step<'_>;
 
-    /// The step's name alone.
+    /// The name of the ref that the step at this position changes.
     fn name(&self, at: usize) -> &BStr {
         self.step(at).name
     }
 
-    /// The ref whose reflog becomes that of the ref of this step, with the step's own entry as the newest. The same
-    /// steps delete the former ref.
+    /// The ref whose reflog is taken over by the ref of the step at this position, which adds the step's own entry as
+    /// the newest. The same steps delete the ref that loses its reflog.
     fn log_source(&self, _at: usize) -> Option<&BStr> {
         None
     }
@@ -168,13 +169,13 @@ impl<'a> dyn Claims + 'a {
 /// The change of one ref.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step<'a> {
-    /// The ref itself. A valid or at least safe name.
+    /// The name of the ref itself, after symbolic refs have been followed: a valid or at least safe name.
     pub name: &'a BStr,
-    /// Its value as read under the lock.
+    /// The ref's value as read under the lock.
     pub old: Option<TargetView<'a>>,
-    /// Whether its file is corrupt, so that the old value is not known.
+    /// Whether the ref's file is corrupt, so that the old value is not known.
     pub is_broken: bool,
-    /// Its new state. `None` leaves the ref alone, in a step that only writes to the reflog or only holds a lock.
+    /// The ref's new state. `None` leaves the ref alone, in a step that only writes to the reflog or only holds a lock.
     pub new: Option<NewValue<'a>>,
     /// The reflog entry to add; the reflog policy has been applied.
     pub log: Option<LogLine<'a>>,
@@ -195,11 +196,11 @@ pub enum NewValue<'a> {
 /// A [`LogEntry`](refdb_types::LogEntry) borrowed from the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogLine<'a> {
-    /// The value before; null where the ref did not exist.
+    /// The ref's value before the change; null where the ref did not exist.
     pub old: ObjectId,
-    /// The value after; null where the ref is deleted.
+    /// The ref's value after the change; null where the ref is deleted.
     pub new: ObjectId,
-    /// The committer and the time: the same for the whole transaction.
+    /// The committer and the time, which are the same for all steps of one transaction.
     pub committer: &'a Ident,
     /// One normalised line without its newline; may be empty.
     pub message: &'a BStr,

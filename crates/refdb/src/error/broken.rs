@@ -1,4 +1,4 @@
-//! A ref whose own file is corrupt, as a value that listings pass over.
+//! The error for a ref whose own file is corrupt. A listing can go on after the ref.
 
 use bstr::BString;
 use std::{io, path::PathBuf};
@@ -12,7 +12,7 @@ pub struct BrokenRef {
     pub name: BString,
     /// The path of the file or folder.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// What is wrong with the file or folder.
     pub why: LooseError,
 }
 

@@ -26,7 +26,7 @@ pub enum Misuse {
     Twice {
         /// One name of the ref.
         one: BString,
-        /// The other name, or the same.
+        /// The other name of the ref, or the same name again.
         other: BString,
     },
     /// `GIT_QUARANTINE_PATH` is set: a pre-receive hook must not change refs, since the objects may still be thrown
@@ -59,15 +59,15 @@ pub enum Misuse {
     /// A setting that writers need has a value that cannot be used.
     #[error(transparent)]
     Setting(refdb_repo::config::BadSetting),
-    /// A value is an object id of the wrong kind, or text that is no id.
+    /// A value is an object id of another hash function, or text that is no id.
     #[error("'{0}' is no object id of this repository")]
     BadId(String),
-    /// Two names of worktrees lead to one folder.
+    /// The paths of two worktrees lead to one folder.
     #[error("cannot lock references: '{}' and '{}' are one folder; use one name for it", one.display(), other.display())]
     OneFolder {
-        /// One name.
+        /// One of the two paths.
         one: PathBuf,
-        /// The other.
+        /// The other path.
         other: PathBuf,
     },
     /// A prepared transaction of this thread holds the lock, so that waiting for it would never end.

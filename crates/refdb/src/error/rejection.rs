@@ -1,4 +1,4 @@
-//! Why one edit is rejected, as a value, and the only place that has git's sentences for it.
+//! Why one edit is rejected, as a value, and git's sentences for it.
 
 use super::LooseError;
 use bstr::{BStr, BString};
@@ -29,19 +29,19 @@ pub enum RejectionReason {
     },
     /// The ref has another value than the edit expects.
     Mismatch {
-        /// What the edit expects.
+        /// The value that the edit expects.
         expected: Target,
-        /// What the ref holds. Where an object is expected, the object that the ref leads to, or `None` if there is
-        /// none.
+        /// The value that the ref holds. Where an object is expected, the object that the ref leads to, or `None` if
+        /// there is none.
         actual: Option<Target>,
     },
-    /// Another name needs a folder where this one needs a file, or the reverse.
+    /// Another ref's name needs a folder where the name of this ref needs a file, or the reverse.
     Conflict {
         /// The other name.
         with: BString,
-        /// Whether the other ref does not exist yet, and the same transaction would create it.
+        /// Whether the other ref does not exist yet, and the same transaction would create that ref.
         is_new: bool,
-        /// Whether the other name already prevents the lock.
+        /// Whether git notices the conflict while it locks the ref.
         prevents_lock: bool,
     },
     /// A folder that is not empty stands where the ref's file belongs.
@@ -56,7 +56,7 @@ pub enum RejectionReason {
     },
     /// The transaction also edits the ref that this symbolic ref leads to.
     TargetEdited {
-        /// Where it leads.
+        /// The ref that the symbolic ref leads to.
         target: BString,
     },
     /// The transaction edits HEAD, and the branch that HEAD leads to.
@@ -66,15 +66,15 @@ pub enum RejectionReason {
     },
     /// The symbolic ref leads to a name that no ref can have.
     BadTarget {
-        /// Where it leads.
+        /// The name that the symbolic ref leads to.
         target: BString,
     },
-    /// There is no such object.
+    /// The new value is an object that does not exist.
     NoObject {
         /// The object.
         id: ObjectId,
     },
-    /// A branch takes commits only.
+    /// The new value is an object that is not a commit, and the ref is a branch.
     NotACommit {
         /// The object.
         id: ObjectId,
@@ -83,16 +83,16 @@ pub enum RejectionReason {
     Unreadable,
     /// The ref's own file is broken.
     Broken {
-        /// Its fault.
+        /// The fault of the file.
         why: LooseError,
     },
     /// Another transaction or program holds the ref's lock, or left it behind when it was killed.
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Seconds since it was made.
+        /// Seconds since the lock file was created.
         age_seconds: u64,
-        /// The user that it belongs to.
+        /// The id of the user to whom the lock file belongs.
         uid: u32,
     },
     /// The name is too long for the index of a reftable.
@@ -106,13 +106,13 @@ pub enum RejectionReason {
         /// The other name.
         other: BString,
     },
-    /// The lock file cannot be made.
+    /// The lock file cannot be created.
     NoLock {
         /// The lock file.
         path: PathBuf,
-        /// What kind of failure it is.
+        /// The kind of the failure.
         kind: io::ErrorKind,
-        /// The system's words for it.
+        /// The system's text for the failure.
         said: String,
     },
 }
@@ -135,7 +135,8 @@ pub enum RejectionClass {
     InvalidNewValue,
     /// A symbolic ref was expected.
     ExpectedSymref,
-    /// The name differs from that of another ref only in case, on a file system that ignores case.
+    /// The name differs from that of another ref only in case, on a file system that ignores case. No
+    /// [`RejectionReason`] has this class yet.
     CaseConflict,
     /// The name is too long for the reftable format. Git has no such class, since it accepts the name.
     TooLarge,
@@ -220,7 +221,7 @@ impl RejectionReason {
 }
 
 impl Rejection {
-    /// The rejection of an edit that names the ref which it would change, without a symbolic ref between.
+    /// Makes the rejection of an edit whose ref is not reached through a symbolic ref.
     pub fn of(name: RefName, reason: RejectionReason) -> Self {
         Rejection { given: name.clone(), resolved: name, reason }
     }

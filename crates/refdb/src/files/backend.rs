@@ -48,7 +48,8 @@ pub struct FilesBackend {
 /// The journal entries of small batches that exist in a repository.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalEntries {
-    /// Files with the entry of a batch in flight, or of one whose process has ended.
+    /// Files with the entry of a batch in flight or of one whose process has ended, and journal files that cannot be
+    /// read.
     pub open: Vec<PathBuf>,
     /// Entries of batches that were recovered only in part and are kept for an administrator.
     pub left: Vec<PathBuf>,
@@ -77,13 +78,13 @@ impl FilesBackend {
         Ok(JournalEntries { open: open.into_iter().map(|id| journal::path(&self.store, id)).collect(), left })
     }
 
-    /// Recovers the batches whose processes have ended, and removes the locks of packed-refs and below `refs/` that
-    /// dead processes left behind. Returns the result for each journal entry.
+    /// Recovers the batches whose processes have ended, and removes unused journal files and the locks of packed-refs
+    /// and below `refs/` that dead processes left behind. Returns the result for each journal entry.
     ///
     /// # Errors
     ///
-    /// The refs have another format by now, the folder of the journal cannot be read, or stale locks and unused journal
-    /// files cannot be removed.
+    /// Fails if the refs have another format by now, the folder of the journal cannot be read, or stale locks or unused
+    /// journal files cannot be removed. The result for each entry has the entry's own error.
     pub fn recover(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_recovery());
@@ -130,7 +131,7 @@ impl FilesBackend {
         background::pack(&self.store, options)
     }
 
-    /// The number of loose refs from which on they are packed in the background; `None` for never.
+    /// The number of loose refs at which, by its estimate, a server packs them in the background; `None` for never.
     pub fn loose_max(&self) -> Option<usize> {
         self.store.options.loose_max
     }
@@ -141,7 +142,7 @@ impl FilesBackend {
         self.store.cache.disorder()
     }
 
-    /// The packed-refs that was read last, if any, without checking whether it is still current.
+    /// The packed-refs that was opened last, if any, without checking whether it is still current.
     pub fn packed_in_memory(&self) -> Option<Arc<PackedFile>> {
         self.store.cache.latest_file()
     }
@@ -169,8 +170,8 @@ impl FilesBackend {
     }
 
     /// Lists a folder below `refs/`, whose name ends with a slash; the empty name means the repository's common folder.
-    /// The entries are sorted, and names of folders end with a slash. A name whose lock exists is listed even without a
-    /// file.
+    /// The entries are sorted, and names of folders end with a slash. A name whose lock file exists is listed even if
+    /// its own file is missing, because the file may be about to appear.
     ///
     /// # Errors
     ///

@@ -5,9 +5,9 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// The private memory, in bytes, that the pages of any number of packed-refs files take together. Other uses of memory
-/// can be charged to it as well. It sets no limit itself: its owner decides which memory is released
-/// ([`FilesBackend::shed`](crate::files::FilesBackend::shed)).
+/// Counts the private memory, in bytes, that the pages of any number of packed-refs files take together. Other uses of
+/// memory can be charged to the budget as well. The budget sets no limit itself: its owner decides which memory is
+/// released ([`FilesBackend::shed`](crate::files::FilesBackend::shed)).
 #[derive(Debug, Default)]
 pub struct PageBudget {
     pub(crate) used_bytes: Arc<AtomicUsize>,
@@ -15,7 +15,7 @@ pub struct PageBudget {
 }
 
 impl PageBudget {
-    /// The number of bytes in memory now.
+    /// The number of bytes that are counted now.
     pub fn used_bytes(&self) -> usize {
         self.used_bytes.load(Relaxed)
     }

@@ -358,11 +358,12 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Returns whether the next record of packed-refs comes after the ref that was returned last.
+    /// Returns `false`, and notes the disorder, if the next record of packed-refs shows that the file is not sorted
+    /// although its header says so.
     ///
     /// # Errors
     ///
-    /// The record cannot be read.
+    /// Fails if the record cannot be read.
     fn is_packed_in_order(&self) -> Result<bool> {
         let Some(file) = &self.packed else { return Ok(true) };
         let record = file.packed.record(self.position)?;

@@ -1,4 +1,4 @@
-//! Writes all refs and reflogs of a store into new folders that nobody reads yet, for a migration.
+//! Writes refs and reflogs as files into new folders that nobody reads yet, for a migration.
 
 use super::{
     FilesBackend, FilesOptions,

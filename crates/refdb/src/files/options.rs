@@ -12,7 +12,7 @@ use std::{
 /// What the files backend must know about a repository.
 #[derive(Clone)]
 pub struct FilesOptions {
-    /// The file system through which all changes are made.
+    /// The file system through which all files are read and written.
     pub fs: Fs,
     /// The worktree's own folder, with `HEAD` and `refs/bisect/`.
     pub git_dir: PathBuf,
@@ -34,8 +34,8 @@ pub struct FilesOptions {
     /// The number of bytes that packed-refs must have for each ref of a small atomic batch, so that the batch is
     /// written as loose files (`refdb.smallBatches`); `None` for never.
     pub loose_batches_from: Option<u64>,
-    /// The number of loose refs at which a server begins to pack them in the background (`refdb.looseRefs`); `None` for
-    /// never.
+    /// The number of loose refs at which, by its estimate, a server packs them in the background (`refdb.looseRefs`);
+    /// `None` for never.
     pub loose_max: Option<usize>,
     /// Notified when small batches begin and end, so that the readers of this process do not show a part of one.
     pub commit_observer: Option<Arc<dyn CommitObserver>>,

@@ -37,7 +37,8 @@ pub(super) struct Trees<'a> {
     old: HashMap<ObjectId, Option<Rc<Old>>>,
     /// The objects that were found, and the kind that each was assumed to have.
     seen: HashMap<ObjectId, ObjectKind>,
-    /// Entries that are neither in the push nor at the same path in the boundary.
+    /// Objects that a pushed tree names, and that are neither in the push nor in a tree at the same path in the
+    /// boundary.
     open: HashMap<ObjectId, ObjectKind>,
     /// The pushed trees that were found, each with the pushed trees that it names.
     nested: HashMap<ObjectId, Vec<ObjectId>>,
@@ -68,7 +69,7 @@ impl<'a> Trees<'a> {
     }
 
     /// Returns whether everything below these trees, and each of these blobs, is in the push or in a tree of the
-    /// boundary.
+    /// boundary. `false` proves nothing, because the search is bounded.
     pub(super) fn are_whole(mut self, roots: &[ObjectId], blobs: &[ObjectId]) -> bool {
         self.open.extend(blobs.iter().map(|id| (*id, ObjectKind::Blob)));
         let beside: Vec<_> = self.boundary.iter().take(COMPARED_MAX).copied().collect();
@@ -78,7 +79,8 @@ impl<'a> Trees<'a> {
         is_good && is_within(depth(&self.nested)) && self.search()
     }
 
-    /// Compares a tree with those at the same path in the boundary. Returns `None` if something is malformed.
+    /// Compares a root tree, and the pushed trees below it, with the trees at the same paths in the boundary. Returns
+    /// `None` if something is malformed.
     fn compare(&mut self, root: ObjectId, beside: &[ObjectId], of_boundary: &HashSet<ObjectId>) -> Option<()> {
         if !self.meet(root, ObjectKind::Tree)? {
             return Some(());

@@ -1,5 +1,5 @@
-//! Moves files out of a quarantine in an order in which no file is visible before those that it depends on, and never
-//! through a symbolic link in the quarantine.
+//! Moves files out of a quarantine, the index of a pack after all other files of its folder, and never through a
+//! symbolic link in the quarantine.
 
 use super::LOCK;
 use refdb::config::SharedRepository;
@@ -24,8 +24,8 @@ pub(super) struct Release<'f> {
 }
 
 impl Release<'_> {
-    /// Returns the entries to be moved, in their order. The lock file and the files that failed programs have left are
-    /// not moved.
+    /// Returns the entries to be moved, in the order of the moves: neither the lock file nor the temporary files
+    /// (`tmp_*`) that failed programs have left. Fails if an entry is neither a file nor a folder.
     pub(super) fn entries(&self, from: &Folder) -> Result<Vec<(Vec<u8>, EntryKind)>> {
         let mut entries = from.entries()?;
         entries.retain(|(name, _)| name != LOCK.as_bytes() && !name.starts_with(b"tmp_"));
@@ -42,7 +42,7 @@ impl Release<'_> {
         Ok(entries)
     }
 
-    /// Syncs all files. Because this happens before the first file is moved, nothing is moved if an entry is refused.
+    /// Syncs all files in a folder and below it. Fails, too, if an entry must not be moved.
     pub(super) fn sync_files(&self, folder: &Folder) -> Result<()> {
         for (name, kind) in self.entries(folder)? {
             let name = OsStr::from_bytes(&name);
@@ -85,7 +85,8 @@ impl Release<'_> {
 
     fn sync_folder(&self, folder: &Path) -> Result<()> {
         match self.fs.sync_dir(folder) {
-            // Other processes have packed the content of the directory, and have synced the pack.
+            // The directory is gone because other processes have packed its content; making the pack durable was up to
+            // them.
             Err(error) if error.is_not_found() => Ok(()),
             synced => synced,
         }
@@ -127,9 +128,9 @@ impl Release<'_> {
         from.rename(name, to)
     }
 
-    /// Checks a file whose name is already taken. For a loose object nothing is compared: its name is its hash, the
-    /// program that wrote it has compared it with the existing object, and the bytes may differ by their compression.
-    /// The files of a pack must be equal byte by byte, because their name depends on all bytes of the pack.
+    /// Checks a file whose name is already taken. For a loose object nothing is compared, because its name is the hash
+    /// of its content, and the bytes of the files may differ by their compression. The files of a pack, except its keep
+    /// file, must be equal byte by byte, because their name depends on all bytes of the pack.
     fn same(&self, from: &Folder, name: &OsStr, to: &Path) -> Result<()> {
         let is_pack = from.path().file_name().is_some_and(|folder| folder == "pack");
         let is_keep = Path::new(name).extension().is_some_and(|extension| extension == "keep");
@@ -165,8 +166,8 @@ impl Release<'_> {
     }
 }
 
-/// Returns the rank of a file in the order in which files become visible: an index comes after the files that it refers
-/// to.
+/// Returns the rank of a file in the order in which the files of a folder become visible: keep files first, and the
+/// index of a pack last.
 fn rank(name: &[u8]) -> u8 {
     match name.rsplit(|byte| *byte == b'.').next() {
         Some(b"keep") => 0,

@@ -56,7 +56,7 @@ impl JournalEntry {
     ///
     /// # Panics
     ///
-    /// The entry has no ref, or more than a small batch may have.
+    /// Panics if the entry has no ref, or more than a small batch may have.
     pub fn encode(&self) -> Vec<u8> {
         assert!((1..=REFS_MAX).contains(&self.refs.len()), "a small batch has a few refs: {}", self.refs.len());
         let synced = if self.synced { "synced" } else { "unsynced" };
@@ -82,12 +82,13 @@ impl JournalEntry {
         out
     }
 
-    /// Parses an entry. Everything is checked, because other users of a shared repository may write the file and a disk
-    /// may lose bytes.
+    /// Parses an entry. The checksum, the names, the ids and their order are checked, because other users of a shared
+    /// repository may write the file and a disk may lose bytes.
     ///
     /// # Errors
     ///
-    /// The offset and fault of the first line that no writer of refdb would have written.
+    /// Returns the offset and fault of the first line that no writer of refdb would have written, or of an entry that
+    /// is too long or incomplete as a whole.
     pub fn parse(bytes: &[u8]) -> Result<Self, JournalFault> {
         let fault = |offset, what| Err(JournalFault { offset, what });
         if bytes.len() > LEN_MAX_BYTES {

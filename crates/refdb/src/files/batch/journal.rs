@@ -34,7 +34,8 @@ fn new_path(store: &Store, id: BatchId) -> PathBuf {
     folder(store).join(format!("{id}.new"))
 }
 
-/// Returns whether the folder exists. A symbolic link in its place is an error, because it may lead anywhere.
+/// Returns whether the folder exists. Anything else in its place is an error, above all a symbolic link, which may lead
+/// anywhere.
 pub(crate) fn is_there(store: &Store) -> Result<bool> {
     let folder = folder(store);
     match store.options.fs.find_link(&folder)? {

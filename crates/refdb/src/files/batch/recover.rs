@@ -1,7 +1,7 @@
 //! Completes or drops a small batch whose commit failed or whose process has ended.
 //!
-//! A batch with an entry has never been acknowledged, and no writer that respects locks has changed its refs since,
-//! because the locks are released only after the entry is removed.
+//! As long as a batch has an entry, its commit has not returned successfully, and no writer that respects locks has
+//! changed its refs since, because the locks are released only after the entry is removed.
 
 use crate::files::{
     batch::{
@@ -29,8 +29,8 @@ use std::{
 pub enum Outcome {
     /// All refs of the batch have their new values.
     Complete,
-    /// The entry was dropped and no ref was changed, because no ref had its new value, or because the batch was not
-    /// synced and the machine has restarted since.
+    /// The entry was dropped and the recovery changed no ref, because no ref had its new value, or because the batch
+    /// was not synced and the machine has restarted since.
     Dropped,
     /// These refs could not be given their new values, and others have theirs. The entry is kept for an administrator.
     Half(Vec<BString>),

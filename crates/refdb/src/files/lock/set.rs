@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// How long to wait for a lock if the configuration says nothing: long enough for any writer that is alive.
+/// How long to wait for a lock if the configuration says nothing: longer than writers usually hold one.
 const GENEROUS: LockTimeout = LockTimeout::For(Duration::from_secs(10));
 
 /// How long to wait for a lock while others are held.
@@ -41,7 +41,8 @@ pub(crate) enum Held {
     Own(usize),
 }
 
-/// All locks of a transaction. Dropping it releases them and removes the folders that were created for them.
+/// All locks of a transaction. Dropping this releases them and removes the folders that were created for them, unless
+/// the locks are to outlive this value.
 pub(crate) struct Locks {
     store: Arc<Store>,
     names: Names,
@@ -454,7 +455,7 @@ impl Locks {
         self.own.get_mut(index).and_then(Option::take)
     }
 
-    /// The folders that were created for locks.
+    /// The folders that were created for the lock files.
     pub(crate) fn made(&mut self) -> &mut Vec<PathBuf> {
         &mut self.made
     }

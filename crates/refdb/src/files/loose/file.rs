@@ -86,7 +86,7 @@ fn open(fs: &Fs, path: &Path, rivals: Rivals) -> refdb_vfs::Result<File> {
 ///
 /// # Errors
 ///
-/// An I/O error that does not concern this file alone; a file that may not be read is [`At::Broken`].
+/// Fails on an I/O error that does not concern this file alone; a file that may not be read is [`At::Broken`].
 pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
     let file = match open(fs, path, rivals) {
         Ok(file) => file,
@@ -150,7 +150,7 @@ impl LooseRef<'_> {
     ///
     /// # Errors
     ///
-    /// The name in a symbolic ref is one that no ref can have.
+    /// Fails if the ref is symbolic and leads to a name that no ref can have.
     pub fn to_target(self) -> std::result::Result<Target, LooseError> {
         match self {
             LooseRef::Direct(id) => Ok(Target::Direct(id)),

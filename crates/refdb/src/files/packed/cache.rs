@@ -89,7 +89,7 @@ impl PackedFile {
         PackedProof { found: self.found.clone(), is_racy: self.is_racy, _file: self.file.clone() }
     }
 
-    /// Returns whether packed-refs exists.
+    /// Returns whether there was a packed-refs to open. If not, there are no records.
     pub fn exists(&self) -> bool {
         self.found.is_some()
     }
@@ -110,7 +110,7 @@ impl PackedFile {
 /// How to validate that the packed-refs in memory is still the present one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Look {
-    /// By a `stat`, like git: packed-refs is replaced, never changed in place.
+    /// By a `stat`, like git, on the assumption that packed-refs is replaced and never changed in place.
     Stat,
     /// By a `stat`, unless the time stamp is too recent to reveal a change in place; then the file is read again.
     DoubtfulStat,

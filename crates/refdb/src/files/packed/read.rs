@@ -65,8 +65,9 @@ impl Bytes {
 /// The bytes to read at a time from a file that is checked or listed completely.
 const PART_LEN: usize = 64 << 10;
 
-/// The records of a packed-refs file, sorted by name. If the file claims to be sorted, bytes are checked only when they
-/// are reached, so that one ref of millions is found by reading a few pages; otherwise all are read at once.
+/// The records of a packed-refs file, sorted by name. If the file claims to be sorted and was not found to be unsorted,
+/// bytes are checked only when they are reached, so that one ref of millions is found by reading a few pages; otherwise
+/// all are read at once.
 ///
 /// A position is the offset of the first byte of a record; [`Packed::end`] is the position after the last one.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ pub struct Packed {
     disorder: Arc<OnceLock<Disorder>>,
 }
 
-/// What the first line promises.
+/// What the first line promises. `sorted` is not set for a file that was found to break that promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Traits {
     pub(crate) sorted: bool,
@@ -198,8 +199,8 @@ impl Packed {
         Ok(true)
     }
 
-    /// Reads the next records from a position on into memory of their own, and returns the position after them. This
-    /// serves to read a large file once without keeping it; `spare` may be the memory of the previous part
+    /// Reads the next records from a position on into memory of their own, and returns them with the position after
+    /// them. This serves to read a large file once without keeping it; `spare` may be the memory of the previous part
     /// ([`Packed::into_memory`]).
     pub fn part(&self, from: usize, spare: Vec<u8>) -> Result<(Packed, usize)> {
         let bytes = match &self.bytes {
@@ -332,13 +333,13 @@ impl Packed {
     }
 
     /// Returns whether unchanged ranges of the file may be copied when it is rewritten, because it promises to be
-    /// sorted.
+    /// sorted and was not found to break that promise.
     pub(crate) fn is_copyable(&self) -> bool {
         self.traits.sorted
     }
 
-    /// The first line for a file into which these records are copied: it repeats the promises of this file. Records
-    /// that are written anew, because this file is not sorted, are peeled, so that every promise holds.
+    /// The first line for a file into which these records are copied: it repeats the promises of this file. If this
+    /// file [is not copyable](Self::is_copyable), its records are written anew and peeled, so that every promise holds.
     pub(crate) fn header(&self) -> String {
         let Traits { peeled, fully_peeled, .. } = self.traits;
         let is_kept = |promised| promised || !self.is_copyable();

@@ -50,7 +50,7 @@ impl PackedSource {
     ///
     /// # Errors
     ///
-    /// `ESTALE` if another file has the path by now, and the errors of opening the file.
+    /// Fails with `ESTALE` if another file has the path by now, and with the errors of opening the file.
     pub(crate) fn get(&self) -> Result<&Arc<File>> {
         if let (None, Some((fs, path, found))) = (self.file.get(), &self.closed) {
             let file = fs.open(path)?;

@@ -27,12 +27,12 @@ pub struct BackgroundPacked {
     pub held_max: Duration,
 }
 
-/// The loose refs that are moved, and how.
+/// A packing: the loose refs that are moved, and how.
 pub(crate) struct Packing<'p> {
     pub(crate) store: &'p Arc<Store>,
     /// packed-refs as it was before the loose refs were read.
     pub(crate) old: Arc<PackedFile>,
-    /// In ascending order of name.
+    /// The loose refs to pack, in ascending order of name.
     pub(crate) refs: &'p [Loose],
     /// How long to wait for the lock of packed-refs, each time.
     pub(crate) lock_timeout: LockTimeout,
@@ -42,8 +42,8 @@ pub(crate) struct Packing<'p> {
     pub(crate) goes_on: &'p dyn Fn(&BackgroundPacked) -> Result<bool>,
 }
 
-/// Locks the file in which a new packed-refs is made. All processes use the same file, so only one of them packs at a
-/// time. The lock is signed, so that it does not prevent packing for good if the process is killed.
+/// Locks the file in which a new packed-refs is made. All processes of refdb use the same file, so only one of them
+/// packs at a time. The lock is signed, so that it does not prevent packing for good if the process is killed.
 pub(crate) fn lock_aside(store: &Store, lock_timeout: LockTimeout) -> Result<Lock> {
     let fs = store.options.fs.signing_in(&store.layout.common_dir)?;
     let aside = write::aside(&store.packed_target()?);

@@ -1,4 +1,5 @@
-//! Writes loose values to packed-refs while other writers work; they wait for it no longer than for each other.
+//! Writes loose values to packed-refs while other writers work, which usually wait for this no longer than for each
+//! other.
 //!
 //! The new file is made before the lock of packed-refs is taken, or under that lock after three attempts in vain. It is
 //! used only if, under the lock, the old file is still the same and the loose files still exist.
@@ -20,13 +21,13 @@ use std::{borrow::Cow, collections::BTreeSet};
 /// How many times a new packed-refs is made without the lock, although a change of the present one may make it useless.
 const ASIDE_MAX: usize = 3;
 
-/// How many times the new packed-refs is then made under the lock. Even then it becomes useless if git removes loose
-/// files that git has packed.
+/// How many times the new packed-refs is made under the lock, after [`ASIDE_MAX`] attempts without it were in vain.
+/// Even then it becomes useless if git removes loose files that git has packed.
 const LOCKED_MAX: usize = 3;
 
 impl Packing<'_> {
-    /// Writes the values of the refs to packed-refs. Returns `false` if the packing must end. The lock of
-    /// [`lock_aside`](super::job::lock_aside) must be held.
+    /// Writes the values of the refs to packed-refs. Returns `false` if the packing must end, because it was asked to
+    /// or because all attempts were in vain. The lock of [`lock_aside`](super::job::lock_aside) must be held.
     pub(crate) fn put_into_packed(&self, done: &mut BackgroundPacked) -> Result<bool> {
         let before = packed_values(&self.old, self.refs)?;
         let mut gone = BTreeSet::new();

@@ -28,7 +28,7 @@ const PORTION: Duration = Duration::from_millis(150);
 /// one of a hundred packings; with 2, it fails in one of two thousand at most.
 const PAUSE_PART: u32 = 2;
 
-/// Threads that remove loose files.
+/// Maximum number of threads that remove loose files.
 const THREADS: usize = 4;
 
 /// The number of loose files in the first portion, and the maximum in any portion.
@@ -36,7 +36,7 @@ const PORTION_FIRST: usize = 256;
 const PORTION_MAX: usize = 4096;
 
 /// The number of loose files of one folder that a thread removes before it checks the clock again. On a network file
-/// system each takes some 20 ms.
+/// system, removing a file takes some 20 ms.
 const PIECE_MAX: usize = 8;
 const _: () = assert!(PIECE_MAX <= PORTION_FIRST && PORTION_FIRST <= PORTION_MAX, "portions of one scale");
 

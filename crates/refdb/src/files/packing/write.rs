@@ -205,7 +205,8 @@ pub(crate) fn restore(store: &Arc<Store>, old: &PackedFile) -> Result<Option<New
     Ok(Some(new))
 }
 
-/// Copies records. If the old file does not promise to be sorted, each record is written anew with its peeled object.
+/// Copies records. If the old file does not promise to be sorted, or was found to break that promise, each record is
+/// written anew with its peeled object.
 fn keep_records(store: &Store, writer: &mut RangeWriter<'_>, range: Range<usize>) -> Result<()> {
     let packed = writer.packed;
     if packed.is_copyable() {
