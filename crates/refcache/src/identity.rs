@@ -1,6 +1,6 @@
 //! Checks whether a folder still holds the repository that was opened there.
 
-use crate::Result;
+use crate::{Error, Result};
 use refdb_vfs::{AskingOnce, File, Fs, ServerHandle, Stat, now_nanos};
 use std::{
     path::{Path, PathBuf},
@@ -42,14 +42,22 @@ struct Proof {
 }
 
 impl Identity {
-    /// Records the present identity of `folder`.
-    pub(crate) fn of(fs: &Fs, folder: &Path) -> Result<Self> {
+    /// Records the present identity of `folder`, which was opened with the configuration `opened_with`. If somebody has
+    /// changed the configuration since, the first [`Identity::check`] says so.
+    pub(crate) fn of(fs: &Fs, folder: &Path, opened_with: &[u8]) -> Result<Self> {
         let held = fs.open(folder)?;
         let stat = held.stat()?;
         let handle = held.server_handle().filter(|_| fs.asks_server());
         let config = folder.join("config");
-        let read = read(fs, &config)?;
-        let (content, proof) = read.map_or((None, None), |(content, proof)| (Some(content), Some(proof)));
+        let (content, proof) = match read(fs, &config)? {
+            // Attributes prove nothing about a content that is no longer in the file.
+            Some((now, proof)) if now != opened_with => {
+                (Some(opened_with.to_owned()), Some(Proof { racy: true, ..proof }))
+            }
+            Some((now, proof)) => (Some(now), Some(proof)),
+            None if opened_with.is_empty() => (None, None),
+            None => return Err(Error::Gone(folder.to_owned())),
+        };
         Ok(Identity {
             folder: folder.to_owned(),
             _folder: Some(held),
@@ -141,7 +149,7 @@ mod tests {
         let fs = Fs::real();
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join("config"), "[core]\n").unwrap();
-        let identity = Identity::of(&fs, &folder).unwrap();
+        let identity = Identity::of(&fs, &folder, b"[core]\n").unwrap();
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Same);
         // Another file with the same content is the same configuration.
         std::fs::write(folder.join("new"), "[core]\n").unwrap();
@@ -158,6 +166,22 @@ mod tests {
         std::fs::write(folder.join("config"), "[core]\n").unwrap();
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Changed);
     }
+
+    /// A migration may replace the configuration after the format was read from it and before the identity is recorded.
+    #[test]
+    fn a_configuration_that_was_changed_since_it_was_read_is_noticed() {
+        let temp = tempfile::tempdir().unwrap();
+        let (folder, fs) = (temp.path(), Fs::real());
+        std::fs::write(folder.join("config"), "[core]\n").unwrap();
+        // Old enough for its attributes to prove its content.
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+        std::fs::File::options().write(true).open(folder.join("config")).unwrap().set_modified(then).unwrap();
+        let identity = Identity::of(&fs, folder, b"[extensions]\n").unwrap();
+        assert_eq!(identity.check(&fs).unwrap(), Verdict::Changed);
+        std::fs::remove_file(folder.join("config")).unwrap();
+        assert!(matches!(Identity::of(&fs, folder, b"[core]\n"), Err(Error::Gone(_))));
+    }
+
     /// On another machine's disk, nothing keeps the inode of a folder from being used again.
     #[test]
     fn another_folder_with_the_same_inode_is_noticed_on_a_network_file_system() {
@@ -169,7 +193,7 @@ mod tests {
         }
         let client = SharedFolder::new(temp.path(), &temp.path().join("held")).client(Replaced::Stale);
         let fs = Fs::with_hook(client).at(temp.path()).unwrap();
-        let mut identity = Identity::of(&fs, &one).unwrap();
+        let mut identity = Identity::of(&fs, &one, b"[core]\n").unwrap();
         assert_eq!(identity.check(&fs).unwrap(), Verdict::Same);
         (identity.folder, identity.config) = (other.clone(), other.join("config"));
         identity.inode = fs.stat(&other).unwrap().file_id();

@@ -51,7 +51,7 @@ impl Opened {
         }
         let repository = Repository::entered(fs, &environment, git_dir)?;
         // Taken before the store reads its settings, so that changes after that are noticed.
-        let identity = Identity::of(fs, repository.common_dir())?;
+        let identity = Identity::of(fs, repository.common_dir(), repository.config_text())?;
         let in_flight = repositories.of(identity.inode(), fs);
         let reading = refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages));
         let mut builder = Store::builder_of(repository, environment).fs(fs.clone()).reading(reading);

@@ -143,6 +143,12 @@ impl Repository {
         discover::at(fs, environment, folder, true)
     }
 
+    /// Returns the content of the repository's own configuration file as it was when its format was read from it. Empty
+    /// if there was no such file.
+    pub fn config_text(&self) -> &[u8] {
+        &self.config_text
+    }
+
     /// Returns git's warnings about settings that decided whether the repository is trusted, without `warning: `.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

@@ -4,16 +4,12 @@ use super::pkt;
 use bstr::BStr;
 
 /// Appends the report to `out` in packets. `unpack` is the reason why the pack could not be unpacked, if it could not.
-/// Each result is the name of a command's ref, and the reason if the command was refused. A reason that does not fit
-/// into a packet is truncated, and `unpack` to 1000 bytes.
+/// Each result is the name of a command's ref, and the reason if the command was refused. What does not fit into a
+/// packet is truncated: `unpack` to 1000 bytes, a reason to the room that the name leaves, and a name that is longer
+/// than a packet, which only a push certificate can contain.
 ///
 /// The versions 1 and 2 of the report differ only in lines that proc-receive hooks cause, which this function never
 /// writes.
-///
-/// # Panics
-///
-/// Panics if a name is so long that its line does not fit into a packet even without a reason. The name of a command
-/// that arrived in a packet of its own fits.
 pub fn report<'r>(
     unpack: Option<&BStr>,
     results: impl IntoIterator<Item = (&'r BStr, Option<&'r BStr>)>,
@@ -22,20 +18,38 @@ pub fn report<'r>(
     let unpack = unpack.unwrap_or("ok".into());
     pkt::line(&[b"unpack ", cut(unpack, UNPACK_BYTES_MAX), b"\n"], out);
     for (name, refusal) in results {
+        let name = cut(name, NAME_BYTES_MAX);
         match refusal {
             None => pkt::line(&[b"ok ", name, b"\n"], out),
-            // The name arrived in a packet that also held two ids, so some words of the reason fit in their place.
-            Some(why) => {
-                let room = pkt::DATA_BYTES_MAX.saturating_sub(name.len() + 5);
-                pkt::line(&[b"ng ", name, b" ", cut(why, room), b"\n"], out);
-            }
+            // A name that arrived in a packet with two ids leaves room for some words of the reason.
+            Some(why) => pkt::line(&[b"ng ", name, b" ", cut(why, NAME_BYTES_MAX - name.len()), b"\n"], out),
         }
     }
     pkt::flush(out);
 }
 
+/// The longest name that fits into a packet with `ng `, a space and the end of the line.
+const NAME_BYTES_MAX: usize = pkt::DATA_BYTES_MAX - 5;
 const UNPACK_BYTES_MAX: usize = 1000;
 
 fn cut(text: &BStr, room: usize) -> &[u8] {
     &text[..text.len().min(room)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_into_a_packet_is_cut() {
+        let (name, why) = (vec![b'n'; 100_000], vec![b'w'; 100_000]);
+        for (name, why) in [(&name[..], None), (&name[..], Some(&why[..])), (&name[..5], Some(&why[..]))] {
+            let mut out = Vec::new();
+            report(None, [(name.into(), why.map(Into::into))], &mut out);
+            let line = &out[b"000eunpack ok\n".len()..out.len() - pkt::LENGTH_BYTES];
+            let length = usize::from_str_radix(std::str::from_utf8(&line[..4]).unwrap(), 16).unwrap();
+            assert_eq!(length, line.len());
+            assert!(length <= pkt::PACKET_BYTES_MAX);
+        }
+    }
 }

@@ -124,6 +124,10 @@ pub enum Limit {
     /// each of them.
     #[error("symbolic refs were changed again and again while they were to be locked; try again")]
     Attempts,
+    /// In each of six attempts to pack refs, other programs changed packed-refs or removed loose refs that they had
+    /// packed. Nothing was packed.
+    #[error("other programs packed the same refs again and again; try again when they are finished")]
+    Packing,
     /// A chain of symbolic links is too long.
     #[error("too many symbolic links lead from '{}'", .0.display())]
     Links(PathBuf),

@@ -1,7 +1,7 @@
 //! Changes of reflogs that leave the refs alone.
 
 use super::{Store, decided_elsewhere};
-use crate::{Error, LogJudge, Misuse, PruneLogs, Result, transaction};
+use crate::{Error, LogJudge, PruneLogs, Result, transaction};
 use bstr::BStr;
 use refdb_types::{ObjectId, RefName};
 

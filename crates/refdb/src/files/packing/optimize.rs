@@ -13,7 +13,7 @@ use crate::files::{
     store::Store,
 };
 use crate::{
-    Result,
+    Limit, Result,
     backend::{OptimizeOptions, OptimizePlan, Optimized},
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -51,7 +51,10 @@ pub(crate) fn optimize(store: &Arc<Store>, options: &OptimizeOptions) -> Result<
             goes_on: &|_| heed_signals().map(|()| true),
         };
         let mut done = BackgroundPacked::default();
-        if packing.put_into_packed(&mut done)? && options.prune {
+        if !packing.put_into_packed(&mut done)? {
+            return Err(Limit::Packing.into());
+        }
+        if options.prune {
             prune::remove_loose(&packing, &mut done)?;
         }
     }
