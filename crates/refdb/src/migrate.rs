@@ -132,9 +132,10 @@ impl Ticker<'_> {
 impl Store {
     /// Migrates all refs and reflogs, including those of every worktree, to the other format.
     ///
-    /// Writers of either format may continue during the migration: they wait, or fail, or their change is taken over
-    /// into the new format. A store that was opened before the migration refuses to write afterwards, and has to be
-    /// opened again. The new files are on stable storage before the old ones are removed, regardless of `core.fsync`.
+/// Writers of either format may continue during the migration: they wait, or fail, or their change is taken over into
+/// the new format or reported in [`Migrated::conflicts`] or [`Migrated::strays`]. A store that was opened before the
+/// migration refuses to write afterwards, and has to be opened again. The new files are on stable storage before the
+/// old ones are removed, regardless of `core.fsync`.
     ///
     /// Writing a table takes about 20 bytes of memory for each ref, and the names of all reflogs are held in memory as
     /// well.
@@ -143,7 +144,7 @@ impl Store {
     ///
     /// If the refs cannot be migrated, or if files cannot be read or written ([`MigrateError::Store`]). A run that
     /// fails or is interrupted leaves all refs intact, in the old format or in the new one, and the next run finishes
-    /// or undoes it. If the disk is full, the run fails before anything has changed.
+/// or undoes it. If the disk has no room for the copy of the refs, the run fails before any ref has changed.
     pub fn migrate(&self, options: &MigrateOptions, progress: OnProgress<'_>) -> Result<Migrated> {
         if !self.backend().is_on_disk() {
             return Err(MigrateError::InMemory);

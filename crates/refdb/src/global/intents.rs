@@ -1,4 +1,4 @@
-//! The intents of a repository: one file each, in a folder of refdb's.
+//! The intents of a repository: one file each, in the folder `refdb-global` beside the shared refs.
 
 use super::intent::{GlobalIntent, GlobalRef, LEN_MAX_BYTES, Mark};
 use crate::{Error, Result, Undecided, config::SharedRepository};
@@ -10,7 +10,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folder's name.
 const FOLDER: &str = "refdb-global";
 
 /// The suffix of the file of an intent that is being written.
@@ -128,9 +127,8 @@ impl GlobalIntents {
         Ok(())
     }
 
-    /// Refuses changes of a ref that an open intent contains, or whose name conflicts with that of such a ref. The
-    /// caller holds the locks, so the owner of the intent must have released them: either it does not know the
-    /// outcome, or it has ended.
+/// Refuses changes of a ref that an open intent contains, or whose name conflicts with that of such a ref. The caller
+/// must hold the locks of `refs`, so that no other transaction records an intent for one of them afterwards.
     pub fn bar(&self, refs: &[GlobalRef]) -> Result<()> {
         debug_assert!(refs.is_sorted_by(|one, other| one.name < other.name), "refs of a transaction are in order");
         let names = self.names()?;

@@ -1,4 +1,4 @@
-//! Reads reflogs one after another. If they are requested in order of name, each block is read once.
+//! Reads reflogs one after another. A reflog that follows the one that was read last needs no seek.
 
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};

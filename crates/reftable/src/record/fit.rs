@@ -1,8 +1,8 @@
 //! Limits on the size of records.
 //!
-//! C git writes no block larger than `reftable.blockSize`. If a record does not fit into such a block, each later
-//! compaction by git fails with "entry too large", and with it each of git's writes. If an index block has no room for
-//! two names, git cannot index them.
+//! C git writes no block larger than `reftable.blockSize`. If a record does not fit into such a block, each compaction
+//! by git that includes the record fails with "entry too large", and with it the write that began the compaction. If an
+//! index block has no room for two names, git cannot index them.
 
 use super::{LogRecord, LogValue, RefRecord, RefValue, log_record::INDEX_LEN};
 use crate::{
