@@ -324,7 +324,7 @@ impl Store {
         &self.objects
     }
 
-/// Returns the check of objects that transactions use.
+    /// Returns the check of objects that transactions use.
     pub(crate) fn object_check(&self) -> Arc<dyn ObjectCheck + Send> {
         Arc::clone(&self.context.objects)
     }
@@ -366,10 +366,10 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time,
-    /// [`Error::Lock`] if that of packed-refs is not, [`Misuse::Setting`] if a setting that writers need is bad,
-/// [`Misuse::UnsafeStorage`] as from [`Store::check_storage`], [`Error::Repository`] if the refs have been migrated
-/// since the store was opened, and others for files that cannot be read or written.
+    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time, [`Error::Lock`] if
+    /// that of packed-refs is not, [`Misuse::Setting`] if a setting that writers need is bad, [`Misuse::UnsafeStorage`]
+    /// as from [`Store::check_storage`], [`Error::Repository`] if the refs have been migrated since the store was
+    /// opened, and others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         match &self.settings.bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),

@@ -92,8 +92,8 @@ struct Prober<'s> {
 struct Searched(BTreeMap<BString, Option<BString>>);
 
 impl Searched {
-/// Returns the first ref in a folder; the inner `None` says that the folder contains no ref, the outer one that earlier
-/// searches do not tell.
+    /// Returns the first ref in a folder; the inner `None` says that the folder contains no ref, the outer one that
+    /// earlier searches do not tell.
     fn first_in(&self, folder: &BStr) -> Option<Option<&BStr>> {
         let (outer, first) = self.0.range::<BStr, _>((Unbounded, Included(folder))).next_back()?;
         if !folder.starts_with(outer) {
@@ -127,8 +127,8 @@ impl Prober<'_> {
         Ok(())
     }
 
-/// Answers probes for names in one folder by listing it. Returns `false`, without an answer, if the folder has too many
-/// entries or these names have no files.
+    /// Answers probes for names in one folder by listing it. Returns `false`, without an answer, if the folder has too
+    /// many entries or the names cannot be paths inside the repository.
     fn list_for(&mut self, run: &[Probe<'_>]) -> Result<bool> {
         let path = run.first().and_then(|probe| self.store.layout.ref_path(probe.name));
         let Some(folder) = path.as_deref().and_then(Path::parent) else { return Ok(false) };
@@ -139,8 +139,8 @@ impl Prober<'_> {
         let mut entries = entries.as_slice();
         for probe in run {
             let base = &probe.name[probe.name.rfind_byte(b'/').map_or(0, |slash| slash + 1)..];
-// `base` may be a file or a folder. A folder sorts as `base/`, after files such as `base-x`, so each of the two is
-// searched for.
+            // `base` may be a file or a folder. A folder sorts as `base/`, after files such as `base-x`, so each of the
+            // two is searched for.
             let at = entries.partition_point(|entry| entry.name.as_slice() < base);
             entries = &entries[at..];
             let is_file = entries.first().is_some_and(|entry| entry.name == base);

@@ -12,7 +12,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 pub(super) enum WriteStrategy {
     /// One loose file for each ref.
     Loose,
-/// All of them into packed-refs at once, except those whose loose file would hide the packed value.
+    /// All of them into packed-refs at once, except those whose loose file would hide the packed value.
     Bulk,
     /// One loose file for each ref, with a journal entry that makes the change atomic: a small batch.
     Batch,
@@ -29,7 +29,8 @@ const BULK_FROM: usize = 32;
 /// on disk).
 const BYTES_PER_LOOSE_FILE: u64 = 16 << 10;
 
-/// Chooses how to write a transaction that sets `sets` [`packable`] refs and need not be visible at once.
+/// Chooses how to write a transaction that sets `sets` [`packable`] refs, if its changes need not become visible
+/// together.
 pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
     if sets >= BULK_FROM && packed_len_bytes / BYTES_PER_LOOSE_FILE <= sets as u64 {
         WriteStrategy::Bulk
@@ -53,7 +54,7 @@ pub(super) fn packable(claim: &Claim<'_>) -> bool {
 /// The fewest locks without content for which links to one file are worthwhile.
 const LINK_FROM: usize = 8;
 
-/// Returns whether this number of locks without content is worth making as links to one file.
+/// Returns whether it is worthwhile to make this number of locks without content as links to one file.
 pub(super) fn worth_linking(locks: usize) -> bool {
     locks >= LINK_FROM
 }
@@ -62,7 +63,7 @@ pub(super) fn worth_linking(locks: usize) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WritePlan {
     pub(crate) strategy: WriteStrategy,
-/// Whether locks without content are made as links to one file.
+    /// Whether locks without content are made as links to one file.
     link: bool,
     /// Whether packed-refs is locked, because it may have to be rewritten.
     pub(crate) packed: bool,

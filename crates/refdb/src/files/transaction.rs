@@ -129,9 +129,9 @@ impl FilesLocked {
             .collect()
     }
 
-/// Returns whether the step's value goes to packed-refs. A symbolic value cannot, and neither can the value of a ref
-/// whose loose file is a symbolic ref, broken, or reached through a symbolic link, because that file stays and would
-/// outrank the packed value.
+    /// Returns whether the step's value goes to packed-refs. A symbolic value cannot, and neither can the value of a
+    /// ref whose loose file is a symbolic ref, broken, or reached through a symbolic link, because that file stays and
+    /// would outrank the packed value.
     fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
         self.strategy == WriteStrategy::Bulk
             && matches!(self.locks.held(claim), Held::Linked(_))
@@ -257,7 +257,7 @@ impl FilesLocked {
         Err(error)
     }
 
-/// Puts the old packed-refs back, and removes the reflogs `logs`.
+    /// Puts the old packed-refs back, and removes the reflogs `logs`.
     fn take_back_packed(&self, logs: &[PathBuf]) -> Result<()> {
         let fs = &self.store.options.fs;
         if let Some(before) = &self.before {
@@ -273,8 +273,8 @@ impl FilesLocked {
         Ok(())
     }
 
-/// Reads the reflogs that refs take over from other refs (a rename or copy), before the old ones are removed. Leaves
-/// out refs of which one lies below the other, whose reflogs [`nested::move_logs`] moves.
+    /// Reads the reflogs that refs take over from other refs in renames, before the old ones are removed. Leaves out a
+    /// rename of a ref to a name below or above its own, whose reflog [`nested::move_logs`] moves.
     fn take_logs<'s>(&self, steps: &'s dyn Steps) -> Result<Vec<(&'s BStr, Vec<u8>)>> {
         let mut taken = Vec::new();
         for at in 0..steps.count() {

@@ -30,7 +30,7 @@ pub enum Verdict {
     Refused,
     /// It is not known whether the database has the new values.
     Unknown,
-/// The database has changed nothing, and must be asked again under this mark, which must have the same id.
+    /// The database has changed nothing, and must be asked again under this mark, which must have the same id.
     Again(Mark),
 }
 

@@ -127,8 +127,8 @@ impl GlobalIntents {
         Ok(())
     }
 
-/// Refuses changes of a ref that an open intent contains, or whose name conflicts with that of such a ref. The caller
-/// must hold the locks of `refs`, so that no other transaction records an intent for one of them afterwards.
+    /// Refuses changes of a ref that an open intent contains, or whose name conflicts with that of such a ref. The
+    /// caller must hold the locks of `refs`, so that no other transaction records an intent for one of them afterwards.
     pub fn bar(&self, refs: &[GlobalRef]) -> Result<()> {
         debug_assert!(refs.is_sorted_by(|one, other| one.name < other.name), "refs of a transaction are in order");
         let names = self.names()?;

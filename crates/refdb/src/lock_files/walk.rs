@@ -27,7 +27,7 @@ pub(super) fn walk(store: &Store, each: &mut dyn FnMut(Met<'_>)) -> Result<()> {
     if refs != common {
         of_repository(store, refs, each)?;
     }
-// If packed-refs is a symbolic link, its lock lies beside the file to which the link leads.
+    // If packed-refs is a symbolic link, its lock lies beside the file to which the link leads.
     if let Some(files) = store.backend_as::<FilesBackend>() {
         for target in files.packed_targets()? {
             let lock = Lock::path_of(&target);

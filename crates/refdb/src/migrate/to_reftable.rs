@@ -27,7 +27,7 @@ const LAST_INDEX: u64 = 1 << 32;
 /// The state of the files that were copied. A file that still looks the same later has not changed, and need not be
 /// read again.
 pub(super) struct Copied {
-/// `None` if nothing shows later which refs have changed, so that all must be compared.
+    /// `None` if nothing shows later which refs have changed, so that all must be compared.
     pub(super) refs: Option<Walked>,
     /// The reflogs in order of name, each with its `stat` from before it was read.
     pub(super) logs: Vec<CopiedLog>,

@@ -1,4 +1,4 @@
-//! Reads reflogs one after another. A reflog that follows the one that was read last needs no seek.
+//! Reads reflogs one after another. If the reflog that comes next in the stack is requested, no seek is needed.
 
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};

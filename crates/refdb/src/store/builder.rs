@@ -139,9 +139,9 @@ impl StoreBuilder {
     ///
     /// # Errors
     ///
-/// [`Error::Repository`](crate::Error::Repository) if there is no repository, if it is not safe to use or if its format
-/// is not known, [`Error::Config`](crate::Error::Config) if its configuration cannot be used, and
-/// [`Error::Io`](crate::Error::Io) if its folder cannot be opened.
+    /// [`Error::Repository`](crate::Error::Repository) if there is no repository, if it is not safe to use or if its
+    /// format is not known, [`Error::Config`](crate::Error::Config) if its configuration cannot be used, and
+    /// [`Error::Io`](crate::Error::Io) if its folder cannot be opened.
     pub fn open(mut self) -> Result<Store> {
         let config = std::mem::take(&mut self.config);
         let with_config = |environment: Environment| {

@@ -42,7 +42,7 @@ pub(super) struct Item {
     pub(super) old: Option<Value>,
     /// Whether the ref's file cannot be read or parsed.
     pub(super) is_broken: bool,
-/// The index of the item's message in `messages`, or [`NO_MESSAGE`].
+    /// The index of the item's message in `messages`, or [`NO_MESSAGE`].
     message: u32,
     /// The number of edits that were added before the edit that this item is or follows from.
     pub(super) position: u32,

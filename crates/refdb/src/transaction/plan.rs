@@ -25,8 +25,8 @@ pub(super) struct Plan {
 pub(super) struct Resolved {
     pub(super) old: HashMap<u32, ObjectId>,
     pub(super) new: HashMap<u32, ObjectId>,
-/// Items whose symbolic value leads to a broken ref, in a circle, through too many refs, or to a name that no ref may
-/// have.
+    /// Items whose symbolic value leads to a broken ref, in a circle, through too many refs, or to a name that no ref
+    /// may have.
     pub(super) unreadable: HashSet<u32>,
 }
 

@@ -129,8 +129,8 @@ impl<'s> Preparation<'_, 's> {
         if !confirm(&self.plan.edits, links, self.context.backend) {
             return Ok(Attempt::LinksMoved);
         }
-// Conflicts of names are reported further below, because git checks the expected value first: a ref that cannot be
-// locked because of another ref does not exist.
+        // Conflicts of names are reported further below, because git checks the expected value first: a ref that cannot
+        // be locked because of another ref does not exist.
         let is_name = |why: &RejectionReason| why.class() == RejectionClass::NameConflict;
         // A ref in whose place another item needs a folder cannot be locked either, which `conflicts` reports. In
         // per-edit mode, that other item may still be rejected.
@@ -376,8 +376,8 @@ impl Claims for ClaimsOf<'_> {
 enum Leads {
     To(ObjectId),
     Nowhere,
-/// The target leads to a broken ref, in a circle, through too many refs, or to a name that no ref may have. The
-/// symbolic ref can still be created, and changed or deleted by an edit that expects nothing of it.
+    /// The target leads to a broken ref, in a circle, through too many refs, or to a name that no ref may have. The
+    /// symbolic ref can still be created, and changed or deleted by an edit that expects nothing of it.
     Unreadable,
 }
 

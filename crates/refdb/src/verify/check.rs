@@ -36,7 +36,7 @@ pub enum Level {
     Error,
     /// A warning, or an error where checks are strict.
     Warn,
-/// A warning even where checks are strict.
+    /// A warning even where checks are strict.
     Info,
 }
 

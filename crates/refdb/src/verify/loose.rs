@@ -63,7 +63,7 @@ fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, name: &BStr, kind: Entr
     let place = BString::from([&worktree.prefix[..], name].concat());
     let place = place.as_bstr();
     verifier.looking(Looking::Ref(place.to_owned()));
-// The id of a linked worktree is a part of its refs' names, so it is checked as well.
+    // The id of a linked worktree is a part of its refs' names, so it is checked as well.
     if !is_root_ref(place) && check_format(place, FormatOptions::default()).is_err() {
         verifier.fault(place, Check::BadRefName, "invalid refname format");
     }

@@ -28,8 +28,8 @@ impl<'a> RefEntry<'a> {
         self.key.as_bstr()
     }
 
-/// The object of a ref that is stored with one id; `None` for an annotated tag that is stored with the object to which
-/// it peels, and for a symbolic ref.
+    /// The object of a ref that is stored with one id; `None` for an annotated tag that is stored with the object to
+    /// which it peels, and for a symbolic ref.
     #[inline(always)]
     pub fn direct(&self) -> Option<ObjectId> {
         self.place.direct(self.records, self.context.hash)

@@ -229,7 +229,8 @@ impl Addition {
             due = None;
             self.merge_from(start, &mut tables)?;
         }
-// The leader of a group syncs its tables together with the list, so that no member waits for one sync after another.
+        // The leader of a group syncs its tables together with the list, so that no member waits for one sync after
+        // another.
         let syncs_jointly = group.as_ref().is_some_and(Group::has_members);
         let mut unsynced = Vec::new();
         for table in &mut self.tables {

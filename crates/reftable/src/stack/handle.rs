@@ -64,8 +64,8 @@ impl Stack {
         self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns whether [`snapshot`](Self::snapshot) is still the state on disk; this takes one stat call,
-    /// or on a network file system the reading of `tables.list`.
+    /// Returns whether [`snapshot`](Self::snapshot) is still the state on disk. This takes one stat call, two the first
+    /// time after a change, or on a network file system the reading of `tables.list`.
     ///
     /// # Errors
     ///

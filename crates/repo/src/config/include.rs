@@ -44,7 +44,7 @@ impl From<'_> {
     }
 }
 
-/// A pattern that begins with `./` does not come from a file, whose folder would replace the dot.
+/// The fault of a pattern that begins with `./` but does not come from a file, whose folder would replace the dot.
 pub(super) struct NoFolder;
 
 impl NoFolder {

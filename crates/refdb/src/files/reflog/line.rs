@@ -23,7 +23,7 @@ pub(crate) fn encode(line: &LogLine<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("> {time_seconds} {sign}{:04}", offset_decimal.unsigned_abs()).as_bytes());
     if !line.message.is_empty() {
         out.push(b'\t');
-// A newline in the message would forge an entry.
+        // A newline in the message would forge an entry.
         out.extend(line.message.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
     }
     out.push(b'\n');
@@ -34,7 +34,7 @@ pub(crate) fn encode(line: &LogLine<'_>, out: &mut Vec<u8>) {
 pub(crate) struct Line<'a> {
     pub(crate) old: ObjectId,
     pub(crate) new: ObjectId,
-/// The name and email: everything between the ids and the time, up to and with the `>`, unchecked.
+    /// The name and email: everything between the ids and the time, up to and with the `>`, unchecked.
     who: &'a BStr,
     pub(crate) time_seconds: u64,
     offset_decimal: i32,

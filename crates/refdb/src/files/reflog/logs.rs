@@ -164,7 +164,7 @@ impl LinesFromEnd {
             } else if self.start == 0 {
                 return Ok(None);
             }
-// Blocks double in length while a line continues, so that its bytes are moved only a few times.
+            // Blocks double in length while a line continues, so that its bytes are moved only a few times.
             let want = self.pending.len().max(BLOCK_LEN) as u64;
             let from = self.start.saturating_sub(want);
             debug_assert!(from < self.start, "each block lies before the one that was read: {from}");
