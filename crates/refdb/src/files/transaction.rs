@@ -48,7 +48,7 @@ pub(super) struct FilesLocked {
     atomic_visibility: bool,
     refused: Vec<(usize, RejectionReason)>,
     snapshot: FilesSnapshot,
-    /// packed-refs before the transaction, which is restored if a rival has committed.
+    /// packed-refs before the transaction, which is restored if another writer has committed a conflicting ref.
     before: Option<Arc<PackedFile>>,
     /// Refs whose loose values were moved into packed-refs.
     cleared: Vec<BString>,
@@ -233,9 +233,9 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Replaces packed-refs, and makes sure that no rival has committed a ref whose name conflicts with a new one. If
-    /// one has, or if that cannot be found out, puts the old packed-refs back, removes the new reflogs `logs` and
-    /// fails.
+    /// Replaces packed-refs, and makes sure that no other writer has committed a ref whose name conflicts with a new
+    /// one. If one has, or if that cannot be found out, puts the old packed-refs back, removes the new reflogs `logs`
+    /// and fails.
     fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
         let Some(new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");

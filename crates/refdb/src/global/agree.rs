@@ -51,7 +51,7 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
     // If the disk fails now, the intent stays: the database has agreed, so the update will be finished later.
     let committed = prepared.commit()?;
     if let Some(id) = intent {
-        // An intent that cannot be removed is settled by the next writer of its refs.
+        // An intent that cannot be removed now is settled later.
         intents.remove(&id).ok();
     }
     Ok(committed)

@@ -87,7 +87,7 @@ impl GlobalIntents {
         Ok(())
     }
 
-    /// All intents, by id.
+    /// All intents, in order of id.
     pub fn list(&self) -> Result<Vec<(String, GlobalIntent)>> {
         let mut found = Vec::new();
         for id in self.names()?.into_iter().filter(|name| is_id(name)) {

@@ -26,7 +26,7 @@ pub(super) enum Step {
     Fence,
     /// Takes over what was written to the old files since they were copied.
     Look,
-    /// Records that the old files are no longer needed.
+    /// Records that the old files are no longer needed, or only by people.
     Done,
 }
 

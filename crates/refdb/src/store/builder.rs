@@ -134,8 +134,8 @@ impl StoreBuilder {
         self
     }
 
-    /// Finds the repository, checks its owner and format, and reads its configuration. No ref is read, except HEAD for
-    /// an `includeIf.onbranch`.
+    /// Finds the repository and checks its owner and format, unless it was given, and reads its configuration. No ref
+    /// is read, except HEAD for an `includeIf.onbranch`.
     ///
     /// # Errors
     ///

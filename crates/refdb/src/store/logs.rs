@@ -1,4 +1,4 @@
-//! Changes of reflogs that leave the refs alone.
+//! Changes of reflogs apart from transactions. They leave the refs alone, unless [`PruneLogs::update_ref`] is set.
 
 use super::{Store, decided_elsewhere};
 use crate::{Error, LogJudge, Misuse, PruneLogs, Result, transaction};

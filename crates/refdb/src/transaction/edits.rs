@@ -1,5 +1,5 @@
-//! The edits of a transaction in compact form: a few dozen bytes for each edit, each distinct id stored once, and no
-//! allocation for each edit.
+//! The edits of a transaction in compact form: a few dozen bytes for each edit, each distinct id stored once, and
+//! normally no allocation for each edit.
 
 use super::{ids::Ids, message::normalize_message};
 use crate::{Change, Edit, Limit, Precondition, Rejection, RejectionReason, Result, Target, TargetView};

@@ -15,7 +15,7 @@ pub(super) struct Plan {
     pub(super) edits: Edits,
     pub(super) resolved: Resolved,
     committer: Option<Ident>,
-    /// The items that change something, by name.
+    /// The items that change something, in order of name.
     steps: Vec<u32>,
     hash: HashKind,
 }

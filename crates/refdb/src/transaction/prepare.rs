@@ -100,7 +100,7 @@ impl<'s> Preparation<'_, 's> {
         let has_log = self.context.log_policy.creates_log(head) || is_asked_for() || snapshot.has_log(head)?;
         let found = match snapshot.get(head) {
             // The branch of a broken HEAD is not known. Other refs are not affected, and an edit of HEAD itself is
-            // refused later.
+            // judged later.
             Err(Error::BrokenRef(_)) => None,
             found => found?,
         };

@@ -11,8 +11,8 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 
-/// The least number of bytes of a committer's name or email that are kept when it is cut. If an entry is still too long
-/// then, its refname is too long or the block size is too small for any entry, and nothing is cut.
+/// The least number of bytes of a committer's name or email that are kept when that name or email is cut. If an entry
+/// is still too long then, its refname is too long or the block size is too small for any entry, and nothing is cut.
 const IDENT_LEN_MIN: usize = 128;
 
 /// The length of what follows the name in the key of a log entry: a NUL byte and an update index.

@@ -56,7 +56,7 @@ pub(super) enum Held {
 impl Stack {
     /// Locks the stack for an addition, waiting for the time of `lock_timeout` at most, and reads the list again.
     ///
-    /// If other processes have written since the last addition of this open stack, this first pauses for up to a
+    /// If other processes wrote between the last two additions of this open stack, this first pauses for up to a
     /// millisecond so that they get the lock, too, or for up to 10 ms if git or JGit has written beside a group of
     /// processes that [join](Self::join) one another.
     ///

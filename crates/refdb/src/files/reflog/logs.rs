@@ -253,7 +253,8 @@ pub(crate) fn append_bytes(store: &Store, name: &BStr, rest: &[u8]) -> Result<()
     Writer::new(store, false).append_bytes(name, rest)
 }
 
-/// Removes a ref's reflog and the folders that become empty, except `logs/refs`, `logs/refs/heads` and the like.
+/// Removes a ref's reflog and the folders above it that become empty, except those of the two levels below `logs`, such
+/// as `logs/refs` and `logs/refs/heads`.
 pub(crate) fn remove(store: &Store, name: &BStr) -> Result<()> {
     let Some(path) = store.layout.log_path(name) else { return Ok(()) };
     match store.options.fs.remove_file(&path) {
