@@ -137,8 +137,8 @@ impl Store {
     /// before the migration refuses to write afterwards, and has to be opened again. The new files are on stable
     /// storage before the old ones are removed, regardless of `core.fsync`.
     ///
-    /// Writing a table takes about 20 bytes of memory for each ref, and the names of all reflogs are held in memory as
-    /// well.
+    /// Writing a table takes 36 to 72 bytes of memory for each ref with SHA-1, for the index from objects to refs. The
+    /// names of all reflogs are held in memory as well.
     ///
     /// # Errors
     ///

@@ -35,7 +35,8 @@ use std::fmt;
 ///   many refs, and those of a transaction with [`atomic_visibility`](TransactionOptions::atomic_visibility), whose
 ///   documentation lists the exceptions.
 ///
-/// Readers see the same intermediate states while a commit runs.
+/// Readers see the same intermediate states while a commit runs. Where commits are not synced, a loss of power can also
+/// leave files that are torn or missing, which readers report as errors.
 #[must_use = "edits that are not committed change nothing"]
 pub struct Transaction<'s> {
     context: Context<'s>,

@@ -17,8 +17,8 @@ use std::{
 /// # Atomicity
 ///
 /// `tables.list` names the tables, the oldest first. A writer replaces it by a rename while it holds
-/// `tables.list.lock`, so a change becomes visible as a whole at that moment, also after a crash. Tables never change,
-/// so a [`Snapshot`] stays as it was read.
+/// `tables.list.lock`, so a change becomes visible as a whole at that moment, also after a kill, and with
+/// [`Durability::Sync`] after a loss of power. Tables never change, so a [`Snapshot`] stays as it was read.
 #[derive(Clone, Debug)]
 pub struct Stack(Arc<Shared>);
 
