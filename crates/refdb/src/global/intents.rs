@@ -47,7 +47,7 @@ impl GlobalIntents {
     }
 
     /// Writes or replaces an intent. On success the intent is on stable storage. Fails without having written anything
-    /// if nobody could read the intent again, because it has too many refs.
+    /// if the intent has so many refs that its file would be longer than readers accept.
     pub(super) fn place(&self, mark: &Mark, refs: &[GlobalRef]) -> Result<()> {
         assert!(is_id(&mark.id), "an intent has an id that can be a file: {}", mark.id);
         let (fs, folder, path) = (&self.fs, self.folder(), self.path(&mark.id));
