@@ -44,7 +44,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The folder of the repository or of the journal cannot be read.
+    /// The folder of the repository or of the journal cannot be read, or packed-refs is a chain of too many symbolic
+    /// links.
     #[doc(hidden)]
     pub fn lock_files(&self, found: &mut dyn FnMut(Result<LockFile>)) -> Result<()> {
         if !self.backend().is_on_disk() {
@@ -79,7 +80,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The folder of the repository or of the journal cannot be read, or the refs have another format by now.
+    /// The folder of the repository or of the journal cannot be read, packed-refs is a chain of too many symbolic
+    /// links, or the refs have another format by now.
     #[doc(hidden)]
     pub fn remove_lock_files(&self, boot: &EndedBoot, told: &mut dyn FnMut(&Path, Result<LockRemoval>)) -> Result<()> {
         if !self.backend().is_on_disk() {

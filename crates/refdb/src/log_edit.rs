@@ -12,7 +12,7 @@ pub struct LoggedChange<'a> {
     pub old: ObjectId,
     /// The value after; null where the ref was deleted.
     pub new: ObjectId,
-    /// When, in seconds since 1970.
+    /// The time of the change, in seconds since 1970.
     pub time_seconds: u64,
     /// Its message, without the newline.
     pub message: &'a BStr,
@@ -114,7 +114,8 @@ impl Chain {
         old
     }
 
-    /// The value of a ref that follows its log: the last new value. Returns `None` if there is none.
+    /// Returns the value of a ref that follows its log: the new value of the last entry that stays. Returns `None` if
+    /// no entry stays, or if that value is null.
     pub(crate) fn end(&self) -> Option<ObjectId> {
         self.last.filter(|last| !last.is_null())
     }

@@ -88,8 +88,8 @@ pub struct Migrated {
     /// Files, or folders of stacks, that were written to the old place too late to be taken over, by their paths
     /// relative to the repository.
     pub strays: Vec<BString>,
-    /// Reflogs without refs, which programs of the old format had left, by their paths. They are removed except in a
-    /// dry run.
+    /// Before a migration to files, reflogs without refs that were found as files beside the tables, by their paths: a
+    /// program that still took the refs for files had left them. They are removed except in a dry run.
     pub lone_logs: Vec<BString>,
     /// The number of lines of reflogs that were left out, because they were malformed or had neither an old nor a new
     /// value.
@@ -133,17 +133,18 @@ impl Store {
     /// Migrates all refs and reflogs, including those of every worktree, to the other format.
     ///
     /// Writers of either format may continue during the migration: they wait, or fail, or their change is taken over
-    /// into the new format. A store that was opened before the migration refuses to write afterwards, and has to be
-    /// opened again. The new files are on stable storage before the old ones are removed, regardless of `core.fsync`.
+    /// into the new format or reported in [`Migrated::conflicts`] or [`Migrated::strays`]. A store that was opened
+    /// before the migration refuses to write afterwards, and has to be opened again. The new files are on stable
+    /// storage before the old ones are removed, regardless of `core.fsync`.
     ///
-    /// Writing a table takes about 20 bytes of memory for each ref, and the names of all reflogs are held in memory as
-    /// well.
+    /// Writing a table takes 36 to 72 bytes of memory for each ref with SHA-1, for the index from objects to refs. The
+    /// names of all reflogs are held in memory as well.
     ///
     /// # Errors
     ///
     /// If the refs cannot be migrated, or if files cannot be read or written ([`MigrateError::Store`]). A run that
     /// fails or is interrupted leaves all refs intact, in the old format or in the new one, and the next run finishes
-    /// or undoes it. If the disk is full, the run fails before anything has changed.
+    /// or undoes it. If the disk has no room for the copy of the refs, the run fails before any ref has changed.
     pub fn migrate(&self, options: &MigrateOptions, progress: OnProgress<'_>) -> Result<Migrated> {
         if !self.backend().is_on_disk() {
             return Err(MigrateError::InMemory);

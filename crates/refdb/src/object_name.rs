@@ -30,7 +30,7 @@ pub enum NameError {
         /// The objects.
         candidates: Vec<ObjectId>,
     },
-    /// A reflog does not reach that far back.
+    /// A reflog has fewer entries than the name asks for.
     #[error("log for '{name}' only has {entries} entries")]
     LogTooShort {
         /// The ref, as it was given.
@@ -95,7 +95,7 @@ pub fn find_logged_ref<'s>(
     }
 }
 
-/// What an abbreviated id is expected to be; it decides between several candidates.
+/// What an abbreviated id is expected to name, by which one of several candidates is chosen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Any,

@@ -1,5 +1,5 @@
-//! Notes which stacks the prepared transactions of this thread have locked, because a thread that waits for itself
-//! waits for ever.
+//! Notes which stacks the prepared transactions of this thread have locked, because a thread that waits for its own
+//! lock waits in vain.
 
 use crate::{Misuse, Result};
 use refdb_vfs::{Fs, Stat};
@@ -45,7 +45,7 @@ pub(crate) fn refuse_own(fs: &Fs, mut folders: impl Iterator<Item = PathBuf>) ->
     }
 }
 
-/// Returns the device and inode of a folder, by which two paths are known to lead to the same one.
+/// Returns the device and inode number of a folder, by which two paths are known to lead to the same folder.
 fn identity(fs: &Fs, folder: &Path) -> Option<(u64, u64)> {
     fs.stat(folder).ok().as_ref().map(Stat::file_id)
 }

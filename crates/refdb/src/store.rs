@@ -33,9 +33,9 @@ use std::{fmt, path::Path, sync::Arc};
 /// A repository's refs as seen from one worktree, opened with [`Store::open`] or made by [`Store::in_memory`].
 ///
 /// Opening it reads the configuration but no ref, except HEAD if the configuration has an `includeIf.onbranch`: each
-/// stack, table or file is opened when it is first needed. Every call that reads or writes refs checks the disk, and so
-/// sees what other processes have written. Several threads may use a store at the same time. Other worktrees' refs have
-/// the names that git gives them, such as `main-worktree/HEAD` and `worktrees/ID/HEAD`.
+/// stack, table or file is opened when it is first needed. Where refs are on disk, every call that reads or writes them
+/// checks the disk, and so sees what other processes have written. Several threads may use a store at the same time.
+/// Other worktrees' refs have the names that git gives them, such as `main-worktree/HEAD` and `worktrees/ID/HEAD`.
 pub struct Store {
     fs: Fs,
     repository: Repository,
@@ -191,7 +191,7 @@ impl Store {
         self.repository.hash()
     }
 
-    /// The present state of all refs. Takes no lock and never waits for writers.
+    /// The present state of all refs. Takes no lock file, and waits for none.
     pub fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
         self.backend.snapshot()
     }
@@ -324,7 +324,7 @@ impl Store {
         &self.objects
     }
 
-    /// Returns the check of objects, for the files that a migration writes.
+    /// Returns the check of objects that transactions use.
     pub(crate) fn object_check(&self) -> Arc<dyn ObjectCheck + Send> {
         Arc::clone(&self.context.objects)
     }
@@ -366,10 +366,11 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time,
-    /// [`Error::Lock`] if that of packed-refs is not, [`Limit::Packing`](crate::Limit::Packing) if other programs pack
-    /// the same refs again and again, [`Misuse::Setting`] if a setting that writers need is bad,
-    /// [`Misuse::UnsafeStorage`] as from [`Store::check_storage`], and others for files that cannot be read or written.
+    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time, [`Error::Lock`] if
+    /// that of packed-refs is not, [`Limit::Packing`](crate::Limit::Packing) if other programs pack the same refs again
+    /// and again, [`Misuse::Setting`] if a setting that writers need is bad, [`Misuse::UnsafeStorage`] as from
+    /// [`Store::check_storage`], [`Error::Repository`] if the refs have been migrated since the store was opened, and
+    /// others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         self.check_settings()?;
         self.backend.optimize(options)

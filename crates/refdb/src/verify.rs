@@ -1,7 +1,7 @@
 //! Checks all refs of a repository, including those of every worktree, and reports their faults.
 //!
 //! Most checks are those of git-fsck(1), with git's names and words. Objects, and all blocks of a table, are checked
-//! only with `deep`. Nothing is changed, and nothing stops at the first fault.
+//! only with `deep`. Nothing is changed, and the checks go on after a fault.
 
 mod check;
 mod content;
@@ -44,11 +44,11 @@ pub enum Looking {
 /// Something that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The ref, the folder, the table, the stray file, or packed-refs with the number of the line.
+    /// The ref, the folder, the table, the stray file, or packed-refs, with the number of the line if it is about one.
     pub place: BString,
-    /// Which check found it.
+    /// Which check found the fault.
     pub check: Check,
-    /// What it found.
+    /// What the check found.
     pub what: BString,
 }
 
@@ -58,8 +58,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The list of worktrees, packed-refs, a symbolic link, a table's file or the object database cannot be read.
-    /// Whatever else cannot be read is reported.
+    /// The list of worktrees, packed-refs, a symbolic link, a table's file, the object database, or a folder in which
+    /// refs of the other format would be cannot be read. Whatever else cannot be read is reported.
     pub fn verify(&self, deep: bool, report: &mut dyn FnMut(Verified)) -> Result<()> {
         if !self.backend().is_on_disk() {
             return Ok(());

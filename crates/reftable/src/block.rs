@@ -1,4 +1,5 @@
 //! A block: records whose keys share prefixes with those before them, and restart points at which a search can begin.
+//! Numbers in parentheses are lengths in bytes.
 //!
 //! ```text
 //! | kind | length (3) | record ... | restart offset (3) ... | number of restarts (2) |

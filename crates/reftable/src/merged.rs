@@ -82,7 +82,7 @@ impl Merged {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn get<T>(&self, name: &[u8], then: impl FnOnce(RefRecord<'_>) -> T) -> Result<Option<T>> {
         self.get_noting(name, &mut false, then)
@@ -92,7 +92,7 @@ impl Merged {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn get_noting<T>(
         &self,
@@ -123,7 +123,7 @@ impl Merged {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn refs_pointing_at(&self, id: &ObjectId) -> Result<Vec<PointingRef>> {
         Ok(self.few_refs_pointing_at(id, usize::MAX)?.unwrap_or_default())

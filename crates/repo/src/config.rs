@@ -69,9 +69,9 @@ pub struct Origin {
 /// The scope of a setting. Later scopes take precedence over earlier ones.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// The machine: `/etc/gitconfig`.
+    /// The machine: `/etc/gitconfig`, or the file that `GIT_CONFIG_SYSTEM` names.
     System,
-    /// The user: `~/.gitconfig`.
+    /// The user: the file of the XDG specification and `~/.gitconfig`, or the file that `GIT_CONFIG_GLOBAL` names.
     Global,
     /// The repository: `config`.
     Local,
@@ -87,9 +87,9 @@ impl Config {
         self.entries.iter().map(|entry| self.value(entry))
     }
 
-    /// Returns the files that decide what the configuration is: those that were read, and those that were looked for and
-    /// did not exist. While none of them changes, the configuration stays the same, unless it
-    /// [depends on the branch](Self::depends_on_branch).
+    /// Returns the files that decide what the configuration is: those that were read, and those that were looked for
+    /// and did not exist. While none of them changes, the configuration stays the same in the same environment, unless
+    /// it [depends on the branch](Self::depends_on_branch).
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }

@@ -1,5 +1,5 @@
-//! Many look-ups in one walk. A folder with many of the names is listed once, instead of opening a file for each name;
-//! then packed-refs is validated once and searched by galloping.
+//! Answers many look-ups in one walk, [`CHUNK_LEN`] names at a time. A folder with many of the names is listed, instead
+//! of opening a file for each name; then packed-refs is validated once for the chunk and searched by galloping.
 
 use super::{
     Packed,
@@ -24,10 +24,10 @@ use std::{
 /// The number of probes that are answered at a time: first their loose refs, then packed-refs.
 const CHUNK_LEN: usize = 4096;
 
-/// A folder is listed if at least this many names in it are looked up.
+/// The fewest successive names of one folder for which listing the folder is tried, instead of opening each file.
 const LIST_FROM: usize = 16;
 
-/// How many times cheaper it is to list an entry than to open a file that does not exist.
+/// About how many times cheaper it is to list an entry than to open a file that does not exist.
 const ENTRIES_PER_OPEN: usize = 8;
 
 /// The answer of the loose files to a probe.
@@ -63,7 +63,8 @@ pub(super) fn probe(
     Ok(())
 }
 
-/// The object of `name` in packed-refs; `position` moves forward to it.
+/// Returns the object of `name` in packed-refs, searched from `position` on; `None` if packed-refs does not have the
+/// name. Moves `position` to the first record that does not sort before the name.
 pub(super) fn look_up(packed: &Packed, position: &mut usize, name: &BStr) -> Result<Option<ObjectId>> {
     *position = packed.seek((*position).max(packed.start()), name)?;
     if *position >= packed.end() {
@@ -91,7 +92,8 @@ struct Prober<'s> {
 struct Searched(BTreeMap<BString, Option<BString>>);
 
 impl Searched {
-    /// Returns the first ref in a folder if earlier searches tell it.
+    /// Returns the first ref in a folder; the inner `None` says that the folder contains no ref, the outer one that
+    /// earlier searches do not tell.
     fn first_in(&self, folder: &BStr) -> Option<Option<&BStr>> {
         let (outer, first) = self.0.range::<BStr, _>((Unbounded, Included(folder))).next_back()?;
         if !folder.starts_with(outer) {
@@ -125,7 +127,8 @@ impl Prober<'_> {
         Ok(())
     }
 
-    /// Answers probes for names in one folder by listing it. Returns `false` if it has too many entries.
+    /// Answers probes for names in one folder by listing it. Returns `false`, without an answer, if the folder has too
+    /// many entries or the names cannot be paths inside the repository.
     fn list_for(&mut self, run: &[Probe<'_>]) -> Result<bool> {
         let path = run.first().and_then(|probe| self.store.layout.ref_path(probe.name));
         let Some(folder) = path.as_deref().and_then(Path::parent) else { return Ok(false) };
@@ -136,7 +139,8 @@ impl Prober<'_> {
         let mut entries = entries.as_slice();
         for probe in run {
             let base = &probe.name[probe.name.rfind_byte(b'/').map_or(0, |slash| slash + 1)..];
-            // A folder sorts after files whose names continue with a byte below '/', so both are searched for.
+            // `base` may be a file or a folder. A folder sorts as `base/`, after files such as `base-x`, so each of the
+            // two is searched for.
             let at = entries.partition_point(|entry| entry.name.as_slice() < base);
             entries = &entries[at..];
             let is_file = entries.first().is_some_and(|entry| entry.name == base);
@@ -223,8 +227,8 @@ impl Prober<'_> {
     }
 }
 
-/// Returns whether a folder of this name may contain refs. A folder at the root other than `refs` contains objects or
-/// reflogs.
+/// Returns whether the folder of this name is searched for refs. Folders at the root other than `refs`, such as
+/// `objects` and `logs`, are not.
 fn may_hold_refs(name: &BStr) -> bool {
     name == "refs" || name.contains(&b'/')
 }

@@ -12,7 +12,7 @@ use bstr::BStr;
 use refdb_types::{LogEntry, ObjectId, RefName, Target};
 use std::{ops::ControlFlow, sync::Arc};
 
-/// A view of the refs that reads the files at every query, so that two answers may show different states.
+/// A snapshot of files. It looks at the files again for each query, so two answers may show different states.
 #[derive(Debug)]
 pub(super) struct FilesSnapshot {
     store: Arc<Store>,

@@ -20,7 +20,7 @@ use std::{
 /// A chain of this many symbolic links from packed-refs or a reflog to its file is too long; Linux itself follows 40.
 const SYMLINK_DEPTH_MAX: usize = 10;
 
-/// How many times the server of a network file system may lose packed-refs while one ref is looked up in it.
+/// How many times in succession the server of a network file system may lose packed-refs before reading it fails.
 const LOSSES_MAX: usize = 8;
 
 /// What the backend, its snapshots and its transactions share.
@@ -55,8 +55,8 @@ impl Store {
         self.mount_check.check(&self.options.fs, &self.layout.common_dir, Mount::fault_of_files)
     }
 
-    /// Another store for the same repository, which signs its locks and does not recover a dead batch whose lock it
-    /// meets. Recovery itself works with such a store.
+    /// Another store for the same repository, which signs its locks and does not recover the batch of an ended process
+    /// when it meets one of its locks. Recovery itself works with such a store.
     pub(super) fn without_recovery(&self) -> Self {
         let options = self.options.clone();
         Store::new(FilesOptions { fs: options.fs.without_recovery().signing_locks(), ..options })
@@ -73,8 +73,8 @@ impl Store {
         again_if_lost(LOSSES_MAX + 1, Error::is_stale, || read(&self.packed()?.packed))
     }
 
-    /// Fails if the refs have been migrated to another format since the repository was opened. Writers call it once
-    /// they hold their locks.
+    /// Fails if the refs have been migrated to another format since the repository was opened. Success is certain to
+    /// last only while locks are held that a migration needs.
     pub(super) fn check_format(&self) -> Result<()> {
         self.options.format.as_ref().map_or(Ok(()), |format| Ok(format.check(&self.options.fs)?))
     }
@@ -84,7 +84,8 @@ impl Store {
         Ok(self.options.fs.probable_len(&self.layout.packed_path())?)
     }
 
-    /// The file to which packed-refs leads if it is a symbolic link. That file is locked and replaced.
+    /// The file to which packed-refs leads if it is a symbolic link, otherwise packed-refs itself. This is the file
+    /// that writers lock and replace.
     pub(super) fn packed_target(&self) -> Result<PathBuf> {
         self.target_of(&self.layout.packed_path())
     }

@@ -1,4 +1,5 @@
-//! Decides how a transaction writes: one small file for each ref, or one rewrite of packed-refs for all of them.
+//! Decides how a transaction writes: one loose file for each ref, with or without a journal entry, or one rewrite of
+//! packed-refs.
 
 use super::FilesOptions;
 use crate::backend::{Claim, ClaimKind, Claims};
@@ -11,7 +12,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 pub(super) enum WriteStrategy {
     /// One loose file for each ref.
     Loose,
-    /// All of them into packed-refs at once.
+    /// All of them into packed-refs at once, except those whose loose file would hide the packed value.
     Bulk,
     /// One loose file for each ref, with a journal entry that makes the change atomic: a small batch.
     Batch,
@@ -28,7 +29,8 @@ const BULK_FROM: usize = 32;
 /// on disk).
 const BYTES_PER_LOOSE_FILE: u64 = 16 << 10;
 
-/// Chooses how to write a transaction that sets `sets` refs, all of them [`packable`], to an object.
+/// Chooses how to write a transaction that sets `sets` [`packable`] refs, if its changes need not become visible
+/// together.
 pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
     if sets >= BULK_FROM && packed_len_bytes / BYTES_PER_LOOSE_FILE <= sets as u64 {
         WriteStrategy::Bulk
@@ -38,7 +40,8 @@ pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
 }
 
 /// Returns whether an atomic transaction that sets `sets` refs, all of them [`packable`], becomes a small batch.
-/// Packed-refs must be at least `from` bytes long for each of them, so that rewriting it costs more.
+/// Packed-refs must be at least `from` bytes long for each of them, so that rewriting it costs more; with `None` there
+/// are no small batches.
 pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bool {
     sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from * sets as u64)
 }
@@ -48,10 +51,10 @@ pub(super) fn packable(claim: &Claim<'_>) -> bool {
     claim.kind == ClaimKind::SetDirect && claim.name.starts_with(b"refs/") && Scope::of(claim.name) == Scope::Shared
 }
 
-/// The fewest locks without content that are made as links to one file.
+/// The fewest locks without content for which links to one file are worthwhile.
 const LINK_FROM: usize = 8;
 
-/// Returns whether this number of locks without content are made as links.
+/// Returns whether it is worthwhile to make this number of locks without content as links to one file.
 pub(super) fn worth_linking(locks: usize) -> bool {
     locks >= LINK_FROM
 }
@@ -60,7 +63,7 @@ pub(super) fn worth_linking(locks: usize) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WritePlan {
     pub(crate) strategy: WriteStrategy,
-    /// Whether locks without content are links.
+    /// Whether locks without content are made as links to one file.
     link: bool,
     /// Whether packed-refs is locked, because it may have to be rewritten.
     pub(crate) packed: bool,

@@ -48,7 +48,7 @@ pub(super) struct FilesLocked {
     atomic_visibility: bool,
     refused: Vec<(usize, RejectionReason)>,
     snapshot: FilesSnapshot,
-    /// packed-refs before the transaction, which is restored if a rival has committed.
+    /// packed-refs before the transaction, which is restored if another writer has committed a conflicting ref.
     before: Option<Arc<PackedFile>>,
     /// Refs whose loose values were moved into packed-refs.
     cleared: Vec<BString>,
@@ -129,8 +129,9 @@ impl FilesLocked {
             .collect()
     }
 
-    /// Returns whether the step's value goes to packed-refs. A symbolic ref cannot, and neither can a ref whose loose
-    /// file is a symbolic ref or broken, because that file would outrank the packed value.
+    /// Returns whether the step's value goes to packed-refs. A symbolic value cannot, and neither can the value of a
+    /// ref whose loose file is a symbolic ref, broken, or reached through a symbolic link, because that file stays and
+    /// would outrank the packed value.
     fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
         self.strategy == WriteStrategy::Bulk
             && matches!(self.locks.held(claim), Held::Linked(_))
@@ -232,9 +233,9 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Replaces packed-refs, and makes sure that no rival has committed a ref whose name conflicts with a new one. If
-    /// one has, or if that cannot be found out, puts the old packed-refs back, removes the new reflogs `logs` and
-    /// fails.
+    /// Replaces packed-refs, and makes sure that no other writer has committed a ref whose name conflicts with a new
+    /// one. If one has, or if that cannot be found out, puts the old packed-refs back, removes the new reflogs `logs`
+    /// and fails.
     fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
         let Some(new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
@@ -256,7 +257,7 @@ impl FilesLocked {
         Err(error)
     }
 
-    /// Puts the old packed-refs back, and removes these reflogs.
+    /// Puts the old packed-refs back, and removes the reflogs `logs`.
     fn take_back_packed(&self, logs: &[PathBuf]) -> Result<()> {
         let fs = &self.store.options.fs;
         if let Some(before) = &self.before {
@@ -272,7 +273,8 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Reads the reflogs that refs take over from others (a rename), before those are removed.
+    /// Reads the reflogs that refs take over from other refs in renames, before the old ones are removed. Leaves out a
+    /// rename of a ref to a name below or above its own, whose reflog [`nested::move_logs`] moves.
     fn take_logs<'s>(&self, steps: &'s dyn Steps) -> Result<Vec<(&'s BStr, Vec<u8>)>> {
         let mut taken = Vec::new();
         for at in 0..steps.count() {

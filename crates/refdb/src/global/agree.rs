@@ -30,11 +30,12 @@ pub enum Verdict {
     Refused,
     /// It is not known whether the database has the new values.
     Unknown,
-    /// The database has changed nothing, and must be asked again under this mark.
+    /// The database has changed nothing, and must be asked again under this mark, which must have the same id.
     Again(Mark),
 }
 
-/// Commits a transaction if the arbiter agrees or does not decide about its refs, else leaves all refs as they were.
+/// Commits a transaction if the arbiter agrees or does not decide about its refs, else aborts it. A transaction that an
+/// open intent bars is aborted without asking.
 pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> Result<Committed> {
     let refs = refs_of(prepared.steps());
     if refs.is_empty() {
@@ -50,7 +51,7 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
     // If the disk fails now, the intent stays: the database has agreed, so the update will be finished later.
     let committed = prepared.commit()?;
     if let Some(id) = intent {
-        // An intent that cannot be removed is settled by the next writer of its refs.
+        // An intent that cannot be removed now is settled later.
         intents.remove(&id).ok();
     }
     Ok(committed)
@@ -58,12 +59,16 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
 
 /// Asks the arbiter about changes whose refs are locked and checked, and which no intent bars.
 ///
-/// Returns the id of the intent if the arbiter agrees; the caller removes the intent once the changes are made, and
-/// not before. Returns `None` if the arbiter does not decide about these refs. After an error the caller must not
-/// make the changes: either the intent was removed, or the answer is unknown and the intent stays to be settled
-/// later.
+/// Returns the id of the intent if the arbiter agrees; the caller removes the intent once the changes are made, and not
+/// before. Returns `None` if the arbiter does not decide about these refs. After an error the caller must not make the
+/// changes; an intent that is left then, because the answer is unknown or because the intent could not be removed, is
+/// settled later.
+///
+/// # Panics
+///
+/// If `refs` is empty, or if [`Verdict::Again`] has a mark with another id.
 pub fn ask(intents: &GlobalIntents, refs: &[GlobalRef], arbiter: &mut dyn Arbiter) -> Result<Option<String>> {
-    assert!(!refs.is_empty(), "who changes no ref asks nobody");
+    assert!(!refs.is_empty(), "a transaction that changes no ref asks nobody");
     let Some(mut mark) = arbiter.begin(refs)? else { return Ok(None) };
     loop {
         if let Err(error) = intents.place(&mark, refs) {

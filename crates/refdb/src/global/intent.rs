@@ -80,7 +80,7 @@ impl GlobalIntent {
         out
     }
 
-    /// Parses an intent, and checks everything in it.
+    /// Parses an intent, and checks its checksum, its mark, and the names, order and ids of its refs.
     pub fn parse(bytes: &[u8]) -> Result<Self, JournalFault> {
         let fault = |offset, what| Err(JournalFault { offset, what });
         if bytes.len() > LEN_MAX_BYTES {

@@ -1,4 +1,4 @@
-//! The intents of a repository: one file each, in a folder of refdb's.
+//! The intents of a repository: one file each, in the folder `refdb-global` beside the shared refs.
 
 use super::intent::{GlobalIntent, GlobalRef, LEN_MAX_BYTES, Mark};
 use crate::{Error, Result, Undecided, config::SharedRepository};
@@ -10,7 +10,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folder's name.
 const FOLDER: &str = "refdb-global";
 
 /// The suffix of the file of an intent that is being written.
@@ -48,7 +47,7 @@ impl GlobalIntents {
     }
 
     /// Writes or replaces an intent. On success the intent is on stable storage. Fails without having written anything
-    /// if nobody could read the intent again, because it has too many refs.
+    /// if the intent has so many refs that its file would be longer than readers accept.
     pub(super) fn place(&self, mark: &Mark, refs: &[GlobalRef]) -> Result<()> {
         assert!(is_id(&mark.id), "an intent has an id that can be a file: {}", mark.id);
         let (fs, folder, path) = (&self.fs, self.folder(), self.path(&mark.id));
@@ -88,7 +87,7 @@ impl GlobalIntents {
         Ok(())
     }
 
-    /// All intents, by id.
+    /// All intents, in order of id.
     pub fn list(&self) -> Result<Vec<(String, GlobalIntent)>> {
         let mut found = Vec::new();
         for id in self.names()?.into_iter().filter(|name| is_id(name)) {
@@ -129,8 +128,7 @@ impl GlobalIntents {
     }
 
     /// Refuses changes of a ref that an open intent contains, or whose name conflicts with that of such a ref. The
-    /// caller holds the locks, so the owner of the intent must have released them: either it does not know the
-    /// outcome, or it has ended.
+    /// caller must hold the locks of `refs`, so that no other transaction records an intent for one of them afterwards.
     pub fn bar(&self, refs: &[GlobalRef]) -> Result<()> {
         debug_assert!(refs.is_sorted_by(|one, other| one.name < other.name), "refs of a transaction are in order");
         let names = self.names()?;

@@ -5,7 +5,7 @@ use std::fmt;
 /// The refs of a namespace under their short names: gitnamespaces(7).
 ///
 /// `refs/namespaces/a/refs/heads/x` is seen as `refs/heads/x`, and a symbolic ref that leads to a ref of the namespace
-/// is seen to lead to its short name.
+/// is seen to lead to that ref's short name.
 pub struct InNamespace<C> {
     inner: C,
     prefix: BString,

@@ -19,7 +19,7 @@ const DEEP: [&str; 3] = ["refs", "logs", "reftable"];
 ///
 /// # Errors
 ///
-/// The folder of the repository cannot be read.
+/// The folder of the repository cannot be read, or packed-refs is a chain of too many symbolic links.
 pub(super) fn walk(store: &Store, each: &mut dyn FnMut(Met<'_>)) -> Result<()> {
     let repository = store.repository();
     let (common, refs) = (repository.common_dir(), repository.refs_dir());
@@ -27,7 +27,7 @@ pub(super) fn walk(store: &Store, each: &mut dyn FnMut(Met<'_>)) -> Result<()> {
     if refs != common {
         of_repository(store, refs, each)?;
     }
-    // If packed-refs is a symbolic link, its lock lies beside the file to which it leads.
+    // If packed-refs is a symbolic link, its lock lies beside the file to which the link leads.
     if let Some(files) = store.backend_as::<FilesBackend>() {
         for target in files.packed_targets()? {
             let lock = Lock::path_of(&target);
@@ -43,7 +43,7 @@ pub(super) fn walk(store: &Store, each: &mut dyn FnMut(Met<'_>)) -> Result<()> {
     Ok(())
 }
 
-/// Walks a folder that has the shared refs, and those of its worktrees.
+/// Walks a folder that has the shared refs, and the folders of its worktrees.
 fn of_repository(store: &Store, base: &Path, each: &mut dyn FnMut(Met<'_>)) -> Result<()> {
     let top = store.fs().folder(base)?;
     of_worktree(store, &top, each);

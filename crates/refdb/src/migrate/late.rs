@@ -63,8 +63,8 @@ fn old_target(old: &FilesBackend, name: &BStr) -> Option<Target> {
     old.snapshot().ok()?.get(name).ok()?
 }
 
-/// Keeps those changes in `refs` that can be taken over. Returns the names of the refs that were changed in the tables
-/// as well, that conflict with refs there, or that cannot be read.
+/// Keeps those changes in `refs` that can be taken over and that the tables do not have yet. Returns the names of the
+/// refs that were changed in the tables as well, that conflict with refs there, or that cannot be read.
 fn sort_out(refs: &mut Vec<LateRef>, current: &Merged) -> Result<BTreeSet<BString>> {
     let mut conflicts = BTreeSet::new();
     let mut kept = Vec::new();

@@ -21,7 +21,7 @@ use std::{
 pub(super) struct Place {
     /// `None` is the main worktree.
     pub(super) id: Option<BString>,
-    /// The folder in which the worktree's refs are now.
+    /// The worktree's own folder, in which its refs are before and after a migration.
     pub(super) dir: PathBuf,
 }
 
@@ -40,8 +40,8 @@ impl Place {
         self.dir.join("reftable")
     }
 
-    /// Returns the folder that becomes the worktree's stack. It exists from the beginning of a migration until it is
-    /// moved to its final place.
+    /// Returns the folder that becomes the worktree's stack. It exists from the step `Note` of a migration to reftables
+    /// until it is moved to its final place.
     pub(super) fn new_reftable(&self, root: &Root) -> PathBuf {
         self.below(&root.path).join("new")
     }
@@ -64,7 +64,7 @@ impl<'s> Site<'s> {
         let is_bare = store.repository().is_bare();
         let settings =
             [Settings::load(config, environment, is_bare, false)?, Settings::load(config, environment, is_bare, true)?];
-        // With a bad setting, all commands that write would refuse to do so in the new format, too.
+        // With a bad setting, all commands that write would fail after the migration, so the migration is refused.
         if let Some(what) = settings.iter().find_map(|settings| settings.bad_for_writers.clone()) {
             return Err(Misuse::Setting(what).into());
         }
@@ -167,7 +167,7 @@ impl<'s> Site<'s> {
         }
     }
 
-    /// Returns the folders that migrations have left.
+    /// Returns the folders that other migrations, and dry runs, have left.
     pub(super) fn roots(&self) -> Result<Vec<Root>> {
         let entries = self.fs.read_dir(&self.common)?;
         let is_root = |(name, kind): &(Vec<u8>, EntryKind)| {
@@ -183,8 +183,8 @@ impl<'s> Site<'s> {
     }
 }
 
-/// The lock timeout for locks that others hold only while they write a table or end a transaction, which normally takes
-/// less time than this.
+/// The lock timeout if the settings have none. Others hold the locks only while they write a table or end a
+/// transaction, which normally takes less time than this.
 const LONG: LockTimeout = LockTimeout::For(std::time::Duration::from_secs(15));
 
 /// The content of HEAD beside reftables, for programs that only check whether this is a repository.
@@ -231,8 +231,8 @@ pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
     }
 }
 
-/// Takes the lock that excludes writers of the stack of a place. It is a hard link to the lock that [`hold`] took, so
-/// that no file is held open for each worktree.
+/// Takes the lock that excludes writers of the stack of a place. Where the file system permits, it is a hard link to
+/// the lock that [`hold`] took, so that no file is held open for each worktree.
 pub(super) fn hold_stack(site: &Site<'_>, place: &Place) -> Result<Lock> {
     let (list, lock_timeout) = (Stack::list_path_in(&place.reftable()), site.stack_lock_timeout());
     let held = match Lock::acquire_linked(&site.fs, &list, &Lock::path_of(&running(site)), lock_timeout) {
@@ -290,7 +290,8 @@ impl Root {
     }
 
     /// Reads the note. Returns the options of the migration, and whether only the removal of the folder is left.
-    /// Returns `None` if nothing was changed yet, or for a dry run.
+    /// Returns `None` if there is no complete note: nothing was changed yet, or the folder is the result of a dry run
+    /// or was kept for people.
     pub(super) fn noted(&self, fs: &Fs) -> Result<Option<(MigrateOptions, bool)>> {
         for (path, is_done) in [(self.plan(), false), (self.done(), true)] {
             let text = match fs.read(&path) {
@@ -314,8 +315,8 @@ impl Root {
         Ok(fs.sync_dir(&self.path)?)
     }
 
-    /// Removes the folder if it is empty or contains only a part of the note. Anything else without a note is the
-    /// result of a dry run.
+    /// Removes the folder if it is empty or contains only a part of the note. Any other folder without a note is the
+    /// result of a dry run, or was kept for people.
     pub(super) fn remove_if_bare(&self, fs: &Fs) -> Result<Option<Bare>> {
         let bare = match &fs.read_dir(&self.path)?[..] {
             [] => Bare::Empty,

@@ -206,8 +206,8 @@ fn old_heads(root: &Root, place: &Place) -> PathBuf {
     place.below(&root.old()).join("refs/heads")
 }
 
-/// Puts a file in the place of the folder of branches, unless the file is there already. If a writer has recreated
-/// the folder first, that folder is reported at the end.
+/// Puts a file in the place of the folder of branches, unless the file is there already. If a writer has recreated the
+/// folder with files in it, the folder stays, and the files are reported as [strays](super::Migrated::strays).
 fn bar_heads(site: &Site<'_>, root: &Root, place: &Place, heads: &Path) -> Result<()> {
     if holds(site, heads, BLANK_HEADS) || !make_room(site, heads)? {
         return Ok(());
@@ -274,7 +274,8 @@ pub(super) fn keep_head(site: &Site<'_>, root: &Root, place: &Place) -> Result<(
     }
 }
 
-/// Replaces HEAD by its placeholder. HEAD is never missing, because without it the folder is not a repository.
+/// Replaces HEAD by its placeholder in one step. HEAD must not be missing even for a moment, because without it the
+/// folder is not a repository.
 fn head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let head = place.dir.join("HEAD");
     keep_head(site, root, place)?;
@@ -284,7 +285,7 @@ fn head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Copies a file, if the file system does not support two names for it.
+/// Copies a file, for a file system that does not support two names for one.
 fn copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
     let content = site.fs.read(from)?;
     Ok(site.fs.create_afresh(to, 0o666)?.write_all(&content)?)
@@ -308,7 +309,8 @@ fn move_away(site: &Site<'_>, root: &Root, place: &Place, name: &Path) -> Result
     }
 }
 
-/// Writes the placeholders that stand for other files beside reftables, while there is nothing to lose.
+/// Writes the placeholders that stand for other files beside reftables into the migration's folder, unless they are
+/// there already.
 pub(super) fn prepare_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let folder = place.below(&root.blank());
     make_folders(&site.fs, &root.path, &folder)?;

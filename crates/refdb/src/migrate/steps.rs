@@ -1,7 +1,7 @@
 //! Defines the order of the steps of a migration, and how the next run continues after any of them. All functions are
 //! pure.
 //!
-//! The tests below stop after each step, and let another program write between any two.
+//! The tests stop after each step, and let another program write between any two.
 
 use crate::RefFormat;
 
@@ -26,7 +26,7 @@ pub(super) enum Step {
     Fence,
     /// Takes over what was written to the old files since they were copied.
     Look,
-    /// Records that the old files are no longer needed.
+    /// Records that the old files are no longer needed, or only by people.
     Done,
 }
 

@@ -23,7 +23,7 @@ pub(super) fn all(store: &Store) -> Result<Vec<BString>, Error> {
     match Site::to_look_at(store) {
         Ok(site) => of(&site, store.repository().ref_format()),
         Err(MigrateError::Store(error)) => Err(error),
-        // Refs in another place are not migrated.
+        // A repository that cannot be migrated, such as one whose refs are in another place, has no strays.
         Err(_) => Ok(Vec::new()),
     }
 }

@@ -36,7 +36,9 @@ pub(super) struct Switch<'s> {
 }
 
 impl<'s> Switch<'s> {
-    /// Begins a migration. Everything that can be known to fail is checked first, so that nothing is changed in vain.
+    /// Begins a migration. It checks first for what is known to make a later step fail. The only changes are that an
+    /// empty folder in the place of a new stack and, before a migration to files, reflogs without refs are removed, and
+    /// that the migration's folder is created.
     pub(super) fn new(site: &'s Site<'s>, options: &MigrateOptions, migrated: &mut Migrated) -> Result<Self> {
         for place in &site.places {
             retire::check_movable(site, place)?;
@@ -62,7 +64,8 @@ impl<'s> Switch<'s> {
         Switch { site, options, root, committed, is_synced: true, copied, stacks, config: None, packed: None }
     }
 
-    /// Runs all steps. If one fails before the new format takes effect, everything is undone.
+    /// Runs all steps. If one fails before the new format takes effect, everything is undone; what cannot be undone now
+    /// is left to the next run.
     pub(super) fn run(mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
         debug_assert!(!self.committed, "a migration that counts is finished, not begun");
         if self.options.dry_run {
@@ -81,7 +84,8 @@ impl<'s> Switch<'s> {
         Ok(())
     }
 
-    /// Converts an error after [`Step::Commit`] to one that says that the migration is not finished.
+    /// Converts an error after [`Step::Commit`], except an interruption, to one that says that the migration is not
+    /// finished.
     fn unfinished(&self, why: MigrateError) -> MigrateError {
         debug_assert!(self.committed, "before that, all is undone");
         match why {
@@ -207,7 +211,7 @@ impl<'s> Switch<'s> {
         site.places.iter().try_for_each(|place| retire::prepare_blanks(site, root, place))
     }
 
-    /// Locks the configuration, so that neither it nor the list of worktrees changes.
+    /// Locks the configuration against changes, and fails if worktrees have been added or removed.
     fn lock_config(&mut self) -> Result<()> {
         let site = self.site;
         self.config = Some(Lock::acquire(&site.fs, &config_of(site), 0o666, site.lock_timeout())?);
@@ -248,7 +252,7 @@ impl<'s> Switch<'s> {
                 put(site, &built, place, &name)?;
             }
             let mut entries = site.fs.read_dir(&built)?;
-            // HEAD is last, so that it is never missing.
+            // HEAD is last: its placeholder stays until all other files are in place.
             entries.sort_unstable_by_key(|(name, _)| name == b"HEAD");
             for (name, kind) in entries {
                 let is_file = kind == EntryKind::File;

@@ -27,7 +27,7 @@ const LAST_INDEX: u64 = 1 << 32;
 /// The state of the files that were copied. A file that still looks the same later has not changed, and need not be
 /// read again.
 pub(super) struct Copied {
-    /// `None` where any ref may have changed.
+    /// `None` if nothing shows later which refs have changed, so that all must be compared.
     pub(super) refs: Option<Walked>,
     /// The reflogs in order of name, each with its `stat` from before it was read.
     pub(super) logs: Vec<CopiedLog>,
@@ -40,7 +40,7 @@ pub(super) struct CopiedLog {
     pub(super) looked: Option<Stat>,
 }
 
-/// What the old files held when they were copied.
+/// What the old files held when they were copied, for one worktree.
 pub(super) struct Base<'b> {
     pub(super) merged: &'b Merged,
     /// The state of the files that were copied, if this run copied them.

@@ -7,7 +7,7 @@ use refdb_repo::rfc2822;
 use refdb_types::{LogEntry, ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use std::ops::ControlFlow;
 
-/// The prefixes and suffixes with which gitrevisions(7) makes refnames from a short name, in its order.
+/// The prefixes and suffixes that make refnames from a short name, in the order of gitrevisions(7).
 pub const SHORT_NAME_RULES: [(&str, &str); 6] = [
     ("", ""),
     ("refs/", ""),
@@ -44,8 +44,8 @@ impl Names<'_, '_> {
         Ok(found)
     }
 
-    /// The first ref that the rules of gitrevisions(7) make from the name. Symbolic refs that lead nowhere are passed
-    /// over, with a warning. `shown` is the name as the user gave it.
+    /// The first ref that the rules of gitrevisions(7) make from the name. Refs that are broken or lead nowhere are
+    /// passed over, with a warning where git has one. `shown` is the name as the user gave it.
     pub(super) fn find_ref(&self, name: &BStr, shown: &BStr) -> Result<Option<(RefName, ObjectId)>, NameError> {
         let warn = |text: String| (self.warn.borrow_mut())(text);
         let (mut found, mut count) = (None, 0);
@@ -70,7 +70,8 @@ impl Names<'_, '_> {
         Ok(found)
     }
 
-    /// Warns, as git does, if there is a ref of this name, but it leads nowhere.
+    /// Warns, as git does, if the ref of this name is broken or leads nowhere: not about HEAD, nor about a broken file
+    /// at the root of the repository, nor about a file that cannot be read.
     fn warn_of_dead_end(&self, full: &RefName) {
         let what = match self.snapshot.get(full) {
             Err(Error::BrokenRef(broken)) => match broken.why {
@@ -88,7 +89,8 @@ impl Names<'_, '_> {
         }
     }
 
-    /// Where a ref leads: the last ref, and its object.
+    /// Where a ref leads: the last ref, and its object. Returns `None` if there is no such ref, if it is broken, or if
+    /// the chain of symbolic refs is too long.
     fn follow(&self, name: &RefName) -> Result<Option<(RefName, ObjectId)>, NameError> {
         let mut name = name.clone();
         for _ in 0..SYMREF_DEPTH_MAX {

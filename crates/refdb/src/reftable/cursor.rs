@@ -9,8 +9,8 @@ use refdb_types::{Target, is_root_ref};
 use reftable::MergedRefCursor;
 use std::ops::ControlFlow;
 
-/// A cursor over the root refs and then everything below `refs/`. It reads each part from the stack that holds the
-/// part.
+/// A cursor over the root refs, if they are asked for, and then everything below `refs/`. It reads each part from the
+/// stack that holds the part.
 pub(super) struct ReftableCursor {
     common: MergedRefCursor,
     own: Option<MergedRefCursor>,

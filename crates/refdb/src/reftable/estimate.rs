@@ -1,7 +1,7 @@
 use crate::backend::NewValue;
 use bstr::BStr;
 
-/// The number of steps that are measured to estimate the size of all.
+/// The most steps that are measured to estimate the size of all.
 const SAMPLES: usize = 64;
 
 /// The bytes of a record besides its name and value: lengths, type and update index.

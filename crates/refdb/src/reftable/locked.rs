@@ -89,7 +89,8 @@ impl fmt::Debug for ReftableLocked {
 struct Survey {
     /// The stacks of the claims, and whether a ref is to be set there. A deletion does not count.
     places: BTreeMap<Place, bool>,
-    /// The claims, by position, that would write a ref whose name is too long for an index. Deletions are allowed.
+    /// The claims, by position, that would set a ref whose name is too long for a record of a table's index. Deletions
+    /// are allowed.
     too_long: Vec<(usize, RejectionReason)>,
 }
 
@@ -113,7 +114,7 @@ impl Survey {
     }
 }
 
-/// Returns the claims, by position, that would write a ref whose name is too long for an index.
+/// Returns the claims, by position, that would set a ref whose name is too long for a record of a table's index.
 pub(super) fn too_long(stacks: &Stacks, claims: &dyn Claims) -> Vec<(usize, RejectionReason)> {
     Survey::of(stacks, claims).too_long
 }
@@ -226,8 +227,8 @@ impl Locked for ReftableLocked {
         for addition in self.additions.into_values() {
             due.extend(addition.commit()?.compaction);
         }
-        // The locks are released before the compactions, so that nobody waits for them. If one fails, the refs have
-        // changed nevertheless, and the next writer tries again.
+        // The locks are released before the compactions, so that no writer waits for a compaction. If a compaction
+        // fails, the refs have changed nevertheless, and the next writer tries again.
         for compaction in due {
             let _ = compaction.run(lock_timeout);
         }

@@ -1,7 +1,7 @@
 //! Removes entries from reflogs, by tombstones in one new table for each stack.
 //!
-//! The changes are planned without a lock. If a stack has got other tables by the time it is locked, they are planned
-//! again.
+//! Pruning is planned without a lock, unless the judge wants reports. If a stack has got other tables by the time it is
+//! locked, pruning is planned again. Reflogs are dropped by a plan that is made under the lock.
 
 use super::{
     locked::{ReftableLocked, ref_value},

@@ -1,4 +1,4 @@
-//! Reads reflogs one after another. If they are requested in order of name, each block is read once.
+//! Reads reflogs one after another. If the reflog that comes next in the stack is requested, no seek is needed.
 
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};

@@ -28,8 +28,8 @@ pub struct ReftableOptions {
 }
 
 impl ReftableOptions {
-    /// Fails if the refs have been migrated to another format since the repository was opened. Writers call it after
-    /// they have locked the stacks, or have failed to.
+    /// Fails if the refs have been migrated to another format since the repository was opened. Success is certain to
+    /// last only while the stacks are locked.
     pub(super) fn check_format(&self) -> Result<()> {
         self.format.as_ref().map_or(Ok(()), |format| Ok(format.check(&self.fs)?))
     }

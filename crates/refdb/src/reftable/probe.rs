@@ -35,7 +35,8 @@ pub(super) fn probe(
     others.into_values().try_for_each(|walk| walk.finish(answers))
 }
 
-/// A walk through one stack, which never goes back: probes below later names wait until the walk reaches them.
+/// A walk through one stack, which never goes back: a probe that asks for refs below a name waits until the walk
+/// reaches them.
 struct Walk {
     cursor: MergedRefCursor,
     /// The prefixes (`NAME/`) below which probes ask for refs, each with the position of its probe. Each prefix lies

@@ -55,7 +55,8 @@ impl Stacks {
         self.options.git_dir != self.options.common_dir
     }
 
-    /// The stacks whose refs this worktree sees under their canonical names.
+    /// The stacks of the refs that this worktree names without naming a worktree: the common one, and its own if it is
+    /// a linked worktree.
     pub(super) fn own_places(&self) -> impl Iterator<Item = &'static Place> {
         [&Place::Common, &Place::Own].into_iter().take(if self.is_linked() { 2 } else { 1 })
     }

@@ -1,4 +1,4 @@
-//! The state of the stacks at one moment, from which all readers read.
+//! The state of the stacks from which all readers read.
 
 use super::stacks::{Place, Stacks};
 use crate::{BrokenRef, LooseError, Result};
@@ -7,10 +7,10 @@ use refdb_types::{HashKind, ObjectId, Target};
 use reftable::Merged;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// The state of the stacks at one moment.
+/// The state of the stacks as a reader sees it.
 ///
-/// The stacks of this worktree are read when the snapshot is taken, and those of other worktrees when a name in them is
-/// requested.
+/// The stacks of this worktree are read when the snapshot is taken, and those of other worktrees anew each time a name
+/// in them is requested.
 pub(super) struct ReftableSnapshot {
     stacks: Arc<Stacks>,
     merged: BTreeMap<Place, Merged>,

@@ -134,13 +134,14 @@ impl StoreBuilder {
         self
     }
 
-    /// Finds the repository, checks its owner and format, and reads its configuration. No ref is read, except HEAD for
-    /// an `includeIf.onbranch`.
+    /// Finds the repository and checks its owner and format, unless it was given, and reads its configuration. No ref
+    /// is read, except HEAD for an `includeIf.onbranch`.
     ///
     /// # Errors
     ///
     /// [`Error::Repository`](crate::Error::Repository) if there is no repository, if it is not safe to use or if its
-    /// format is not known, and [`Error::Config`](crate::Error::Config) if its configuration cannot be used.
+    /// format is not known, [`Error::Config`](crate::Error::Config) if its configuration cannot be used, and
+    /// [`Error::Io`](crate::Error::Io) if its folder cannot be opened.
     pub fn open(mut self) -> Result<Store> {
         let config = std::mem::take(&mut self.config);
         let with_config = |environment: Environment| {

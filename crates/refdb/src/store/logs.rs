@@ -1,4 +1,4 @@
-//! Changes of reflogs that leave the refs alone.
+//! Changes of reflogs apart from transactions. They leave the refs alone, unless [`PruneLogs::update_ref`] is set.
 
 use super::{Store, decided_elsewhere};
 use crate::{Error, LogJudge, PruneLogs, Result, transaction};
@@ -15,8 +15,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Those of [`Transaction::prepare`](crate::Transaction::prepare) and
-    /// [`Prepared::commit`](crate::Prepared::commit).
+    /// Those of [`Transaction::add`](crate::Transaction::add), [`Transaction::prepare`](crate::Transaction::prepare)
+    /// and [`Prepared::commit`](crate::Prepared::commit).
     pub fn append_log(&self, name: &RefName, old: ObjectId, new: ObjectId, message: &BStr) -> Result<()> {
         transaction::append_log(self.context(), name, old, new, message)
     }

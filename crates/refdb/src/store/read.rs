@@ -244,7 +244,8 @@ impl Store {
     }
 
     /// Hands all refs below `refs/` whose names begin with `prefix` to `visit`, in order of name, until `visit` breaks.
-    /// `HEAD` and other root refs are left out. The memory needed does not grow with the number of refs.
+    /// `HEAD` and other root refs are left out. Refs are not collected in memory; only folders of loose refs are listed
+    /// in it.
     ///
     /// # Errors
     ///

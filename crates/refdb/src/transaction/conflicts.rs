@@ -81,8 +81,8 @@ fn above_refs(
 }
 
 impl Item {
-    /// Returns whether the item can conflict as a new ref: the ref does not exist, and more than its reflog is to
-    /// change. As in git, an edit that only verifies or deletes can conflict as well.
+    /// Returns whether the item can conflict as a new ref: the ref does not exist, and the item is about more than its
+    /// reflog. As in git, an edit that only verifies or deletes can conflict as well.
     fn is_new(&self) -> bool {
         self.old.is_none() && !matches!(self.action, Action::LogOnly(_))
     }

@@ -13,12 +13,12 @@ pub struct Context<'s> {
     pub objects: &'s dyn ObjectCheck,
     /// The hooks, which may forbid the transaction.
     pub hooks: &'s dyn HookSource,
-    /// Returns the committer for reflog entries. It is called once for each transaction, and only if there is
+    /// Returns the committer for reflog entries. It is called at most once for each transaction, and only if there is
     /// something to log.
     pub committer: &'s dyn Fn() -> Result<Ident>,
     /// Which refs get reflogs.
     pub log_policy: LogPolicy,
-    /// The kind of all object ids.
+    /// The hash function of all object ids.
     pub hash: HashKind,
     /// Why no ref may be changed: a quarantine, a bad setting, or a global ref database that decides about the refs.
     pub forbidden: Option<&'s Misuse>,

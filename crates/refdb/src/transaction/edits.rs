@@ -1,5 +1,5 @@
-//! The edits of a transaction in compact form: a few dozen bytes for each edit, each distinct id stored once, and no
-//! allocation for each edit.
+//! The edits of a transaction in compact form: a few dozen bytes for each edit, each distinct id stored once, and
+//! normally no allocation for each edit.
 
 use super::{ids::Ids, message::normalize_message};
 use crate::{Change, Edit, Limit, Precondition, Rejection, RejectionReason, Result, Target, TargetView};
@@ -42,7 +42,7 @@ pub(super) struct Item {
     pub(super) old: Option<Value>,
     /// Whether the ref's file cannot be read or parsed.
     pub(super) is_broken: bool,
-    /// Index in `messages`.
+    /// The index of the item's message in `messages`, or [`NO_MESSAGE`].
     message: u32,
     /// The number of edits that were added before the edit that this item is or follows from.
     pub(super) position: u32,

@@ -4,7 +4,7 @@ use refdb_vfs::interrupt;
 
 /// Finds the hook of each transaction.
 pub trait HookSource: Sync {
-    /// The hook of one transaction; `None` if there is none. Called once per transaction.
+    /// The hook of one transaction; `None` if there is none. Called at most once per transaction.
     fn find(&self) -> Result<Option<Box<dyn Hook>>>;
 }
 

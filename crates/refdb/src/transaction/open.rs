@@ -32,10 +32,11 @@ use std::fmt;
 /// - *files*: packed-refs is replaced first, then loose files are renamed into place one by one, then the loose files
 ///   of deleted refs are removed. After an I/O error, a kill or a loss of power **earlier refs of the transaction can
 ///   be changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: those of
-///   many refs, and, with the exceptions listed there, those of a transaction with
-///   [`atomic_visibility`](TransactionOptions::atomic_visibility).
+///   many refs, and those of a transaction with [`atomic_visibility`](TransactionOptions::atomic_visibility), whose
+///   documentation lists the exceptions.
 ///
-/// Readers see the same intermediate states while a commit runs.
+/// Readers see the same intermediate states while a commit runs. Where commits are not synced, a loss of power can also
+/// leave files that are torn or missing, which readers report as errors.
 #[must_use = "edits that are not committed change nothing"]
 pub struct Transaction<'s> {
     context: Context<'s>,
@@ -61,7 +62,8 @@ impl<'s> Transaction<'s> {
     /// Faults that can be found without reading refs are reported at once, as by git: an object that does not exist or
     /// is no commit for a branch ([`Error::Rejected`](crate::Error::Rejected), in [`Mode::PerEdit`] an entry of
     /// [`rejected`](Self::rejected)), and in either mode a name that may not be written, an id of another hash
-    /// function, or an object database that cannot be read.
+    /// function, an object database that cannot be read, or more edits or longer names than a transaction has room for
+    /// ([`Error::Limit`](crate::Error::Limit)).
     pub fn add(&mut self, edit: Edit) -> Result<()> {
         let position = u32::try_from(self.added).map_err(|_| Limit::Edits)?;
         names::check(&edit, self.options)?;
@@ -160,10 +162,10 @@ impl<'s> Transaction<'s> {
     ///
     /// # Errors
     ///
-    /// In [`Mode::Atomic`] the first rejection, and in either mode what prevents the transaction as a whole: the hook,
-    /// a ref that is edited twice, a stack or packed-refs that cannot be locked in time, an I/O error. No ref has
-    /// changed, and all locks are released. An error that [`create`](Self::create) or a similar call could not return
-    /// comes first.
+    /// In [`Mode::Atomic`] the first rejection, and in either mode what prevents the transaction as a whole, such as
+    /// the hook, a quarantine or a setting that forbids changes, a ref that is edited twice, a stack or packed-refs
+    /// that cannot be locked in time, or an I/O error. No ref has changed, and all locks are released. An error that
+    /// [`create`](Self::create) or a similar call could not return comes first.
     pub fn prepare(mut self) -> Result<Prepared<'s>> {
         self.sort()?;
         let hook = self.hook()?;
@@ -259,8 +261,8 @@ impl<'s> Transaction<'s> {
 /// as they were.
 ///
 /// The locks are held until it is committed, aborted or dropped. It cannot be sent to another thread. In reftables and
-/// in memory a second transaction of the same thread would wait for this one in vain, so the second one is refused at
-/// once ([`Misuse::OwnLock`]).
+/// in memory a second transaction of the same thread that needs the same lock would wait for this one in vain, so the
+/// second one is refused at once ([`Misuse::OwnLock`]).
 ///
 /// ```compile_fail,E0277
 /// fn goes_to_another_thread<T: Send>() {}

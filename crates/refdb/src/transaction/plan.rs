@@ -15,7 +15,7 @@ pub(super) struct Plan {
     pub(super) edits: Edits,
     pub(super) resolved: Resolved,
     committer: Option<Ident>,
-    /// The items that change something, by name.
+    /// The items that change something, in order of name.
     steps: Vec<u32>,
     hash: HashKind,
 }
@@ -25,7 +25,8 @@ pub(super) struct Plan {
 pub(super) struct Resolved {
     pub(super) old: HashMap<u32, ObjectId>,
     pub(super) new: HashMap<u32, ObjectId>,
-    /// Items whose symbolic value leads to a ref that cannot be read.
+    /// Items whose symbolic value leads to a broken ref, in a circle, through too many refs, or to a name that no ref
+    /// may have.
     pub(super) unreadable: HashSet<u32>,
 }
 

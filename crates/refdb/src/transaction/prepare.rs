@@ -100,7 +100,7 @@ impl<'s> Preparation<'_, 's> {
         let has_log = self.context.log_policy.creates_log(head) || is_asked_for() || snapshot.has_log(head)?;
         let found = match snapshot.get(head) {
             // The branch of a broken HEAD is not known. Other refs are not affected, and an edit of HEAD itself is
-            // refused later.
+            // judged later.
             Err(Error::BrokenRef(_)) => None,
             found => found?,
         };
@@ -129,7 +129,8 @@ impl<'s> Preparation<'_, 's> {
         if !confirm(&self.plan.edits, links, self.context.backend) {
             return Ok(Attempt::LinksMoved);
         }
-        // A ref that cannot be locked because of another ref does not exist. git checks the expected value first.
+        // Conflicts of names are reported further below, because git checks the expected value first: a ref that cannot
+        // be locked because of another ref does not exist.
         let is_name = |why: &RejectionReason| why.class() == RejectionClass::NameConflict;
         // A ref in whose place another item needs a folder cannot be locked either, which `conflicts` reports. In
         // per-edit mode, that other item may still be rejected.
@@ -371,12 +372,12 @@ impl Claims for ClaimsOf<'_> {
     }
 }
 
-/// Where the target of a symbolic ref leads. A symbolic ref that leads to an unreadable ref can still be created,
-/// changed and deleted.
+/// Where the target of a symbolic ref leads.
 enum Leads {
     To(ObjectId),
     Nowhere,
-    /// The target leads to a broken ref, to itself, or through too many refs.
+    /// The target leads to a broken ref, in a circle, through too many refs, or to a name that no ref may have. The
+    /// symbolic ref can still be created, and changed or deleted by an edit that expects nothing of it.
     Unreadable,
 }
 

@@ -36,7 +36,7 @@ pub enum Level {
     Error,
     /// A warning, or an error where checks are strict.
     Warn,
-    /// Always a warning.
+    /// A warning even where checks are strict.
     Info,
 }
 

@@ -57,13 +57,13 @@ fn entries(verifier: &mut Verifier<'_>, path: &Path, place: BString) -> Vec<(Vec
     }
 }
 
-/// Checks one file. In reports, the name of a linked worktree precedes that of the ref.
+/// Checks one file. In reports, the worktree's prefix precedes the name of the ref.
 fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, name: &BStr, kind: EntryKind) -> Result<()> {
     debug_assert!(is_root_ref(name) || name.starts_with(b"refs/"), "others' files are not looked at: {name}");
     let place = BString::from([&worktree.prefix[..], name].concat());
     let place = place.as_bstr();
     verifier.looking(Looking::Ref(place.to_owned()));
-    // The name of a linked worktree is a part of its refs' names.
+    // The id of a linked worktree is a part of its refs' names, so it is checked as well.
     if !is_root_ref(place) && check_format(place, FormatOptions::default()).is_err() {
         verifier.fault(place, Check::BadRefName, "invalid refname format");
     }

@@ -90,7 +90,7 @@ fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, record: &RefRecord<'_>)
     let name = record.name;
     let place = BString::from([&worktree.prefix[..], name].concat());
     let place = place.as_bstr();
-    // `git update-ref TEMP_TAG` creates such a ref, which no check finds in files.
+    // A name such as `TEMP_TAG`, which `git update-ref` can create, is no fault, as in files.
     if !is_root_syntax(name) && check_format(name, FormatOptions::default()).is_err() {
         verifier.fault(place, Check::BadRefName, "invalid refname format");
     }

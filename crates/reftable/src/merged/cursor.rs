@@ -22,7 +22,7 @@ pub(crate) struct MergedCursor<R: Records> {
     /// key in that gap costs nothing, so a sorted batch of prefixes walks over any run of tombstones only once.
     floor: Vec<u8>,
     floor_is_set: bool,
-    /// Whether tombstones in that gap were skipped.
+    /// Whether tombstones were skipped in the gap that begins at `floor`.
     passed: bool,
 }
 

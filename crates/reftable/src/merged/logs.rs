@@ -28,7 +28,7 @@ impl MergedLogCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn seek(&mut self, name: &[u8]) -> Result<()> {
         // A NUL byte follows the name in its keys, so that the name alone is less than each of them.
@@ -40,7 +40,7 @@ impl MergedLogCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn seek_log(&mut self, name: &[u8], update_index: u64) -> Result<()> {
         log_key(&mut self.key, name, update_index);
@@ -51,7 +51,7 @@ impl MergedLogCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     #[expect(clippy::should_implement_trait, reason = "the record borrows from the cursor")]
     pub fn next(&mut self) -> Result<Option<LogRecord<'_>>> {
@@ -64,7 +64,7 @@ impl MergedLogCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn next_with_tombstones(&mut self) -> Result<Option<LogRecord<'_>>> {
         self.walk.next_any()?;

@@ -28,7 +28,8 @@ impl<'a> RefEntry<'a> {
         self.key.as_bstr()
     }
 
-    /// The object, unless it is an annotated tag or the ref is symbolic.
+    /// The object of a ref that is stored with one id; `None` for an annotated tag that is stored with the object to
+    /// which it peels, and for a symbolic ref.
     #[inline(always)]
     pub fn direct(&self) -> Option<ObjectId> {
         self.place.direct(self.records, self.context.hash)
@@ -71,7 +72,7 @@ impl MergedRefCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn seek(&mut self, name: &[u8]) -> Result<()> {
         self.walk.seek(name)
@@ -81,7 +82,7 @@ impl MergedRefCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     #[expect(clippy::should_implement_trait, reason = "the record borrows from the cursor")]
     #[inline]
@@ -94,7 +95,7 @@ impl MergedRefCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     #[inline]
     pub fn advance(&mut self) -> Result<bool> {
@@ -107,7 +108,7 @@ impl MergedRefCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     #[inline]
     pub fn for_each(&mut self, mut visit: impl FnMut(&RefEntry<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
@@ -137,7 +138,7 @@ impl MergedRefCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn next_with_tombstones(&mut self) -> Result<Option<RefRecord<'_>>> {
         self.walk.next_any()?;
@@ -151,7 +152,7 @@ impl MergedRefCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn lookup(&mut self, name: &[u8]) -> Result<Option<RefRecord<'_>>> {
         if self.points.is_empty() {
@@ -177,7 +178,7 @@ impl MergedRefCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`](crate::Error::Io) if the table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if it is
     /// damaged.
     pub fn may_have_below(&mut self, name: &[u8]) -> Result<bool> {
         let found_in = self.found_in.take();

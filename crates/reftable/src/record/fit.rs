@@ -1,8 +1,8 @@
 //! Limits on the size of records.
 //!
-//! C git writes no block larger than `reftable.blockSize`. If a record does not fit into such a block, each later
-//! compaction by git fails with "entry too large", and with it each of git's writes. If an index block has no room for
-//! two names, git cannot index them.
+//! C git writes no block larger than `reftable.blockSize`. If a record does not fit into such a block, each compaction
+//! by git that includes the record fails with "entry too large", and with it the write that began the compaction. If an
+//! index block has no room for two names, git cannot index them.
 
 use super::{LogRecord, LogValue, RefRecord, RefValue, log_record::INDEX_LEN};
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 
-/// The least number of bytes of a committer's name or email that are kept when it is cut. If an entry is still too long
-/// then, its refname is too long or the block size is too small for any entry, and nothing is cut.
+/// The least number of bytes of a committer's name or email that are kept when that name or email is cut. If an entry
+/// is still too long then, its refname is too long or the block size is too small for any entry, and nothing is cut.
 const IDENT_LEN_MIN: usize = 128;
 
 /// The length of what follows the name in the key of a log entry: a NUL byte and an update index.

@@ -24,7 +24,7 @@ pub(crate) fn put(out: &mut Vec<u8>, key: &[u8], shared: usize, value_type: u8) 
 pub(crate) struct Start {
     /// The number of bytes that the key shares with the one before it.
     pub(crate) shared: usize,
-    /// The number of its own bytes.
+    /// The number of bytes that the key does not share, which follow these fields.
     pub(crate) suffix: usize,
     /// The type of the value, three bits.
     pub(crate) value_type: u8,

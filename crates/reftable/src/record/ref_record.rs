@@ -11,7 +11,7 @@ use refdb_types::{HashKind, ObjectId};
 pub enum RefValue<'a> {
     /// A tombstone: the ref does not exist, whatever older tables say.
     Deletion,
-    /// The ref points to this object, which is not an annotated tag.
+    /// The ref points to this object, which is not an annotated tag as far as the writer could tell.
     Direct(ObjectId),
     /// The ref points to an annotated tag.
     Peeled {
@@ -134,7 +134,7 @@ impl RefPlace {
         RefRecord { name: key.as_bstr(), update_index: self.update_index, value: self.value(records, context.hash) }
     }
 
-    /// The object, unless it is an annotated tag or the ref is symbolic.
+    /// The object of a ref that is stored with one id, [`RefValue::Direct`].
     #[inline(always)]
     pub(crate) fn direct(&self, block: &[u8], hash: HashKind) -> Option<ObjectId> {
         (self.value_type == DIRECT).then(|| id_at(block, self.at as usize, hash))

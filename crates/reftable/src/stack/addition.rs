@@ -13,8 +13,9 @@ use std::{
     time::Instant,
 };
 
-/// New tables are merged with their neighbours under the list's lock if their total size is at most this. Such a merge
-/// takes less time than the system calls of a separate compaction, so it does not make other writers wait longer.
+/// New tables are merged with their neighbours under the list's lock if the [cost] of all of them is at most this. Such
+/// a merge takes less time than the system calls of a separate compaction, so it does not make other writers wait
+/// longer.
 const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
 
 /// The factor by which the size of a table with log entries is multiplied, because inflating and deflating them takes
@@ -55,7 +56,7 @@ pub(super) enum Held {
 impl Stack {
     /// Locks the stack for an addition, waiting for the time of `lock_timeout` at most, and reads the list again.
     ///
-    /// If other processes have written since the last addition of this open stack, this first pauses for up to a
+    /// If other processes wrote between the last two additions of this open stack, this first pauses for up to a
     /// millisecond so that they get the lock, too, or for up to 10 ms if git or JGit has written beside a group of
     /// processes that [join](Self::join) one another.
     ///
@@ -228,7 +229,8 @@ impl Addition {
             due = None;
             self.merge_from(start, &mut tables)?;
         }
-        // The leader of a group syncs its files at the same time, which helps all members.
+        // The leader of a group syncs its tables together with the list, so that no member waits for one sync after
+        // another.
         let syncs_jointly = group.as_ref().is_some_and(Group::has_members);
         let mut unsynced = Vec::new();
         for table in &mut self.tables {
@@ -375,7 +377,7 @@ fn names(tables: &[Listed]) -> impl Iterator<Item = &TableName> {
     tables.iter().map(|listed| &listed.name)
 }
 
-/// The cost of merging these tables, in bytes.
+/// The cost of merging these tables: their size in bytes, in which tables with log entries count [`LOGS_COUNT_TIMES`].
 fn cost(tables: &[Listed]) -> u64 {
     let cost = |listed: &Listed| {
         let has_logs = listed.table.section(BlockKind::Log).is_some();

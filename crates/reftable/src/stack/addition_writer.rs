@@ -17,10 +17,11 @@ pub struct AdditionWriter<'t> {
     /// The limits for the update indexes of new refs.
     limits: RangeInclusive<u64>,
     ref_limits: RefLimits,
-    /// The refs of the older tables that have not been copied yet; `None` once log entries are written.
+    /// The refs of the older tables that have not been copied yet; `None` if there are no older tables, and once log
+    /// entries are written.
     refs: Option<Rest<RefRecords>>,
     logs: Option<Rest<LogRecords>>,
-    /// Whether this is the oldest table, so that tombstones have nothing to hide.
+    /// Whether the new table replaces the oldest one, so that tombstones have nothing to hide.
     with_oldest: bool,
     /// The number of records that the caller has added.
     given: u64,
@@ -111,7 +112,7 @@ impl<'t> AdditionWriter<'t> {
         Ok(self.writer.options().check_name(name)?)
     }
 
-    /// Adds a log entry, and cuts it if C git could not write it otherwise. Returns what had to be done.
+    /// Adds a log entry, and cuts it if C git could not write it otherwise. Returns whether it was cut.
     ///
     /// # Errors
     ///

@@ -67,7 +67,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If the list cannot be locked or read, or a file cannot be removed.
+    /// If the list cannot be locked or read, the folder or a file cannot be examined, or a file cannot be removed.
     pub fn clean(&self, lock_timeout: LockTimeout) -> Result<Vec<Leftover>, StackError> {
         let lock = self.lock_list(lock_timeout)?;
         let mut removed = Vec::new();

@@ -146,7 +146,7 @@ impl Stack {
     }
 
     /// The name of the stack's only table, if C git cannot read one of its blocks, or could rewrite a log entry only if
-    /// it were cut. Because this reads the whole table, it is called before anything is locked.
+    /// the entry were cut. Because this may read the whole table, it is called before anything is locked.
     fn single_unwritable(&self) -> Result<Option<TableName>, StackError> {
         let snapshot = self.reload()?;
         let [listed] = snapshot.tables() else { return Ok(None) };
@@ -286,9 +286,9 @@ impl Checkpoint {
 
 /// The longest range within `among` that the geometric rule wants merged and of which no table is being compacted.
 ///
-/// Where many processes write, one of the youngest tables is being compacted nearly always. If only those behind it
-/// were ever claimed, the older ones would not be merged as long as the writers are busy, and the list would grow
-/// without bounds.
+/// Where many processes write, one of the youngest tables is being compacted nearly always. If only tables younger than
+/// that one were ever claimed, the older ones would not be merged as long as the writers are busy, and the list would
+/// grow without bounds.
 fn longest_due(stack: &Stack, tables: &[Listed], among: Range<usize>) -> Option<Range<usize>> {
     let is_locked = |at: &usize| {
         let lock = Lock::path_of(&stack.path_of(&tables[*at].name));

@@ -25,7 +25,8 @@ pub enum StackError {
         #[source]
         fault: ListFault,
     },
-    /// `tables.list` names a table that does not exist, although no writer is replacing the list.
+    /// `tables.list` names a table that does not exist. The list was read again, but had not changed, or went on
+    /// changing for a minute.
     #[error("'{}' names the table '{table}', but there is no such file; restore it from a backup", list.display())]
     MissingTable {
         /// The path of `tables.list`.

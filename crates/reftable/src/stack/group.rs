@@ -28,7 +28,7 @@ use std::{
 /// How long a member may take for its turn. The lock is held meanwhile.
 const TURN_MAX: Duration = Duration::from_millis(50);
 
-/// No further members are taken after this time.
+/// No further members are taken once a group has gathered for this time.
 const GATHER_MAX: Duration = Duration::from_millis(10);
 
 /// The most members of a group.
@@ -142,7 +142,7 @@ impl Drop for Group {
 pub(super) enum Outcome {
     /// The list was replaced, or nobody had any records to add.
     Done {
-        /// Whether it is durable, if the options ask for that.
+        /// Whether the change is durable, if the options ask for that.
         is_durable: bool,
         /// The group, as its writers remember it for their next turns.
         group: Past,
@@ -183,9 +183,9 @@ impl Outcome {
 /// The file in which the leader writes the new list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NewList {
-    /// Its device and inode.
+    /// The device and inode number of the file.
     pub(super) file: (u64, u64),
-    /// Whether it is another file than that of the lock, because that one is signed.
+    /// Whether the new list is in another file than the lock, because the lock is signed.
     pub(super) is_signed: bool,
 }
 

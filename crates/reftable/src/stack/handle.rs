@@ -17,8 +17,8 @@ use std::{
 /// # Atomicity
 ///
 /// `tables.list` names the tables, the oldest first. A writer replaces it by a rename while it holds
-/// `tables.list.lock`, so a change becomes visible as a whole at that moment, also after a crash. Tables never change,
-/// so a [`Snapshot`] stays as it was read.
+/// `tables.list.lock`, so a change becomes visible as a whole at that moment, also after a kill, and with
+/// [`Durability::Sync`] after a loss of power. Tables never change, so a [`Snapshot`] stays as it was read.
 #[derive(Clone, Debug)]
 pub struct Stack(Arc<Shared>);
 
@@ -64,8 +64,8 @@ impl Stack {
         self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns whether [`snapshot`](Self::snapshot) is still the state on disk; this takes one stat call,
-    /// or on a network file system the reading of `tables.list`.
+    /// Returns whether [`snapshot`](Self::snapshot) is still the state on disk. This takes one stat call, two the first
+    /// time after a change, or on a network file system the reading of `tables.list`.
     ///
     /// # Errors
     ///

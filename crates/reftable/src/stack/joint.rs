@@ -89,7 +89,7 @@ impl Addition {
         Some(())
     }
 
-    /// Commits under the lock of another process: hands it the table and waits until it has committed.
+    /// Commits under the lock of another process: hands that process the table and waits until it has committed.
     pub(super) fn end_turn(self) -> Result<Committed, StackError> {
         let Addition { stack, base, kept, tables, lock, locked, .. } = self;
         let Held::Turn(turn) = lock else { unreachable!("only the lock of another process is used in turns") };

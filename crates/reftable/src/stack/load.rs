@@ -10,8 +10,8 @@ use std::{
 /// Tables of at most this size are read into memory, which is cheaper than a mapping and its page faults.
 const SMALL_TABLE_BYTES: u64 = 16 << 10;
 
-/// The number of bytes of the first read, into a buffer on the stack. If the file ends within them, its length need not
-/// be determined.
+/// The number of bytes of the first read of a table's file. If the file ends within them, its length need not be
+/// determined.
 const SMALLEST_TABLE_BYTES: usize = 2 << 10;
 
 /// How long a list that names missing tables is read again, as long as its content differs each time.
@@ -47,8 +47,8 @@ enum Opened {
 impl Stack {
     /// Reads the list and opens those of its tables that `known` does not have.
     ///
-    /// A reader without the list's lock can find that a listed table has been removed. Then another list has taken the
-    /// place of the one that was read, so the list is read again.
+    /// A reader without the list's lock can find that a listed table has been removed. Usually another list has taken
+    /// the place of the one that was read, so the list is read again.
     pub(super) fn load(&self, known: &Snapshot, sequence: u64) -> Result<Snapshot, StackError> {
         let mut opened: Vec<Listed> = Vec::new();
         let mut before: Option<Vec<u8>> = None;
@@ -114,7 +114,7 @@ impl Stack {
             Err(Error::Io(error)) if error.is_not_found() || error.is_stale() => return Err(OpenError::Vanished),
             source => source.map_err(StackError::Table).map_err(OpenError::Failed)?,
         };
-        // On a network file system an open file is lost as soon as its name is removed.
+        // On a network file system an open file can be lost as soon as another machine removes its name.
         self.table(source, name).map_err(|error| match error {
             StackError::Table(Error::Io(error)) if error.is_stale() => OpenError::Vanished,
             error => OpenError::Failed(error),

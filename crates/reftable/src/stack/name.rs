@@ -10,7 +10,7 @@ use std::{
 /// The name of a table's file in the folder of its stack.
 ///
 /// Names are opaque, since those of JGit lack the `0x` and older ones end in `.log`. Every name that a file in the
-/// folder itself can have is accepted, and no path that leads elsewhere.
+/// folder itself can have is accepted, except one with a newline, and no path that leads elsewhere.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableName(Arc<[u8]>);
 
@@ -85,8 +85,8 @@ fn sum_of(bytes: &[u8]) -> u8 {
 /// The suffix of a table that is being written and may not be listed yet.
 pub(super) const TEMP_SUFFIX: &str = ".temp";
 
-/// Returns whether a file of this name that no list mentions was left behind by a writer. The name is that of a
-/// table, of the lock of a table, or of an unfinished table of git (`NAME.temp.XXXXXX`), JGit (`NAME_123.ref`) or
+/// Returns whether a file of this name, if no list mentions it, can have been left behind by a writer. The name is that
+/// of a table, of the lock of a table, or of an unfinished table of git (`NAME.temp.XXXXXX`), JGit (`NAME_123.ref`) or
 /// refdb (`NAME.ref.temp`).
 ///
 /// `tables.list` and its lock have no such names.
@@ -107,8 +107,8 @@ fn put_hex(out: &mut Vec<u8>, number: u64, digits: u32) {
     }
 }
 
-/// Returns 32 bits that differ between processes, threads and calls, because the standard library seeds its hashers
-/// from the system's randomness. Should a name be taken nevertheless, creating the file fails and nothing is
+/// Returns 32 bits that most likely differ between processes, threads and calls, because the standard library seeds its
+/// hashers from the system's randomness. Should a name be taken nevertheless, creating the file fails and nothing is
 /// overwritten.
 fn random() -> u32 {
     RandomState::new().build_hasher().finish() as u32

@@ -8,8 +8,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// The state of a stack at one moment. It never changes, is cheap to clone, and stays readable after a compaction has
-/// removed the files of its tables.
+/// The state of a stack at one moment. It never changes and is cheap to clone. It stays readable after a compaction has
+/// removed the files of its tables, except on a network file system whose server loses them.
 #[derive(Clone)]
 pub struct Snapshot(Arc<State>);
 
@@ -106,8 +106,8 @@ impl fmt::Debug for Snapshot {
 /// A `tables.list` that was read or written.
 ///
 /// The list is always replaced by a rename and never changed in place. Because this keeps the file open, its inode
-/// cannot be given to another file, so a file of the same identity under that name proves that the list has not been
-/// replaced. On a network file system the file is not kept open, since it would stay readable under its name after
+/// number cannot be given to another file, so a file of the same identity under that name proves that the list has not
+/// been replaced. On a network file system the file is not kept open, since it would stay readable under its name after
 /// another machine has replaced it, and the content is compared instead.
 #[derive(Debug)]
 pub(super) struct ListFile {
@@ -177,7 +177,7 @@ fn read_whole(file: &File, room: usize) -> Result<Vec<u8>, refdb_vfs::Error> {
     Ok(content)
 }
 
-/// Returns a merged view that reads the tables as one.
+/// Returns the tables as one.
 pub(super) fn merge(tables: &[Listed]) -> Result<Merged, StackError> {
     Ok(Merged::new(tables.iter().map(|listed| Arc::clone(&listed.table)).collect::<Arc<[_]>>())?)
 }

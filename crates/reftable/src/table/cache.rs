@@ -20,7 +20,7 @@ pub(crate) struct CachedBlock {
 /// A bounded cache of blocks that any number of tables and threads can share.
 ///
 /// Each of its 16 shards has a sixteenth of the capacity and evicts by the CLOCK rule: the oldest block goes first, but
-/// a block that was used since it entered the queue is moved to the end once.
+/// a block that was used since it entered the queue is moved to the end of the queue instead.
 pub struct BlockCache {
     shards: [Mutex<Shard>; SHARDS],
     capacity_bytes: usize,

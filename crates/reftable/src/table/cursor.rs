@@ -29,7 +29,7 @@ pub(crate) struct Cursor<R: Records> {
     after: usize,
     /// The offset at which the records of the block end; 0 unless there is a current record.
     end: usize,
-    /// A restart point at or before the current record. Within a block it only moves forward.
+    /// The number of a restart point at or before the current record. Searches within a block only move it forward.
     pub(super) restart: usize,
     /// The key of the current record, or at the end that of the last one that was read.
     pub(super) key: Key,

@@ -19,8 +19,8 @@ enum Sought {
 impl Table {
     /// Looks up a name and passes its record to `then`.
     ///
-    /// Creating a cursor would cost more than the look-up. This method walks down the index and reads only the
-    /// records from the last restart point before the name up to the name.
+    /// This method walks down the index. It creates a cursor, which costs more than the look-up, only where the index
+    /// does not show whether the name exists.
     pub(crate) fn find<T>(
         self: &Arc<Self>,
         name: &[u8],

@@ -43,7 +43,7 @@ impl Table {
     }
 }
 
-/// Finds the refs through the index of objects if the table has one, and else by reading all refs.
+/// Finds the refs through the index of objects if that lists their blocks, and else by reading all refs.
 fn find(table: &Arc<Table>, id: &ObjectId, most: usize) -> Result<Option<Vec<PointingRef>>> {
     let mut found = Vec::new();
     if id.kind() != table.hash() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub enum Source {
     /// A mapped file: for short-lived processes, because truncating the file kills them.
     Mapped(Arc<Mapping>),
-    /// Memory.
+    /// Memory that holds the whole table.
     Memory(Arc<[u8]>),
     /// A file whose blocks are read when they are needed.
     Paged(PagedFile),

@@ -32,7 +32,7 @@ impl Edit {
         self.text
     }
 
-    /// Sets a variable. The last line that sets it is replaced, and loses its comment. If there is none, a line is
+    /// Sets a variable. The last line that sets it is replaced, and loses its comment. If no line sets it, a line is
     /// added to the last section of that name, or to a new one.
     pub(crate) fn set(&mut self, section: &str, name: &str, value: &str) -> Result<(), BadLine> {
         let line = format!("\t{name} = {value}\n");

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the configuration of a repository depends on.
+/// What the configuration of a repository depends on besides the files above the repository and the environment.
 pub(crate) struct Local<'a> {
     /// The repository's folder, for `includeIf.gitdir:`.
     pub(crate) git_dir: &'a Path,
@@ -44,7 +44,7 @@ impl From<'_> {
     }
 }
 
-/// A pattern that begins with `./` does not come from a file, whose folder would replace the dot.
+/// The fault of a pattern that begins with `./` but does not come from a file, whose folder would replace the dot.
 pub(super) struct NoFolder;
 
 impl NoFolder {

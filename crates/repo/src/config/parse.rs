@@ -35,7 +35,7 @@ pub(super) enum Piece {
     End,
 }
 
-/// A line that cannot be parsed.
+/// The number of a line that cannot be parsed, counted from 1.
 pub(crate) struct BadLine(pub(crate) u32);
 
 impl<'a> Parser<'a> {

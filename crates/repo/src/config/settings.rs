@@ -6,8 +6,8 @@ use bstr::ByteSlice;
 use refdb_vfs::LockTimeout;
 use std::path::PathBuf;
 
-/// The settings of the engine. A timeout or a number for a backend is `None` if it is unset; the engine then uses its
-/// own default, which may differ from git's.
+/// The settings of the engine. A timeout, or a number of `reftable.*`, is `None` if it is unset; the engine then uses
+/// its own default, which may differ from git's.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `core.logAllRefUpdates`.
@@ -16,8 +16,9 @@ pub struct Settings {
     pub shared_repository: SharedRepository,
     /// How refs are brought to stable storage: `core.fsync` and `core.fsyncMethod`.
     pub fsync: Fsync,
-    /// The first bad setting among those that only writers of the files format need: the lock timeouts,
-    /// `core.sharedRepository` and `refdb.*`. If there is one, nothing can be locked.
+    /// The first bad setting among those that only writers need: `refdb.unsafeStorage`, and where refs are files also
+    /// the lock timeouts, `core.sharedRepository`, `refdb.smallBatches` and `refdb.looseRefs`. If there is one, nothing
+    /// can be locked.
     pub bad_for_writers: Option<BadSetting>,
     /// `core.filesRefLockTimeout`; git's default is 100 ms.
     pub files_ref_lock_timeout: Option<LockTimeout>,
@@ -61,14 +62,14 @@ pub enum Fsync {
 pub struct ReftableSettings {
     /// The size of a block in bytes.
     pub block_size: Option<u32>,
-    /// The size of a block in bytes according to the configuration files alone, without `-c` and the environment. The
-    /// next program that rewrites the tables will use this size.
+    /// The size of a block in bytes according to the configuration files alone, without `-c` and the environment. A
+    /// program that rewrites the tables later uses this size, unless it is given another one.
     pub lasting_block_size: Option<u32>,
-    /// The number of records from one restart point to the next.
+    /// The greatest number of records from one restart point to the next.
     pub restart_interval: Option<u16>,
     /// Whether the index by object id is written.
     pub index_objects: bool,
-    /// How many times larger each table must be than the next newer one.
+    /// How many times as large as the next newer table each table should be.
     pub geometric_factor: Option<u8>,
     /// How long to wait for `tables.list.lock`. Git's default is 100 ms.
     pub lock_timeout: Option<LockTimeout>,

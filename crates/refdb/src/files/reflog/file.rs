@@ -21,13 +21,13 @@ pub(crate) struct Proof {
     stat: Stat,
     /// Whether the reflog was written so recently that another write may not show in its `stat`.
     is_racy: bool,
-    /// Kept open, so that no other file gets the same inode.
+    /// Kept open, so that no other file gets the same inode number.
     _file: File,
 }
 
 impl Proof {
-    /// Returns whether the reflog is unchanged; always `false` for a symbolic link, whose target may change without the
-    /// link.
+    /// Returns whether the reflog is known to be unchanged; `false` for one that was read too soon after a write to be
+    /// sure, and for a symbolic link, whose target may change without the link.
     pub(crate) fn holds(&self, store: &Store) -> Result<bool> {
         Ok(!self.is_racy && store.options.fs.find_link(&self.path)? == Some(self.stat))
     }

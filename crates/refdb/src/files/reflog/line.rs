@@ -1,7 +1,7 @@
 //! A line of a reflog, and how it is encoded and parsed.
 //!
 //! ```text
-//! OLD SP NEW SP NAME SP <EMAIL> SP SECONDS SP +HHMM [TAB MESSAGE] LF
+//! OLD SP NEW SP NAME SP <EMAIL> SP SECONDS SP (+|-)HHMM [TAB MESSAGE] LF
 //! ```
 
 use crate::backend::LogLine;
@@ -23,7 +23,7 @@ pub(crate) fn encode(line: &LogLine<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("> {time_seconds} {sign}{:04}", offset_decimal.unsigned_abs()).as_bytes());
     if !line.message.is_empty() {
         out.push(b'\t');
-        // The caller has normalised the message, but a newline here would forge an entry.
+        // A newline in the message would forge an entry.
         out.extend(line.message.iter().map(|byte| if *byte == b'\n' { b' ' } else { *byte }));
     }
     out.push(b'\n');
@@ -34,7 +34,7 @@ pub(crate) fn encode(line: &LogLine<'_>, out: &mut Vec<u8>) {
 pub(crate) struct Line<'a> {
     pub(crate) old: ObjectId,
     pub(crate) new: ObjectId,
-    /// Everything up to the `>`, unchecked.
+    /// The name and email: everything between the ids and the time, up to and with the `>`, unchecked.
     who: &'a BStr,
     pub(crate) time_seconds: u64,
     offset_decimal: i32,
@@ -90,7 +90,8 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Parses the seconds since 1970 as C's `strtoumax` does. Returns `None` for 0, which git does not accept as a time.
+/// Parses the seconds since 1970 as C's `strtoumax` does; returns them and the rest of the text. Returns `None` if
+/// there are no digits, and for 0, which git does not accept as a time.
 fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | 0x0b | 0x0c | b'\r');
     let text = &text[text.iter().take_while(|byte| is_space(byte)).count()..];
@@ -104,7 +105,7 @@ fn seconds(text: &[u8]) -> Option<(u64, &[u8])> {
     (len > 0 && seconds != 0).then_some((seconds, &digits[len..]))
 }
 
-/// Parses the leading digits; returns the number, or the largest one if it is too large, and the count of digits.
+/// Parses the leading digits; returns the number, or `u64::MAX` if it is larger, and the count of digits.
 fn number(text: &[u8]) -> (u64, usize) {
     let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));

@@ -68,8 +68,8 @@ pub(crate) fn having(
     Ok(())
 }
 
-/// The length of the name, with its slash, of the highest missing folder above a ref's reflog. `refs` itself is not
-/// considered, because it exists in more than one place.
+/// The length of the part of a ref's name, with its slash, that names the highest missing folder above the ref's
+/// reflog; `None` if no folder is missing. `refs` itself is not considered, because it exists in more than one place.
 fn highest_missing(store: &Store, name: &BStr) -> Option<usize> {
     const ABOVE: &[u8] = b"refs/";
     if !name.starts_with(ABOVE) {
@@ -88,7 +88,8 @@ pub(crate) fn read(store: &Store, name: &BStr, entry: &mut dyn FnMut(&LogEntry) 
     read_counting(store, name, &mut 0, entry)
 }
 
-/// Visits the entries of a reflog and counts the complete lines that are broken.
+/// Visits the entries of a reflog from the newest on, and counts the complete lines that are broken. Returns whether
+/// there is a reflog.
 pub(crate) fn read_counting(
     store: &Store,
     name: &BStr,
@@ -110,7 +111,7 @@ pub(crate) fn read_counting(
     Ok(true)
 }
 
-/// Visits the entries in a reflog's bytes and counts the complete lines that are broken.
+/// Visits the entries in a reflog's bytes from the newest on, and counts the complete lines that are broken.
 pub(crate) fn entries_in(
     store: &Store,
     bytes: Vec<u8>,
@@ -136,8 +137,8 @@ fn entries(
     Ok(())
 }
 
-/// Iterates over the lines of a file, the last one first. A last line without a newline is skipped, because it is still
-/// being written.
+/// Iterates over the lines of a reflog, the last one first. A last line without a newline is skipped, because it is
+/// still being written or was torn by a crash.
 struct LinesFromEnd {
     /// `None` if all bytes were given, so that there is nothing to read.
     file: Option<File>,
@@ -163,7 +164,7 @@ impl LinesFromEnd {
             } else if self.start == 0 {
                 return Ok(None);
             }
-            // A long line is read in growing blocks, so that it is not moved for every block.
+            // Blocks double in length while a line continues, so that its bytes are moved only a few times.
             let want = self.pending.len().max(BLOCK_LEN) as u64;
             let from = self.start.saturating_sub(want);
             debug_assert!(from < self.start, "each block lies before the one that was read: {from}");
@@ -252,7 +253,8 @@ pub(crate) fn append_bytes(store: &Store, name: &BStr, rest: &[u8]) -> Result<()
     Writer::new(store, false).append_bytes(name, rest)
 }
 
-/// Removes a ref's reflog and the folders that become empty, except `logs/refs`, `logs/refs/heads` and the like.
+/// Removes a ref's reflog and the folders above it that become empty, except those of the two levels below `logs`, such
+/// as `logs/refs` and `logs/refs/heads`.
 pub(crate) fn remove(store: &Store, name: &BStr) -> Result<()> {
     let Some(path) = store.layout.log_path(name) else { return Ok(()) };
     match store.options.fs.remove_file(&path) {
@@ -280,7 +282,8 @@ pub(crate) fn remove_with_folders(store: &Store, name: &BStr) -> Result<()> {
     Ok(())
 }
 
-/// The names of all refs with a reflog, in ascending order: the worktree's own and the shared ones.
+/// The names of all refs with a reflog that is not a symbolic link, in ascending order: the worktree's own and the
+/// shared ones.
 pub(crate) fn names(store: &Store) -> Result<Vec<RefName>> {
     let mut names = Vec::new();
     let layout = &store.layout;
@@ -320,7 +323,7 @@ fn ref_of(name: BString) -> Option<RefName> {
 }
 
 /// The names of the reflogs in this worktree's own folder, in ascending order; in the main worktree the shared ones are
-/// among them. Symbolic links are included, so that their entries are not lost.
+/// among them. Reflogs that are symbolic links are included.
 pub(crate) fn own_names(store: &Store) -> Result<Vec<BString>> {
     let layout = &store.layout;
     let mut names = Vec::new();
@@ -332,7 +335,7 @@ pub(crate) fn own_names(store: &Store) -> Result<Vec<BString>> {
     Ok(names)
 }
 
-/// Whether reflogs that are symbolic links are listed.
+/// Whether reflogs that are symbolic links are passed over in a listing, or named.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Links {
     Passed,

@@ -47,7 +47,8 @@ impl BlockList {
     }
 }
 
-/// The greatest number of blocks that an aligned section has without an index, as in git.
+/// The greatest number of blocks that an aligned section has without an index, as in git. A section of refs whose names
+/// are too long for an index has none, however many blocks it has.
 const UNINDEXED_BLOCKS_MAX: usize = 3;
 
 impl<S: Sink> TableWriter<S> {
@@ -58,8 +59,8 @@ impl<S: Sink> TableWriter<S> {
             self.flush_block(true, true)?;
         }
         let positions = self.index.positions.clone();
-        // Every reader finds refs without an index, too, so refs whose names are too long for an index can be
-        // deleted.
+        // Refs whose names are too long for an index are written without one. Every reader still finds them, so they
+        // can be deleted.
         let is_indexable = self.index.longest_key().len() <= self.index_key_max;
         let unindexed_max = if is_indexable { unindexed_max } else { usize::MAX };
         self.footer.ref_index = self.finish_section(unindexed_max, true)?;
