@@ -11,18 +11,20 @@ public final class EngineException extends IOException {
   public enum Kind {
     /**
      * An operation of the operating system failed, the repository was gone or kept changing while it was read, or a
-     * batch took effect only in part. The message names the operation and the path, the repository, or the refs that
-     * were not changed.
+     * batch took effect only in part, or could be neither completed nor undone. The message names the operation and the
+     * path, the repository, the refs that were not changed, or the file that records the batch.
      */
     IO,
     /**
      * A lock was not acquired in time, so that the caller may try again: the message names the lock file and, as far as
-     * they are known, its age and its owner. Or the cache is open for writing already.
+     * they are known, its age and its owner. Also if a lock file could not be created, for instance on a full disk, and
+     * if the cache is open for writing already.
      */
     LOCKED,
     /**
-     * The file of the ref itself is corrupt; other refs are not affected. The message names the file, and {@link
-     * #refName} returns the ref.
+     * The file of the ref itself is corrupt or cannot be read, or a folder of refs may not be read; refs elsewhere are
+     * not affected. The message names the file or folder, and {@link #refName} returns the ref, or the folder as if it
+     * were one.
      */
     BROKEN_REF,
     /**
@@ -35,7 +37,10 @@ public final class EngineException extends IOException {
      * missing.
      */
     REJECTED,
-    /** The engine does not accept a setting, a name, a key, a repository or a cache. */
+    /**
+     * The engine does not accept a setting, a name, a key, a repository or a cache. Also for every error of no other
+     * kind, such as a hook that refused, a limit that was reached or a signal; no ref has changed then.
+     */
     REFUSED,
     /** The global ref database did not agree to an update, or an earlier one is not decided yet. */
     UNDECIDED,

@@ -44,6 +44,7 @@ final class Edits {
    * system, from its {@code SystemReader}.
    *
    * @param given the ident that the caller gave; null for the repository's user
+   * @param isWholeBatch whether the entries belong to an atomic batch of several commands
    */
   static PersonIdent committer(RefdbDatabase database, PersonIdent given, boolean isWholeBatch) throws IOException {
     if (given == null) {

@@ -32,7 +32,8 @@ final class RefdbRename extends RefRename {
     if (database.exactRef(destination.getName()) != null) {
       return RefUpdate.Result.LOCK_FAILURE;
     }
-    // HEAD is changed first, as in JGit, so that its branch is never deleted and its reflog records the new branch.
+    // HEAD is changed first, as in JGit, so that the branch to which HEAD leads is never deleted, and that the reflog
+    // of HEAD records the new branch.
     boolean isHead = needToUpdateHEAD() && !(Planted.ON && Planted.is("refs-12"));
     if (isHead && !linkHead(source.getName(), destination.getName())) {
       return RefUpdate.Result.LOCK_FAILURE;

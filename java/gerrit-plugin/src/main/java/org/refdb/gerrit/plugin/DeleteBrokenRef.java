@@ -13,7 +13,7 @@ import java.io.IOException;
 import org.kohsuke.args4j.Argument;
 import org.refdb.gerrit.refs.RefdbAdmin;
 
-/** Deletes a ref whose file is corrupt, and no other. */
+/** Deletes a ref whose file is corrupt or cannot be read, and no other. */
 final class DeleteBrokenRef {
   private final RefdbAdmin admin;
 

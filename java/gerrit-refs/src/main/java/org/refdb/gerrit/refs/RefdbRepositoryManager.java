@@ -164,9 +164,9 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
   }
 
   /**
-   * Opens a repository with JGit's own ref database while refdb cannot serve it, unless native mode is on, because JGit
-   * does not ask the global ref database, or the refs are reftables: Gerrit takes JGit's database of reftables for a
-   * directory of refs, and fails later with an unrelated message.
+   * Opens a repository with JGit's own ref database while refdb cannot serve it. Fails instead in two cases: in native
+   * mode, because JGit does not ask the global ref database; and if the refs are reftables, because Gerrit takes JGit's
+   * database of reftables for a directory of refs, and would fail later with an unrelated message.
    */
   private Repository openWithout(RefdbKey key, Refusal refusal) throws IOException {
     if (key.isReftable() || engine.flatMap(RefEngine::global).isPresent()) {

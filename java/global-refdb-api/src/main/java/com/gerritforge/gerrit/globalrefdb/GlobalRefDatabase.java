@@ -8,8 +8,9 @@ import org.eclipse.jgit.lib.Ref;
 /** The global ref database of several Gerrit servers, which stores the value of each ref. */
 public interface GlobalRefDatabase {
   /**
-   * Returns whether the ref of this node has the same value as in the database. A ref about which the database knows
-   * nothing counts as up to date.
+   * Returns whether the ref of this node has the same value as in the database. A ref that the database does not have
+   * counts as up to date, except in a project that was imported: there the database has all refs, so that only a ref
+   * that this node does not have either is up to date.
    */
   boolean isUpToDate(Project.NameKey project, Ref ref) throws GlobalRefDbLockException;
 

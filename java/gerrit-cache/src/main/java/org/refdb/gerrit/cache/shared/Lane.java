@@ -50,7 +50,7 @@ final class Lane implements AutoCloseable {
 
   /**
    * Sends a few calls and waits for their answers until a time of {@link System#nanoTime}, if nobody else uses the
-   * connection. Returns false if somebody does, or there is none; nothing was sent then.
+   * connection. Returns false if somebody does, if there is no connection, or if it has TLS; nothing was sent then.
    */
   boolean exchange(List<Call> calls, long untilNanos) {
     Wire open = wire;

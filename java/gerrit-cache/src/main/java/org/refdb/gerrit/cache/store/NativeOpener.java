@@ -54,7 +54,8 @@ public final class NativeOpener implements StoreOpener {
   /**
    * {@inheritDoc}
    *
-   * <p>The files have an old key until they are opened for writing after a change of keys, so the old keys are tried too.
+   * <p>The files have an old key until they are opened for writing after a change of keys, so the old keys are tried
+   * too.
    */
   @Override
   public Store openToRead(Spec spec) throws IOException {

@@ -62,7 +62,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   /** Starts when the refs are locked; waiting for their locks does not count. */
   private Deadline deadline;
 
-  /** When the first request was sent; 0 before. */
+  /** When etcd was first asked to accept the batch; 0 before. */
   private long asked;
 
   private long answered;
@@ -133,7 +133,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     return Optional.ofNullable(ahead);
   }
 
-  /** The id of the intent; null before {@link #begin}. */
+  /** The id of the intent; null unless {@link #begin} has chosen one. */
   public String intentId() {
     return intentId;
   }
