@@ -15,7 +15,8 @@ use std::{
 
 /// The options in front of the command's name: `git -C DIR -c NAME=VALUE CMD`. See git(1).
 ///
-/// They replace the environment variables that git would set for itself.
+/// Git passes most of them on in environment variables that it sets in its own process. refdb keeps them here, and
+/// [`Globals::environment`] returns an environment with these variables.
 #[derive(Debug, Default)]
 pub struct Globals {
     pub git_dir: Option<PathBuf>,
@@ -27,8 +28,8 @@ pub struct Globals {
     pub config: Vec<BString>,
     /// `--no-replace-objects`: no object is replaced by another.
     pub no_replacements: bool,
-    /// The options that are repeated to git when a command is left to it: `--no-replace-objects`, and all that refdb
-    /// itself ignores.
+    /// The options that are repeated to git when a command is left to it: `--no-replace-objects`, and all that refdb's
+    /// own commands ignore.
     pub of_git: Vec<OsString>,
 }
 
@@ -90,7 +91,8 @@ impl Globals {
                     globals.of_git.push(word.clone());
                 }
                 // These options concern things that ref commands do not do: paging, pathspecs, attributes, advice,
-                // optional locks, fetching missing objects, finding git's other programs.
+                // optional locks, finding git's other programs. `--no-lazy-fetch` is among them although refdb's own
+                // commands let git fetch a missing object of a partial clone: they do so in spite of the option.
                 b"-p"
                 | b"--paginate"
                 | b"-P"

@@ -29,7 +29,8 @@ pub fn not_run(program: &OsStr, name: &str, what: &str, error: &io::Error) -> Fa
     Failure::Fatal(refdb::real_git::not_run(program, name, what, error))
 }
 
-/// Delegates a whole command line to git as the user wrote it. Returns only if git cannot be started.
+/// Delegates a whole command line to git, as [`exec`] does: the command and its words as the user wrote them, and the
+/// global options as words or as environment variables.
 pub fn leave(invocation: &Invocation<'_>, name: &str) -> Failure {
     let words = invocation.globals.of_git.iter().cloned().chain([name.into()]);
     let words: Vec<OsString> = words.chain(invocation.words.iter().cloned()).collect();

@@ -23,7 +23,7 @@ pub struct Platform<'s> {
     store: &'s refdb::Store,
     /// The state of the refs when the platform was made, and the states that replaced lost ones since.
     states: [OnceLock<Box<dyn Snapshot>>; STATES_MAX],
-    /// The index of the last state that was made.
+    /// The index of the state that iterators use, which is read once one of them needs it.
     current: AtomicUsize,
     /// Whether an iterator has returned anything, be it only that it is at its end.
     has_shown: AtomicBool,

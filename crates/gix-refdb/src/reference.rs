@@ -17,8 +17,8 @@ pub trait ReferenceExt {
     ///
     /// # Errors
     ///
-    /// The inner result is [`Error::NotFound`] if that ref does not exist, [`Error::StoredName`] if its own target has
-    /// a name that gix-ref does not allow, and [`Error::Refdb`] if it cannot be read.
+    /// The inner result is [`Error::NotFound`] if the next ref does not exist, [`Error::StoredName`] if the next ref is
+    /// symbolic and names a target that gix-ref does not allow, and [`Error::Refdb`] if the next ref cannot be read.
     fn follow(&self, store: &Store) -> Option<Result<Reference>>;
 
     /// Replaces this reference by the one at the end of its chain of symbolic refs. Returns the object to which that

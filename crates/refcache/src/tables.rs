@@ -44,7 +44,8 @@ pub(crate) struct TablesReader {
     belief: Mutex<Belief>,
     /// The sequence number of the latest snapshot that was seen.
     seen: AtomicU64,
-    /// The number that is added to this reader's own sequence: the sequence of earlier readers of the same folder.
+    /// The number that is added to the sequence number of this reader's stack, so that the sum continues the sequence
+    /// of the earlier readers of the same folder.
     before: u64,
     /// Counts the memory of the tables of the latest snapshot.
     charge: Mutex<Charge>,
@@ -323,7 +324,8 @@ fn bytes_of(snapshot: &Snapshot) -> usize {
     snapshot.tables().iter().map(|listed| listed.table.held_bytes()).sum()
 }
 
-/// Returns whether a ref is outside the main stack: one of another worktree, or a pseudo-ref.
+/// Returns whether a ref is read through the store instead of this reader's stack, because it is outside the stack or
+/// may be: a pseudo-ref, or a ref whose name begins with its worktree, as `main-worktree/HEAD` and `worktrees/ID/HEAD`.
 fn is_elsewhere(name: &BStr) -> bool {
     is_pseudo(name) || matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. })
 }

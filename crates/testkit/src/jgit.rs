@@ -119,8 +119,9 @@ impl JGit {
         Ok(answer.iter().map(word).collect())
     }
 
-    /// Returns a reflog, oldest entry first, in the same form as [`Repo::reflog`]. That function joins the lines of a
-    /// log that JGit wrote to a reftable, because JGit omits the newline with which git ends a message.
+    /// Returns a reflog, oldest entry first, in the same form as [`Repo::reflog`]. Unlike that function, this one also
+    /// separates the entries that JGit wrote to a reftable: JGit stores their messages without the newline with which
+    /// git ends a message, so that [`Repo::reflog`] returns several entries as one line.
     pub fn reflog(&mut self, name: &str) -> Result<Vec<BString>, String> {
         Ok(self.ask(&["reflog", name], &[])?.into_iter().rev().map(BString::from).collect())
     }

@@ -18,10 +18,11 @@ impl Folder {
     /// Walks this folder and all folders below it.
     ///
     /// `enter` is called for each folder and returns which of its folders are entered next. `leave` is called with a
-    /// folder's parent and name, once everything below the folder is done. A folder that is gone, or has become a link,
-    /// is skipped. `unreadable` is called for one that cannot be opened, and its error ends the walk. The walk ends
-    /// early, with `Ok(false)`, if `enter` returns `None` or `leave` returns `false`. If a folder was moved, so that
-    /// the walk cannot go up again, the walk ends with `Ok(true)` after a call of `unreadable`.
+    /// folder's parent and name, once everything below the folder is done, but not for the folder where the walk
+    /// begins. A folder that is gone, or has become a link, is skipped. If a folder cannot be opened, `unreadable` is
+    /// called, and the walk goes on without the folder. If one of the three returns an error, the walk ends with it.
+    /// The walk ends early, with `Ok(false)`, if `enter` returns `None` or `leave` returns `false`. If a folder was
+    /// moved, so that the walk cannot go up again, the walk ends with `Ok(true)` after a call of `unreadable`.
     pub fn walk<E: From<Error>>(
         &self,
         mut unreadable: impl FnMut(Error) -> std::result::Result<(), E>,

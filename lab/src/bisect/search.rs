@@ -55,10 +55,11 @@ pub struct Found {
     /// The difference between the parent of the first bad commit and that commit. `None` if no single commit was found,
     /// or if one of the two or an end of the search cannot be run.
     pub step: Option<Step>,
-    /// Sentences about how the work and the instructions of the first bad commit and its parent differ.
+    /// Sentences about how the work and the instructions of the first bad commit and its parent differ, or the reason
+    /// why the two could not be compared.
     pub work: Vec<String>,
-    /// Whether [`Found::step`] is certainly less than half of the whole difference, so that other commits account for
-    /// the rest, or the search ended at a commit between good and bad.
+    /// Whether the difference is spread over several commits: either [`Found::step`] is certainly less than half of the
+    /// whole difference, or the search ended at a commit whose cost is between those of good and bad.
     pub gradual: bool,
     /// Whether [`Found::step`] is certainly more than half of the whole difference. If neither this nor
     /// [`Found::gradual`] is set, that is not known.

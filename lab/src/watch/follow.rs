@@ -190,7 +190,8 @@ impl<'a> Series<'a> {
         })
     }
 
-    /// Chooses another anchor after the branch was rebased: the last measured commit that it still has.
+    /// Chooses another anchor after the branch was rebased: the last measured commit that the branch still has, or else
+    /// the reference if the branch has it, or else the latest commit that the branch shares with the old anchor.
     fn anchor_again(&mut self, branch: &Branch<'_>, state: &State) -> Result<()> {
         let mut known = state.measured.iter().rev().chain([&state.start.reference]);
         let kept = known.find_map(|commit| match branch.contains(commit) {

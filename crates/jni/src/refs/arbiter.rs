@@ -59,7 +59,7 @@ impl<'a, 'l> JavaArbiter<'a, 'l> {
 ///   1: refused
 ///   2: unknown
 ///   3: to be asked once the intent is written; after `ask`: once more
-/// with 3: id and text of the intent's mark      2 byte strings
+/// with 3: id and text of the intent's mark      byte strings
 /// ```
 fn verdict(answer: &[u8]) -> Result<Verdict, Failure> {
     let mut answer = Request::new(answer);

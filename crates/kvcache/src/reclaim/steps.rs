@@ -45,7 +45,8 @@ pub(super) struct Turn {
     pub(super) threshold: Threshold,
     pub(super) drift: DriftDetector,
     pub(super) rounds: Rounds,
-    /// Number of compactions in a row that were made because space was short; any other step, or none, resets it.
+    /// Number of steps in a row that compacted or vacated a segment because space was short. Any other planned step, or
+    /// none, resets it; the deletion of emptied segments does not.
     in_a_row: u32,
     /// Buffers for a record that is copied, and for its copy.
     pub(super) scratch: RecordBuffer,

@@ -1,4 +1,4 @@
-//! The error for a ref whose own file is corrupt. A listing can go on after the ref.
+//! The error for a ref whose own file is corrupt or cannot be read. A listing can go on after the ref.
 
 use bstr::BString;
 use std::{io, path::PathBuf};

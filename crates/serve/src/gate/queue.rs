@@ -26,7 +26,7 @@ impl Queue {
     }
 
     /// Returns the same queue with other limits. For a repository whose requests run or wait, the new `per_repository`
-    /// holds only once all of these have ended.
+    /// holds only once the repository has no request in the queue, not even one that came later.
     pub(super) fn resized(&self, all: usize, per_repository: usize) -> Self {
         Queue { all: self.all.resized(all), per_repository, repositories: Arc::clone(&self.repositories) }
     }

@@ -3,7 +3,8 @@ use super::{Plan, Step};
 /// Reduces a plan to a smaller one for which `fails` still returns true.
 ///
 /// This is delta debugging (ddmin), which leaves out halves, then quarters and so on, down to single items. The steps
-/// are reduced first, then the parts of the repository, then the arguments and the input of the remaining steps.
+/// are reduced first, then the parts of the repository, then for each remaining step the global options, the
+/// environment, the arguments and the input. This is repeated until nothing more can be left out.
 pub fn minimise(plan: &Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
     let mut plan = plan.clone();
     loop {
@@ -17,7 +18,7 @@ pub fn minimise(plan: &Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
                 changed
             };
             let step = plan.steps[turn].clone();
-            // An option and its value go together.
+            // A global option and its value go together, so either all global options are left out or none.
             let without = Step { globals: Vec::new(), ..step.clone() };
             let step = if !step.globals.is_empty() && fails(&with(without.clone())) { without } else { step };
             let environment = shorten(&step.environment, &mut |environment| {
