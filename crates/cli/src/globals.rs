@@ -28,7 +28,9 @@ pub struct Globals {
     pub config: Vec<BString>,
     /// `--no-replace-objects`: no object is replaced by another.
     pub no_replacements: bool,
-    /// The options that are repeated to git when a command is left to it: `--no-replace-objects`, and all that refdb's
+    /// `--no-lazy-fetch`: git is not asked to fetch missing objects of a partial clone.
+    pub no_lazy_fetch: bool,
+    /// The options that are repeated to git when a command is left to it: the two above, and all that refdb's
     /// own commands ignore.
     pub of_git: Vec<OsString>,
 }
@@ -90,14 +92,16 @@ impl Globals {
                     globals.no_replacements = true;
                     globals.of_git.push(word.clone());
                 }
+                b"--no-lazy-fetch" if stuck.is_none() => {
+                    globals.no_lazy_fetch = true;
+                    globals.of_git.push(word.clone());
+                }
                 // These options concern things that ref commands do not do: paging, pathspecs, attributes, advice,
-                // optional locks, finding git's other programs. `--no-lazy-fetch` is among them although refdb's own
-                // commands let git fetch a missing object of a partial clone: they do so in spite of the option.
+                // optional locks, finding git's other programs.
                 b"-p"
                 | b"--paginate"
                 | b"-P"
                 | b"--no-pager"
-                | b"--no-lazy-fetch"
                 | b"--no-optional-locks"
                 | b"--no-advice"
                 | b"--literal-pathspecs"
@@ -138,6 +142,9 @@ impl Globals {
         }
         if self.no_replacements {
             environment = environment.with(replaced::NOT_HEEDED, "1");
+        }
+        if self.no_lazy_fetch {
+            environment = environment.with("GIT_NO_LAZY_FETCH", "1");
         }
         for setting in &self.config {
             environment = environment.with_config(setting.as_bstr());

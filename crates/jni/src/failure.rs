@@ -81,6 +81,8 @@ impl From<&refdb::Error> for Failure {
         let (mut ref_name, mut path) = (None, None);
         let kind = match error {
             error if error.io().is_some() => Kind::Io,
+            // The lock file could not be created: the disk is full, a permission is missing.
+            Error::Lock(refdb::vfs::LockError::Io(_)) => Kind::Io,
             Error::Lock(_) | Error::StackLocked(_) => Kind::Locked,
             Error::Stack(_) | Error::Table(_) => Kind::Corrupt,
             Error::BrokenRef(broken) => {
@@ -248,5 +250,21 @@ fn optional<'l>(env: &mut Env<'l>, text: Option<String>) -> jni::errors::Result<
     match text {
         Some(text) => JString::from_str(env, text),
         None => Ok(JString::null()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb::vfs::{Fs, LockError};
+
+    /// Gerrit tries again after LOCKED, which does not help here and hides the reason.
+    #[test]
+    fn a_lock_file_that_cannot_be_created_is_a_failed_file_operation() {
+        let error = Fs::real().stat("/no/such/folder".as_ref()).unwrap_err();
+        let failure = Failure::from(refdb::Error::Lock(LockError::Io(error)));
+        let Failure::Engine(report) = failure else { panic!("{failure:?}") };
+        assert!(matches!(report.kind, Kind::Io), "{report:?}");
+        assert!(report.message.contains("/no/such/folder"), "{report:?}");
     }
 }

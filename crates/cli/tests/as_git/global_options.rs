@@ -281,3 +281,27 @@ fn the_file_of_a_bad_number_is_named_as_git_names_it() {
         same(repo.dir(), &["update-ref", "refs/heads/x", "refs/heads/main"], b"");
     }
 }
+
+/// git fetches a missing object of a partial clone when it needs the object, unless told not to.
+#[test]
+fn an_object_of_a_partial_clone_is_fetched_unless_told_not_to() {
+    let origin = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let blob = origin.blob("elsewhere").to_string();
+    for setting in ["uploadpack.allowFilter", "uploadpack.allowAnySHA1InWant"] {
+        origin.config(setting, "true");
+    }
+    for format in RefFormat::ALL {
+        let twins = Twins::new(format, &|repo| {
+            repo.config("core.repositoryFormatVersion", "1");
+            repo.config("extensions.partialClone", "origin");
+            repo.config("remote.origin.promisor", "true");
+            repo.config("remote.origin.url", &origin.git_dir().to_string_lossy());
+        });
+        twins.same(&["--no-lazy-fetch", "update-ref", "refs/tags/blob", &blob], b"");
+        let refused = refdb(twins.refdb.dir(), &["--no-lazy-fetch", "update-ref", "refs/tags/blob", &blob], b"");
+        assert!(!refused.status.success(), "{refused:?}");
+        twins.same(&["update-ref", "refs/tags/blob", &blob], b"");
+        let shown = refdb(twins.refdb.dir(), &["show-ref"], b"").stdout;
+        assert!(shown.starts_with(blob.as_bytes()), "it was fetched: {}", String::from_utf8_lossy(&shown));
+    }
+}

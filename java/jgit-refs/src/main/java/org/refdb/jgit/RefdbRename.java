@@ -22,6 +22,17 @@ final class RefdbRename extends RefRename {
 
   @Override
   protected RefUpdate.Result doRename() throws IOException {
+    try {
+      return renameBoth();
+    } catch (EngineException e) {
+      if (e.kind() == EngineException.Kind.LOCKED) {
+        return RefUpdate.Result.LOCK_FAILURE;
+      }
+      throw e;
+    }
+  }
+
+  private RefUpdate.Result renameBoth() throws IOException {
     Ref from = database.exactRef(source.getName());
     if (from == null || !AnyObjectId.isEqual(source.getOldObjectId(), from.getObjectId())) {
       return RefUpdate.Result.LOCK_FAILURE;
@@ -38,29 +49,26 @@ final class RefdbRename extends RefRename {
     if (isHead && !linkHead(source.getName(), destination.getName())) {
       return RefUpdate.Result.LOCK_FAILURE;
     }
-    RefUpdate.Result result = RefUpdate.Result.IO_FAILURE;
+    BatchResult result;
     try {
-      result = move(from);
-    } finally {
-      if (isHead && result != RefUpdate.Result.RENAMED) {
-        linkHead(destination.getName(), source.getName());
-      }
-    }
-    return result;
-  }
-
-  private RefUpdate.Result move(Ref from) throws IOException {
-    try {
-      BatchResult result = database.commit(edits(from));
-      return result.rejections().isEmpty()
-          ? RefUpdate.Result.RENAMED
-          : Results.ofUpdate(result.rejections().get(0));
-    } catch (EngineException e) {
-      if (e.kind() == EngineException.Kind.LOCKED) {
-        return RefUpdate.Result.LOCK_FAILURE;
+      result = database.commit(edits(from));
+    } catch (IOException | RuntimeException e) {
+      if (isHead) {
+        try {
+          linkHead(destination.getName(), source.getName());
+        } catch (IOException | RuntimeException later) {
+          e.addSuppressed(later);
+        }
       }
       throw e;
     }
+    if (result.rejections().isEmpty()) {
+      return RefUpdate.Result.RENAMED;
+    }
+    if (isHead) {
+      linkHead(destination.getName(), source.getName());
+    }
+    return Results.ofUpdate(result.rejections().get(0));
   }
 
   private boolean linkHead(String from, String to) throws IOException {

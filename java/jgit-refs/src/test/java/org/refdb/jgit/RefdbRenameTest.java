@@ -6,15 +6,18 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.eclipse.jgit.api.Git;
+import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefRename;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.lib.StoredConfig;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -71,6 +74,19 @@ class RefdbRenameTest {
         assertEquals(commits.get(1), repository.exactRef(OLD).getObjectId());
         assertEquals(List.of("second", "first"), reflog(repository, OLD));
       }
+    }
+  }
+
+  @Test
+  void aLockedHeadIsALockFailureThatLeavesBothNames() throws Exception {
+    try (RefdbRepository repository = withLoggedRef(Lab.Format.FILES)) {
+      repository.updateRef(Constants.HEAD).link(OLD);
+      Path lock = Files.createFile(gitDir.resolve("HEAD.lock"));
+      assertEquals(RefUpdate.Result.LOCK_FAILURE, rename(repository, OLD, NEW, "renamed"));
+      Files.delete(lock);
+      assertEquals(OLD, repository.exactRef(Constants.HEAD).getTarget().getName());
+      assertEquals(commits.get(1), repository.exactRef(OLD).getObjectId());
+      assertNull(repository.exactRef(NEW));
     }
   }
 
