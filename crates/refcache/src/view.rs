@@ -20,7 +20,7 @@ use refdb::{
     global::{Arbiter, GlobalIntent},
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
-use refdb_vfs::{Storage, again_if_lost};
+use refdb_vfs::{AskingOnce, Storage, again_if_lost};
 use std::{
     cell::Cell,
     collections::BTreeMap,
@@ -350,6 +350,9 @@ impl View {
     /// [`Outcome`]. If others hold locks, a hook refuses, or an I/O error occurs, the batch ends; nothing of it is
     /// applied unless the error says otherwise.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
+        // What is read before the refs are locked may be as old as this call, so the server of a network file system is
+        // not asked again about folders about which the check of the repository has asked it.
+        let _asking = AskingOnce::afresh();
         self.commit_by(batch, &|| true, &mut |opened| commit(opened, batch))
     }
 
