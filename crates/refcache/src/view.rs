@@ -1,3 +1,4 @@
+mod reflogs;
 mod warnings;
 
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    BrokenRef, Environment, LogEntry, Reading, RefFormat, RefName, Repository, Snapshot, Store, Target,
+    BrokenRef, Environment, Reading, RefFormat, RefName, Repository, Store, Target,
     backend::{OptimizeOptions, Optimized},
     global::{Arbiter, GlobalIntent},
 };
@@ -25,7 +26,6 @@ use std::{
     cell::Cell,
     collections::BTreeMap,
     fmt,
-    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
@@ -299,35 +299,6 @@ impl View {
     /// Each other object has an entry, which is empty if no ref points at it.
     pub fn few_pointing_at_each(&self, ids: &[ObjectId], most: usize) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.ask(|opened| opened.reader.pointing_at(ids, most, opened.store.context().objects))
-    }
-
-    /// Shows the entries of a ref's reflog, newest first, until `entry` breaks. Returns `false` if there is no reflog.
-    /// Reflogs are not cached.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_stale`] recognizes that another machine removed the reflog after the first entry was shown; if none
-    /// was, it is read again.
-    pub fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
-        let has_shown = Cell::new(false);
-        let may_repeat = |error: &Error| error.is_stale() && !has_shown.get();
-        again_if_lost(ATTEMPTS_MAX, may_repeat, || {
-            let shown = self.snapshot()?.log(name, &mut |found| {
-                has_shown.set(true);
-                entry(found)
-            });
-            Ok(shown?)
-        })
-    }
-
-    /// Returns whether the ref has a reflog, which may be empty.
-    pub fn has_log(&self, name: &BStr) -> Result<bool> {
-        again_if_lost(ATTEMPTS_MAX, Error::is_stale, || Ok(self.snapshot()?.has_log(name)?))
-    }
-
-    fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
-        let opened = self.same()?;
-        Ok(opened.store.snapshot()?)
     }
 
     /// Applies the edits of a batch in one transaction. The next look-up by any thread sees them.
