@@ -10,8 +10,8 @@ use std::io::Write;
 pub enum Failure {
     /// `fatal: MESSAGE`, with exit code 128.
     Fatal(BString),
-    /// `fatal: MESSAGE`, with exit code 128, because another machine replaced a file on the file server while refs were
-    /// listed from it. If nothing has been printed yet, the list can be begun again.
+    /// `fatal: MESSAGE`, with exit code 128, because another machine replaced a file on the file server while it was
+    /// read. If nothing has been printed yet, the command can begin again.
     Lost(BString),
     /// `error: MESSAGE`, with this exit code.
     Error(BString, u8),
@@ -109,24 +109,16 @@ impl From<refdb::Error> for Failure {
             refdb::Error::Repository(error) => Failure::Lines(error.report()),
             // Git ends as soon as it reads the setting, whatever it was about to do.
             refdb::Error::Misuse(fault @ refdb::Misuse::Setting(_)) => Failure::Lines(format!("fatal: {fault}\n")),
+            error if error.is_stale() => Failure::Lost(text_of(&error).into()),
             error => Failure::Fatal(text_of(&error).into()),
         }
     }
 }
 
 impl Failure {
-    /// Returns whether this is [`Failure::Lost`], after which a list of which nothing was printed can be begun again.
+    /// Returns whether this is [`Failure::Lost`], after which what failed can be begun again.
     pub fn is_lost(&self) -> bool {
         matches!(self, Failure::Lost(_))
-    }
-
-    /// Returns the failure for an error that occurred while refs were listed.
-    pub fn of_list(error: refdb::Error) -> Self {
-        let is_lost = error.is_stale();
-        match Failure::from(error) {
-            Failure::Fatal(text) if is_lost => Failure::Lost(text),
-            other => other,
-        }
     }
 }
 

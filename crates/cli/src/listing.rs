@@ -1,7 +1,7 @@
 //! Walks over refs as show-ref and for-each-ref do: symbolic refs are followed, and broken refs are reported
 //! separately.
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Cursor, RefView, Snapshot, Target, TargetView,
@@ -92,7 +92,7 @@ pub trait Visitor {
 
 /// Visits the refs of a walk in order of name.
 pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor) -> Result<()> {
-    let mut cursor = snapshot.cursor(walk.root_refs).map_err(Failure::of_list)?;
+    let mut cursor = snapshot.cursor(walk.root_refs)?;
     let all = [BString::default()];
     let mut prefixes = match walk.ranges {
         Ranges::All => &all[..],
@@ -101,7 +101,7 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor
     while let [prefix, rest @ ..] = prefixes {
         let start = walk.after.map_or(prefix.as_bstr(), |after| after.max(prefix.as_bstr()));
         if !start.is_empty() {
-            cursor.seek(start).map_err(Failure::of_list)?;
+            cursor.seek(start)?;
         }
         if stretch(snapshot, &mut *cursor, &mut prefixes, walk.after, visitor)?.is_break() {
             break;
@@ -159,7 +159,7 @@ fn stretch<V: Visitor>(
                     visitor.broken(if is_valid { Broken::Content(name) } else { Broken::Name(name) })?;
                 }
             }
-            Err(error) => return Err(Failure::of_list(error)),
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -281,7 +281,7 @@ fn follow_at_most(refs_max: usize, snapshot: &dyn Snapshot, name: &BStr) -> Resu
             Ok(Some(Target::Symbolic(next))) => name = next,
             // A ref that cannot be read leads nowhere.
             Ok(None) | Err(refdb::Error::BrokenRef(_)) => return Ok(None),
-            Err(error) => return Err(Failure::of_list(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(None)

@@ -125,9 +125,13 @@ impl<'s> Walk<'s> {
 /// Returns the branch or commit that was checked out before the last `nth` checkouts, according to HEAD's reflog.
 /// Returns `None` if the reflog does not go back that far.
 pub fn previous_checkout(store: &Store, nth: u64) -> Result<Option<BString>> {
+    Ok(store.read(refdb::Error::is_stale, |snapshot| previous_checkout_in(snapshot, nth))?)
+}
+
+fn previous_checkout_in(snapshot: &dyn Snapshot, nth: u64) -> refdb::Result<Option<BString>> {
     let mut left = nth;
     let mut found = None;
-    store.snapshot()?.log("HEAD".into(), &mut |entry| {
+    snapshot.log("HEAD".into(), &mut |entry| {
         let Some(moved) = entry.message.strip_prefix(b"checkout: moving from ") else {
             return std::ops::ControlFlow::Continue(());
         };

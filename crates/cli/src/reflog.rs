@@ -17,7 +17,7 @@ use crate::{
     session::Session,
 };
 use bstr::{BStr, ByteSlice};
-use refdb::{RefName, find_logged_ref};
+use refdb::{RefName, Snapshot, find_logged_ref};
 
 /// The subcommands of `reflog`.
 pub static GROUP: Group = Group {
@@ -38,7 +38,8 @@ pub static GROUP: Group = Group {
 fn logged_ref(session: &Session, name: &BStr) -> Result<Option<RefName>> {
     let first_only = !strict_names(&session.store)?;
     let name = if name == "@" { "HEAD".into() } else { name };
-    Ok(find_logged_ref(session.store.snapshot()?, session.store.objects(), name, first_only)?)
+    let find = |snapshot: &dyn Snapshot| find_logged_ref(snapshot, session.store.objects(), name, first_only);
+    Ok(session.store.read(refdb::Error::is_stale, find)?)
 }
 
 /// Reports that there is no reflog of this name.

@@ -4,7 +4,7 @@ mod plain;
 
 use crate::{
     Invocation,
-    failure::{Result, fatal, is_of_packed_refs, message, say},
+    failure::{Failure, Result, fatal, is_of_packed_refs, message, say},
     for_each_ref::world::ObjectKind,
     listing::{self, Broken, Ranges, Row, Visitor, Walk},
     numbers,
@@ -301,9 +301,12 @@ fn verify(session: &Session, options: &Options, output: &mut Output) -> Result<u
     if options.names.is_empty() {
         return fatal!["--verify requires a reference"];
     }
-    let snapshot = session.store.snapshot()?;
+    output.list(&session.store, |snapshot, output| verify_in(snapshot, session, options, output))
+}
+
+fn verify_in(snapshot: &dyn Snapshot, session: &Session, options: &Options, output: &mut Output) -> Result<u8> {
     for name in &options.names {
-        let found = if is_safe(name) { listing::follow_to_null(&*snapshot, name.as_bstr())? } else { None };
+        let found = if is_safe(name) { listing::follow_to_null(snapshot, name.as_bstr())? } else { None };
         match found {
             Some((_, id)) => {
                 let row = Row { name: name.as_bstr(), id: &id, symref: None, peeled: &Peeled::Unknown };
@@ -375,9 +378,17 @@ fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
     }
 }
 
-/// Prints the lines of standard input whose ref does not exist.
+/// Prints the lines of standard input whose ref does not exist. If a file is lost on a network file system, this line
+/// and the later ones are about the state of then.
 fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Output) -> Result<u8> {
-    let snapshot = session.store.snapshot()?;
+    let mut snapshot = session.store.snapshot()?;
+    let mut is_listed = |name: &BStr| match is_listed(&*snapshot, name) {
+        Err(failure) if failure.is_lost() => {
+            snapshot = session.store.snapshot()?;
+            session.store.read(Failure::is_lost, |now| is_listed(now, name))
+        }
+        is_listed => is_listed,
+    };
     let mut input = std::io::stdin().lock();
     let mut line = Vec::new();
     loop {
@@ -398,7 +409,7 @@ fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Outp
             say("warning: ", &message!["ref '", name, "' ignored"]);
             continue;
         }
-        if !name.starts_with(b"refs/") || !is_listed(&*snapshot, name)? {
+        if !name.starts_with(b"refs/") || !is_listed(name)? {
             output.buffer().extend_from_slice(text);
             output.buffer().push(b'\n');
             output.relieve()?;

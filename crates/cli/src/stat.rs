@@ -129,7 +129,7 @@ fn report(session: &Session) -> Result<Report> {
 
 fn count(snapshot: &dyn Snapshot) -> Result<Refs> {
     let mut refs = Refs::default();
-    let mut cursor = snapshot.cursor(false).map_err(Failure::of_list)?;
+    let mut cursor = snapshot.cursor(false)?;
     loop {
         let view = match cursor.next() {
             Ok(Some(view)) => view,
@@ -141,7 +141,7 @@ fn count(snapshot: &dyn Snapshot) -> Result<Refs> {
                 }
                 continue;
             }
-            Err(error) => return Err(Failure::of_list(error)),
+            Err(error) => return Err(error.into()),
         };
         refs.total += 1;
         refs.peeled += u64::from(matches!(view.peeled, Peeled::To(_)));
@@ -157,7 +157,7 @@ fn count(snapshot: &dyn Snapshot) -> Result<Refs> {
             }
         }
     }
-    refs.with_reflog = snapshot.log_names().map_err(Failure::of_list)?.len() as u64;
+    refs.with_reflog = snapshot.log_names()?.len() as u64;
     Ok(refs)
 }
 

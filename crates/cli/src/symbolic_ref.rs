@@ -2,14 +2,14 @@
 
 use crate::{
     Invocation,
-    failure::{Result, fatal, refused},
+    failure::{Failure, Result, fatal, refused},
     names::ShortNames,
     options::{Command, Opt, Parser, Value, Word},
     output::Output,
     session::{Session, before_locks},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Change, Edit, LogOptions, LooseError, Precondition, RefName, Target};
+use refdb::{Change, Edit, LogOptions, LooseError, Precondition, RefName, Snapshot, Target};
 use refdb_types::{FormatOptions, SYMREF_DEPTH_MAX, check_format};
 use std::sync::Arc;
 
@@ -82,7 +82,10 @@ enum Leads {
 
 fn lookup(session: &Session, name: &BStr, recurse: bool) -> Result<Leads> {
     let Ok(first) = RefName::new(name.to_vec()) else { return Ok(Leads::NoSuchRef) };
-    let snapshot = session.store.snapshot()?;
+    session.store.read(Failure::is_lost, |snapshot| lookup_in(snapshot, first.clone(), recurse))
+}
+
+fn lookup_in(snapshot: &dyn Snapshot, first: RefName, recurse: bool) -> Result<Leads> {
     let mut found = None;
     let mut at = first;
     for _ in 0..SYMREF_DEPTH_MAX {
@@ -114,13 +117,14 @@ fn read(session: &Session, options: &Options, name: &BStr) -> Result<u8> {
         Leads::NotSymbolic => return fatal!["ref ", name, " is not a symbolic ref"],
         Leads::NoSuchRef => return fatal!["No such ref: ", name],
     };
-    let snapshot = session.store.snapshot()?;
     let shown = match options.short {
-        true => ShortNames::new(&*snapshot, false).shorten(target.as_bstr())?,
-        false => target.as_bstr(),
+        true => session.store.read(Failure::is_lost, |snapshot| {
+            Ok::<_, Failure>(ShortNames::new(snapshot, false).shorten(target.as_bstr())?.to_owned())
+        })?,
+        false => target,
     };
     let mut output = Output::default();
-    output.buffer().extend_from_slice(shown);
+    output.buffer().extend_from_slice(&shown);
     output.buffer().push(b'\n');
     output.flush()?;
     Ok(0)

@@ -63,9 +63,14 @@ fn a_list_begins_again_where_none_of_it_is_printed() {
     assert!(listed == expected, "the refs of the new state, each once, and not {} bytes", listed.len());
 }
 
-/// Runs a command line, whose first large file is lost once.
+/// Runs a command line, whose first large file is lost once. Its standard input names two refs.
 fn run(repo: &Repo, fault: &str, words: &[&str]) -> Output {
-    repo.run_with_fault(env!("CARGO_BIN_EXE_refdb"), fault, words)
+    repo.run_with_fault_and_input(
+        env!("CARGO_BIN_EXE_refdb"),
+        fault,
+        words,
+        b"refs/heads/000900\nrefs/heads/none\nrefs/heads/001000\n",
+    )
 }
 
 #[test]
@@ -94,6 +99,64 @@ fn each_list_begins_again_where_none_of_it_is_shown() {
             assert!(lost.stdout == plain.stdout, "{words:?}: {} bytes", lost.stdout.len());
         }
     }
+}
+
+/// A repository in which each ref has a reflog, and the first branch a long one.
+fn logged(format: RefFormat) -> Repo {
+    const ENTRIES: usize = 4000;
+    let repo = Repo::bare(format, HashKind::Sha1);
+    let commit = repo.commits(1)[0];
+    repo.config("core.logAllRefUpdates", "always");
+    let names: Vec<String> = (0..COUNT).map(|at| format!("refs/heads/{at:06}")).collect();
+    repo.create_refs(names.iter().map(|name| (name, commit)));
+    repo.git(["symbolic-ref", "refs/heads/000900-link", "refs/heads/000901"]);
+    repo.git(["symbolic-ref", "HEAD", "refs/heads/000000"]);
+    repo.git(["pack-refs", "--all"]);
+    if format == RefFormat::Files {
+        let line = format!("{commit} {commit} A <a@example.com> 1700000000 +0000\tcheckout: moving from a to b\n");
+        std::fs::write(repo.git_dir().join("logs/refs/heads/000000"), line.repeat(ENTRIES)).unwrap();
+        std::fs::write(repo.git_dir().join("logs/HEAD"), line.repeat(ENTRIES)).unwrap();
+    }
+    repo
+}
+
+#[test]
+fn each_question_is_answered_from_the_state_that_replaced_the_lost_one() {
+    let questions: [&[&str]; 13] = [
+        &["show-ref", "--verify", "refs/heads/000900", "refs/heads/001000"],
+        &["show-ref", "--exists", "refs/heads/000900"],
+        &["show-ref", "--exclude-existing"],
+        &["symbolic-ref", "refs/heads/000900-link"],
+        &["symbolic-ref", "--short", "refs/heads/000900-link"],
+        &["reflog", "exists", "refs/heads/012000"],
+        &["reflog", "show", "refs/heads/012000"],
+        &["reflog", "show", "refs/heads/000000"],
+        &["reflog", "expire", "--dry-run", "--all"],
+        &["reflog", "expire", "--dry-run", "refs/heads/000900"],
+        &["for-each-ref", "--count=1", "--points-at=000900"],
+        &["for-each-ref", "--count=1", "--points-at=012000@{0}"],
+        &["refs", "rename", "refs/heads/00091%", "refs/heads/last-%"],
+    ];
+    let mut broken = Vec::new();
+    for format in RefFormat::ALL {
+        let repo = logged(format);
+        for words in questions {
+            // Each run changes other refs.
+            let run = |digit, fault| {
+                let words: Vec<String> = words.iter().map(|word| word.replace('%', digit)).collect();
+                run(&repo, fault, &words.iter().map(String::as_str).collect::<Vec<_>>())
+            };
+            let plain = run("0", "");
+            assert_eq!(plain.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&plain.stderr));
+            for (digit, fault) in [("1", "vfs-stale-early"), ("2", "vfs-stale-late")] {
+                let lost = run(digit, fault);
+                if lost != plain {
+                    broken.push(format!("{words:?}, {format:?}, {fault}: {}", String::from_utf8_lossy(&lost.stderr)));
+                }
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]

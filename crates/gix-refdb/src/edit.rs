@@ -85,12 +85,15 @@ impl Transaction<'_> {
     /// an edit would follow more than four symbolic refs, [`Error::StoredName`] if a symbolic ref leads to a name that
     /// gix-ref does not allow, and [`Error::Refdb`] otherwise, for example if the symbolic refs form a circle.
     pub fn prepare(&self, edits: impl IntoIterator<Item = RefEdit>) -> Result<Prepared<'_>> {
-        let mut edits: Vec<RefEdit> = edits.into_iter().collect();
+        let edits: Vec<RefEdit> = edits.into_iter().collect();
         let inner = self.locked(&edits).map_err(|error| self.in_words_of_gix(&edits, error))?;
         // Because the refs are locked, the values read now are those that the commit will replace.
-        let checked = self.store.refdb().snapshot().map_err(Error::from).and_then(|now| check(&mut edits, &*now));
+        let checked = self.store.read(|now| {
+            let mut checked = edits.clone();
+            check(&mut checked, now).map(|()| checked)
+        });
         match checked {
-            Ok(()) => Ok(Prepared { inner, edits }),
+            Ok(edits) => Ok(Prepared { inner, edits }),
             Err(error) => {
                 inner.abort()?;
                 Err(error)

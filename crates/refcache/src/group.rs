@@ -21,6 +21,7 @@ use refdb::{
     reftable::{ReftableBackend, ReftableLocked},
     transaction::{Context, NoHook},
 };
+use refdb_vfs::AskingOnce;
 use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -206,6 +207,8 @@ impl Groups {
         let begun = Instant::now();
         let claims = vec![Claim { name: "HEAD".into(), kind: ClaimKind::Hold }];
         let backend = store.backend_as::<ReftableBackend>().expect("only stacks are written in groups");
+        // Nobody else changes the stack while it is locked.
+        let asking = AskingOnce::new();
         let locked = match backend.lock_stacks(&claims) {
             Ok(locked) => locked,
             Err(error) => return fail(self.take_waiting(), error),
@@ -236,6 +239,8 @@ impl Groups {
         let mut accepted: Vec<Accepted> =
             members.map(|((job, outcome), steps)| Accepted { job, outcome, steps }).collect();
         let made = if accepted.iter().any(|member| member.job.asks) {
+            // The answer may come from code that reads other refs.
+            drop(asking);
             self.make_agreed(store, locked, &mut accepted, own, asker)
         } else {
             make(locked, &union_of(&accepted))

@@ -1,3 +1,4 @@
+mod reflogs;
 mod warnings;
 
 use crate::{
@@ -15,17 +16,16 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
-    BrokenRef, Environment, LogEntry, Reading, RefFormat, RefName, Repository, Snapshot, Store, Target,
+    BrokenRef, Environment, Reading, RefFormat, RefName, Repository, Store, Target,
     backend::{OptimizeOptions, Optimized},
     global::{Arbiter, GlobalIntent},
 };
 use refdb_types::{HashKind, ObjectId, SYMREF_DEPTH_MAX, is_safe};
-use refdb_vfs::{Storage, again_if_lost};
+use refdb_vfs::{AskingOnce, Storage, again_if_lost};
 use std::{
     cell::Cell,
     collections::BTreeMap,
     fmt,
-    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::Relaxed},
 };
@@ -302,22 +302,6 @@ impl View {
         self.ask(|opened| opened.reader.pointing_at(ids, most, opened.store.context().objects))
     }
 
-    /// Shows the entries of a ref's reflog, newest first, until `entry` breaks. Returns `false` if there is no reflog.
-    /// Reflogs are not cached.
-    pub fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
-        Ok(self.snapshot()?.log(name, entry)?)
-    }
-
-    /// Returns whether the ref has a reflog, which may be empty.
-    pub fn has_log(&self, name: &BStr) -> Result<bool> {
-        Ok(self.snapshot()?.has_log(name)?)
-    }
-
-    fn snapshot(&self) -> Result<Box<dyn Snapshot>> {
-        let opened = self.same()?;
-        Ok(opened.store.snapshot()?)
-    }
-
     /// Applies the edits of a batch in one transaction. The next look-up by any thread sees them.
     ///
     /// # Durability
@@ -340,6 +324,9 @@ impl View {
     /// [`Outcome`]. If others hold locks, a hook refuses, or an I/O error occurs, the batch ends; nothing of it is
     /// applied, except as said above or by the error.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
+        // What is read before the refs are locked may be as old as this call, so the server of a network file system is
+        // not asked again about folders about which the check of the repository has asked it.
+        let _asking = AskingOnce::afresh();
         self.commit_by(batch, &|| true, &mut |opened| commit(opened, batch))
     }
 

@@ -8,10 +8,11 @@ mod spelling;
 
 pub use refs::SHORT_NAME_RULES;
 
-use crate::{Error, Snapshot};
+use crate::{Error, Snapshot, store::LOSSES_MAX};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_repo::objects::{DIGITS_MIN, ObjectError, ObjectKind, Objects};
 use refdb_types::{ObjectId, RefName};
+use refdb_vfs::again_if_lost;
 use spelling::{PeelTo, describe_digits, split_ancestor, split_path, split_peel, split_reflog};
 use std::cell::RefCell;
 
@@ -66,22 +67,22 @@ pub fn resolve_name<'s>(
     if let Ok(id) = ObjectId::from_hex(objects.hash(), text) {
         return Ok(id);
     }
-    let names = Names { snapshot: snapshot()?, objects, first_only, warn: RefCell::new(warn) };
-    let found = match split_path(text) {
-        None => names.resolve(text, Wanted::Any)?,
-        Some((revision, path)) => match names.resolve(revision, Wanted::Treeish)? {
-            Some(id) => names.at_path(id, path)?,
-            None => None,
-        },
-    };
-    found.ok_or_else(|| NameError::NotFound(text.into()))
+    let mut warnings = Vec::new();
+    let is_stale = |error: &NameError| matches!(error, NameError::Store(error) if error.is_stale());
+    let found = again_if_lost(LOSSES_MAX + 1, is_stale, || {
+        warnings.clear();
+        let mut keep = |warning| warnings.push(warning);
+        Names { snapshot: &*snapshot()?, objects, first_only, warn: RefCell::new(&mut keep) }.find(text)
+    });
+    warnings.into_iter().for_each(warn);
+    found?.ok_or_else(|| NameError::NotFound(text.into()))
 }
 
 /// Finds the ref whose reflog a short name means: the first of the [`SHORT_NAME_RULES`] that leads to a ref with a
 /// reflog applies. A symbolic ref without a reflog stands for the ref it leads to. With `first_only`, later rules are
 /// not tried.
-pub fn find_logged_ref<'s>(
-    snapshot: Box<dyn Snapshot + 's>,
+pub fn find_logged_ref(
+    snapshot: &dyn Snapshot,
     objects: &Objects,
     name: &BStr,
     first_only: bool,
@@ -103,8 +104,8 @@ enum Wanted {
     Treeish,
 }
 
-struct Names<'a, 's> {
-    snapshot: Box<dyn Snapshot + 's>,
+struct Names<'a> {
+    snapshot: &'a dyn Snapshot,
     objects: &'a Objects,
     first_only: bool,
     warn: RefCell<&'a mut dyn FnMut(String)>,
@@ -112,7 +113,17 @@ struct Names<'a, 's> {
 
 type Found = Result<Option<ObjectId>, NameError>;
 
-impl Names<'_, '_> {
+impl Names<'_> {
+    fn find(&self, text: &BStr) -> Found {
+        match split_path(text) {
+            None => self.resolve(text, Wanted::Any),
+            Some((revision, path)) => match self.resolve(revision, Wanted::Treeish)? {
+                Some(id) => self.at_path(id, path),
+                None => Ok(None),
+            },
+        }
+    }
+
     fn resolve(&self, text: &BStr, wanted: Wanted) -> Found {
         if let Some((base, mark, count)) = split_ancestor(text) {
             let Some(commit) = self.resolve(base, Wanted::Commitish)? else { return Ok(None) };

@@ -66,7 +66,7 @@ pub enum Reading {
 }
 
 /// How many times the server of a network file system may lose a file while one query is answered.
-const LOSSES_MAX: usize = 8;
+pub(crate) const LOSSES_MAX: usize = 8;
 
 /// The size in bytes of the block cache for reftables that the caller wants mapped but that cannot be mapped.
 const UNMAPPED_BYTES: usize = 16 << 20;

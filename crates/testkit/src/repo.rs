@@ -175,9 +175,20 @@ impl Repo {
 
     /// Runs refdb, or another program of its tests, with a planted fault.
     pub fn run_with_fault(&self, program: impl AsRef<OsStr>, fault: &str, args: &[&str]) -> Output {
+        self.run_with_fault_and_input(program, fault, args, b"")
+    }
+
+    /// As [`run_with_fault`](Self::run_with_fault), with this standard input.
+    pub fn run_with_fault_and_input(
+        &self,
+        program: impl AsRef<OsStr>,
+        fault: &str,
+        args: &[&str],
+        input: &[u8],
+    ) -> Output {
         let mut command = self.command(program);
         command.env("REFDB_PLANTED_FAULT", fault).args(args);
-        git::run(command, b"")
+        git::run(command, input)
     }
 
     /// Sets a configuration value.

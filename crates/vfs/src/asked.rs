@@ -18,8 +18,8 @@ thread_local! {
 /// While this lives, this thread asks the server of a network file system only once about each of the first 64 folders
 /// in which it looks up names. A result may then be as old as this value (or the outer one, if [`new`](Self::new)
 /// continues that), or as the last lock that this thread took, whichever is younger. A lock that was taken while an
-/// inner value that began afresh lived does not count for the outer one. While no such value lives, a result is never
-/// older than the call.
+/// inner value that began afresh lived does not count for the outer one, but what was asked then does, because it is
+/// younger than the outer value. While no such value lives, a result is never older than the call.
 ///
 /// This is meant for a caller that looks up what its locks protect. A caller that waits for what others do, or that
 /// looks up two things of which the second must be newer, has to ask [afresh](Self::afresh).
@@ -50,7 +50,8 @@ impl AskingOnce {
 impl Drop for AskingOnce {
     fn drop(&mut self) {
         if let Some(outer) = self.outer.take() {
-            ASKED.set(outer);
+            let own = ASKED.replace(outer).unwrap_or_default();
+            own.iter().filter(|folder| !was_asked(folder)).for_each(|folder| note(folder));
         }
     }
 }
@@ -98,7 +99,9 @@ mod tests {
         {
             let _inner = AskingOnce::afresh();
             assert!(!knows() && knows(), "of its own");
+            note(Path::new("/b"));
         }
+        assert!(was_asked(Path::new("/b")), "it is younger than the outer value");
         {
             let _inner = AskingOnce::new();
             assert!(knows());

@@ -132,6 +132,11 @@ impl Fs {
         Fs { spares: None, ..self.clone() }
     }
 
+    /// Returns this file system without what only locks need.
+    pub(crate) fn without_locks(&self) -> Self {
+        Fs { hooks: self.hooks.clone(), asks_server: self.asks_server, is_nfs: self.is_nfs, ..Fs::default() }
+    }
+
     pub(crate) fn spares(&self) -> Option<&Arc<Spares>> {
         self.spares.as_ref()
     }

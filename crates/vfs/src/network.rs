@@ -245,34 +245,32 @@ impl Fs {
 
     /// Calls `read`, which opens a file by its name and reads it, again if the file was replaced while it was read.
     pub(crate) fn reading<T>(&self, path: &Path, read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-        self.again_if_stale(path, is_stale, read)
+        self.again_if_stale(|| self.look_again(path), is_stale, read)
     }
 
     /// Calls `change`, which changes a name, again if the client took a folder that another machine has removed for the
     /// one to which the path leads. Nothing was changed then.
     pub(crate) fn changing<T>(&self, path: &Path, change: impl FnMut() -> Result<T>) -> Result<T> {
-        self.again_if_stale(path, Error::is_stale, change)
+        self.again_if_stale(|| self.look_again(path), Error::is_stale, change)
     }
 
-    /// Repeats `attempt` after another look at the name, up to [`ATTEMPTS_MAX`] times.
-    fn again_if_stale<T, E>(
+    /// Makes the client look up the names in the folder of `path` again, whatever it was asked before. Always true.
+    pub(crate) fn look_again(&self, path: &Path) -> bool {
+        asked::forget();
+        self.refresh_parent(path, DEPTH_MAX);
+        true
+    }
+
+    /// Repeats `attempt` while the client takes a file or folder that another machine has removed for the present one,
+    /// up to [`ATTEMPTS_MAX`] times. `look_again` is called before each repetition, makes the client look up the names
+    /// again, and returns whether the repetition can succeed.
+    pub(crate) fn again_if_stale<T, E>(
         &self,
-        path: &Path,
+        look_again: impl Fn() -> bool,
         is_stale: impl Fn(&E) -> bool,
-        mut attempt: impl FnMut() -> std::result::Result<T, E>,
+        attempt: impl FnMut() -> std::result::Result<T, E>,
     ) -> std::result::Result<T, E> {
-        if !self.asks_server() {
-            return attempt();
-        }
-        let mut looks = 0;
-        again_if_lost(ATTEMPTS_MAX + 1, is_stale, || {
-            if looks > 0 {
-                asked::forget();
-                self.refresh_parent(path, DEPTH_MAX);
-            }
-            looks += 1;
-            attempt()
-        })
+        again_if_lost(ATTEMPTS_MAX + 1, |error| self.asks_server() && is_stale(error) && look_again(), attempt)
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if check_format(name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_err() {
         return fatal!["invalid ref format: ", name];
     }
-    match session.store.snapshot()?.has_log(name)? {
+    match session.store.read(refdb::Error::is_stale, |snapshot| snapshot.has_log(name))? {
         true => Ok(0),
         false => Err(Failure::Exit(1)),
     }

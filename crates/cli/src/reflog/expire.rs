@@ -158,8 +158,8 @@ impl Expiry<'_> {
         if !self.name.is_valid() {
             return Ok(None);
         }
-        let snapshot = self.session.store.snapshot()?;
-        let id = match refdb::resolve(&*snapshot, &self.name) {
+        let tip = self.session.store.read(refdb::Error::is_stale, |snapshot| refdb::resolve(snapshot, &self.name));
+        let id = match tip {
             Ok(Resolved::Object { id, .. }) => Some(id),
             Ok(Resolved::Missing(_)) | Err(refdb::Error::BrokenRef(_) | refdb::Error::BadTarget { .. }) => None,
             Err(error) => return Err(error),

@@ -7,7 +7,7 @@ use crate::{
     output::Output,
     session::Session,
 };
-use refdb::{LoggedChange, PruneLogs, RefName};
+use refdb::{LoggedChange, PruneLogs, RefName, Snapshot};
 
 pub(super) const DRY_RUN: Opt = Opt::flag("dry-run", "change nothing").short(b'n');
 pub(super) const REWRITE: Opt =
@@ -78,9 +78,12 @@ impl Teller {
 /// Returns all refs with reflogs, by the names that this worktree uses, including those of other worktrees unless
 /// `single` is set.
 pub(super) fn all_logs(session: &Session, single: bool) -> Result<Vec<RefName>> {
-    let snapshot = session.store.snapshot()?;
+    Ok(session.store.read(refdb::Error::is_stale, |snapshot| all_logs_in(session, snapshot, single))?)
+}
+
+fn all_logs_in(session: &Session, snapshot: &dyn Snapshot, single: bool) -> refdb::Result<Vec<RefName>> {
     if single {
-        return Ok(snapshot.log_names()?);
+        return snapshot.log_names();
     }
     let repository = session.store.repository();
     let own = repository.worktree_id();

@@ -74,29 +74,44 @@ fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
     };
     let form = wish.date.clone().unwrap_or(configured);
     let clock = Clock::of(session.store.environment());
-    let snapshot = session.store.snapshot()?;
-    if wish.loads_notes && has_notes(&session, &*snapshot) {
-        return Ok(None);
+    let look = Look { session: &session, wish: &wish, clock: &clock, form };
+    Output::default().list(&session.store, |snapshot, output| look.show(snapshot, output))
+}
+
+/// What is shown, and how.
+struct Look<'a> {
+    session: &'a Session,
+    wish: &'a Wish<'a>,
+    clock: &'a Clock<'a>,
+    form: DateForm,
+}
+
+impl Look<'_> {
+    fn show(&self, snapshot: &dyn Snapshot, output: &mut Output) -> Result<Option<u8>> {
+        let Look { session, wish, clock, form } = self;
+        if wish.loads_notes && has_notes(session, snapshot) {
+            return Ok(None);
+        }
+        let Some(start) = Start::find(session, snapshot, wish, clock)? else { return Ok(None) };
+        let mut walk = Walk {
+            is_dated: match start.place {
+                Place::Top => wish.date.is_some(),
+                Place::Number(_) => false,
+                Place::Time(_) => true,
+            },
+            short: short_name(session, snapshot, &start)?,
+            session,
+            wish,
+            form: form.clone(),
+            clock,
+            skip: wish.skip,
+            left: wish.limit,
+            digits: HashMap::new(),
+            output,
+            is_first: true,
+        };
+        walk.entries(snapshot, start)
     }
-    let Some(start) = Start::find(&session, &*snapshot, &wish, &clock)? else { return Ok(None) };
-    let mut walk = Walk {
-        is_dated: match start.place {
-            Place::Top => wish.date.is_some(),
-            Place::Number(_) => false,
-            Place::Time(_) => true,
-        },
-        short: short_name(&session, &*snapshot, &start)?,
-        session: &session,
-        wish: &wish,
-        form,
-        clock: &clock,
-        skip: wish.skip,
-        left: wish.limit,
-        digits: HashMap::new(),
-        output: Output::default(),
-        is_first: true,
-    };
-    walk.entries(&*snapshot, start)
 }
 
 /// Returns whether the configuration has nothing that would make git show the log differently, or stop.
@@ -144,7 +159,7 @@ struct Walk<'a> {
     left: Option<usize>,
     /// The number of digits to which an id is abbreviated.
     digits: HashMap<ObjectId, usize>,
-    output: Output,
+    output: &'a mut Output,
     is_first: bool,
 }
 

@@ -9,8 +9,8 @@ use crate::{
     session::{Session, before_locks},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{RefName, Target, TransactionOptions};
-use refdb_types::{FormatOptions, check_format};
+use refdb::{RefName, Snapshot, Target, TransactionOptions};
+use refdb_types::{FormatOptions, ObjectId, check_format};
 
 pub(super) static COMMAND: Command = Command {
     program: "git",
@@ -49,21 +49,7 @@ fn name(text: &BStr) -> Result<RefName> {
 }
 
 fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> Result<u8> {
-    let snapshot = session.store.snapshot()?;
-    let id = match snapshot.get(old)? {
-        None => return fatal!["reference does not exist: '", old, "'"],
-        Some(Target::Symbolic(_)) if follow(&*snapshot, old.as_bstr())?.is_none() => {
-            return fatal!["reference does not exist: '", old, "'"];
-        }
-        Some(Target::Symbolic(_)) => None,
-        Some(Target::Direct(id)) => Some(id),
-    };
-    if snapshot.get(new)?.is_some() {
-        return fatal!["reference already exists: '", new, "'"];
-    }
-    let Some(id) = id else {
-        return Err(Failure::Error(message!["refname ", old, " is a symbolic ref, renaming it is not supported"], 1));
-    };
+    let id = session.store.read(Failure::is_lost, |snapshot| id_to_rename(snapshot, old, new))?;
     before_locks()?;
     let mut transaction = session.store.transaction();
     // One name may be a folder of the other, so the old ref is deleted in the same step in which the new ref is
@@ -74,6 +60,22 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     session.warn_of_hooks();
     transaction.commit().map_err(|error| without_lock(new, refused(error)))?;
     Ok(0)
+}
+
+/// Returns the object of the old ref, or why that cannot be renamed.
+fn id_to_rename(snapshot: &dyn Snapshot, old: &RefName, new: &RefName) -> Result<ObjectId> {
+    let id = match snapshot.get(old)? {
+        None => return fatal!["reference does not exist: '", old, "'"],
+        Some(Target::Symbolic(_)) if follow(snapshot, old.as_bstr())?.is_none() => {
+            return fatal!["reference does not exist: '", old, "'"];
+        }
+        Some(Target::Symbolic(_)) => None,
+        Some(Target::Direct(id)) => Some(id),
+    };
+    if snapshot.get(new)?.is_some() {
+        return fatal!["reference already exists: '", new, "'"];
+    }
+    id.ok_or_else(|| Failure::Error(message!["refname ", old, " is a symbolic ref, renaming it is not supported"], 1))
 }
 
 /// Removes the mention of a lock from a message about a conflicting name, as git does here.

@@ -193,6 +193,14 @@ impl Prober<'_> {
 
     fn look_at_packed(&mut self, chunk: &[Probe<'_>], first: usize, answers: &mut dyn Answers) -> Result<()> {
         debug_assert_eq!(self.answers.len(), chunk.len(), "of each name it is known what its file says");
+        let needs_packed =
+            |(probe, answer): (&Probe<'_>, &Answer)| probe.below || matches!(answer.loose, LooseAnswer::Missing);
+        if !chunk.iter().zip(&self.answers).any(needs_packed) {
+            for (at, answer) in self.answers.drain(..).enumerate() {
+                tell_loose(answer.loose, first + at, answers)?;
+            }
+            return Ok(());
+        }
         let file = self.store.packed()?;
         let packed = &file.packed;
         let mut position = packed.start();
@@ -209,9 +217,7 @@ impl Prober<'_> {
                     };
                     answers.value(first + at, id.map(TargetView::Direct))?;
                 }
-                LooseAnswer::Direct(id) => answers.value(first + at, Some(TargetView::Direct(id)))?,
-                LooseAnswer::Symbolic(name) => answers.value(first + at, Some(TargetView::Symbolic(name.as_bstr())))?,
-                LooseAnswer::Broken(error) => answers.broken(first + at, error)?,
+                loose => tell_loose(loose, first + at, answers)?,
             }
             if probe.below {
                 position = packed.seek(position, probe.name)?;
@@ -224,6 +230,16 @@ impl Prober<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Passes on what a loose file says.
+fn tell_loose(loose: LooseAnswer, at: usize, answers: &mut dyn Answers) -> Result<()> {
+    match loose {
+        LooseAnswer::Missing => answers.value(at, None),
+        LooseAnswer::Direct(id) => answers.value(at, Some(TargetView::Direct(id))),
+        LooseAnswer::Symbolic(name) => answers.value(at, Some(TargetView::Symbolic(name.as_bstr()))),
+        LooseAnswer::Broken(error) => answers.broken(at, error),
     }
 }
 

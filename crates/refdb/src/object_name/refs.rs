@@ -17,7 +17,7 @@ pub const SHORT_NAME_RULES: [(&str, &str); 6] = [
     ("refs/remotes/", "/HEAD"),
 ];
 
-impl Names<'_, '_> {
+impl Names<'_> {
     /// The first ref with a reflog that the rules of gitrevisions(7) make from the name. `shown` is the name as the
     /// user gave it.
     pub(super) fn find_logged_ref(&self, name: &BStr, shown: &BStr) -> Result<Option<RefName>, NameError> {

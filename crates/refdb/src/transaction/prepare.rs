@@ -14,9 +14,11 @@ use super::{
 use crate::{
     Error, Limit, Precondition, Rejection, RejectionClass, RejectionReason, Result,
     backend::{Claim, ClaimKind, Claims, Locked, Snapshot, Standing},
+    store::LOSSES_MAX,
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
+use refdb_vfs::again_if_lost;
 
 /// How many attempts a transaction makes while symbolic refs change or edits are rejected. Each change means that
 /// another writer made progress, so this limit is for the case that something else is wrong.
@@ -94,16 +96,19 @@ impl<'s> Preparation<'_, 's> {
         let mut links = Links::default();
         let edits = &self.plan.edits;
         let head = BStr::new("HEAD");
-        let snapshot = self.context.backend.snapshot()?;
         let is_edited = edits.find(head).is_some();
         let is_asked_for = || edits.items.iter().any(|item| item.force_log);
-        let has_log = self.context.log_policy.creates_log(head) || is_asked_for() || snapshot.has_log(head)?;
-        let found = match snapshot.get(head) {
-            // The branch of a broken HEAD is not known. Other refs are not affected, and an edit of HEAD itself is
-            // judged later.
-            Err(Error::BrokenRef(_)) => None,
-            found => found?,
-        };
+        let is_logged = self.context.log_policy.creates_log(head) || is_asked_for();
+        let (has_log, found) = again_if_lost(LOSSES_MAX + 1, Error::is_stale, || {
+            let snapshot = self.context.backend.snapshot()?;
+            let has_log = is_logged || snapshot.has_log(head)?;
+            match snapshot.get(head) {
+                // The branch of a broken HEAD is not known. Other refs are not affected, and an edit of HEAD itself is
+                // judged later.
+                Err(Error::BrokenRef(_)) => Ok((has_log, None)),
+                found => Ok((has_log, found?)),
+            }
+        })?;
         if (is_edited || has_log)
             && let Some(target) = found.as_ref().and_then(|target| target.symbolic())
         {

@@ -54,6 +54,8 @@ pub(crate) struct Locks {
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
+    /// Whether there is only one claim.
+    is_single: bool,
     /// Whether the locks are those of a small batch, all of them links to its journal file.
     is_batch: bool,
     /// Whether a lock failed because it could not be a link to the journal file.
@@ -166,6 +168,7 @@ fn attempt(
         made: Vec::new(),
         packed: None,
         any: false,
+        is_single: claims.count() == 1,
         is_batch: journal_file.is_some(),
         cannot_sign: false,
         outlive_us: false,
@@ -272,8 +275,10 @@ impl Locks {
 
     fn create(&mut self, path: &Path, timeout: LockTimeout) -> std::result::Result<Held, LockError> {
         // A signed lock needs an open file, and thousands of open files are too many, so all locks but the first are
-        // links to the first.
-        let mut lock = if Lock::is_signed(&self.store.options.fs, path) {
+        // links to the first. To a single one nothing is linked: on a network file system the server need not be asked
+        // for the number of links before its file is used again.
+        let has_links = !self.is_single && Lock::is_signed(&self.store.options.fs, path);
+        let mut lock = if has_links {
             let left = self.link(path, timeout)?;
             Lock::resume_linked(&self.store.options.fs, path, left)
         } else {
