@@ -22,7 +22,12 @@ use nix::unistd::{Gid, Uid, User, geteuid, initgroups, setgid, setuid};
 use refdb::{Environment, messages::say};
 use refdb_vfs::interrupt;
 use sockets::{Acceptor, Listener};
-use std::{ffi::CString, io, sync::Arc, time::Duration};
+use std::{
+    ffi::CString,
+    io,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -57,7 +62,11 @@ pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
     const STACK_BYTES: usize = 8 << 20;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.enable_all().thread_stack_size(STACK_BYTES).build()?;
+    // The runtime panics if it can start no thread for blocking work and has none. If it has one, such work waits.
+    let (end, until_end) = mpsc::channel::<()>();
+    runtime.spawn_blocking(move || until_end.recv());
     let ended = runtime.block_on(run(options, settings, listeners));
+    drop(end);
     // A thread that is blocked by a disk that does not respond must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended

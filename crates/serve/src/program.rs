@@ -3,7 +3,7 @@
 use crate::{
     gate::Turn,
     inflow::Inflow,
-    push::{Push, Pushes, Wish, input_pipe, output_pipe},
+    push::{Push, Pushes, Waiting, Wish, input_pipe, output_pipe},
     service::Service,
 };
 use bstr::BString;
@@ -16,6 +16,7 @@ use std::{
     pin::pin,
     process::Stdio,
     task::{Context, Poll},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -146,8 +147,8 @@ impl Git {
             Service::UploadPack => self.start(&["--http-backend-info-refs"], place, None, turn),
             Service::ReceivePack => {
                 let nothing = std::fs::File::open("/dev/null")?;
-                let output = self.receive(Wish::Advertisement, place, nothing.into(), turn)?;
-                Ok(Running::new(output, None, None))
+                let (output, waiting) = self.receive(Wish::Advertisement, place, nothing.into(), turn)?;
+                Ok(Running::of_push(output, None, waiting))
             }
         }
     }
@@ -165,8 +166,9 @@ impl Git {
             Service::UploadPack => self.start(&["--stateless-rpc"], place, Some((begin, rest)), turn),
             Service::ReceivePack => {
                 let (input, client) = input_pipe()?;
-                let output = self.receive(Wish::Answer, place, input, turn)?;
-                Ok(Running::new(output, Some(tokio::spawn(feed(client, begin, rest))), None))
+                let (output, waiting) = self.receive(Wish::Answer, place, input, turn)?;
+                let feeder = tokio::spawn(feed(client, begin, rest));
+                Ok(Running::of_push(output, Some(feeder), waiting))
             }
         }
     }
@@ -191,13 +193,13 @@ impl Git {
 
     /// Starts to receive a push in a thread. The thread holds `turn`, not the response, because a push that has begun
     /// to change refs is completed even if the client disconnects, as with git.
-    fn receive(&self, wish: Wish, place: &Place, input: OwnedFd, turn: Turn) -> io::Result<pipe::Receiver> {
+    fn receive(&self, wish: Wish, place: &Place, input: OwnedFd, turn: Turn) -> io::Result<(pipe::Receiver, Waiting)> {
         let (answer, output) = output_pipe()?;
         let Place { folder, variables, settings, .. } = place.clone();
         let own = std::env::vars_os().filter(|(name, _)| !REMOVED.iter().any(|removed| name == removed));
         let variables = own.chain([("REFDB_GIT".into(), self.git.clone())]).chain(variables).collect();
-        self.pushes.start(Push { folder, variables, settings, wish, input, output, turn });
-        Ok(answer)
+        let waiting = self.pushes.start(Push { folder, variables, settings, wish, input, output, turn });
+        Ok((answer, waiting))
     }
 }
 
@@ -233,6 +235,8 @@ pub(crate) struct Running {
     piece: BytesMut,
     piece_bytes: usize,
     feeder: Option<JoinHandle<io::Result<()>>>,
+    /// The thread of a push, until it has begun.
+    waiting: Option<Waiting>,
     /// The process of `git upload-pack`, which is killed on drop, and its place under the limit on fetches.
     _program: Option<(Child, Turn)>,
 }
@@ -243,7 +247,22 @@ const HELD_BYTES_MAX: usize = 1 << 20;
 
 impl Running {
     fn new(output: pipe::Receiver, feeder: Option<JoinHandle<io::Result<()>>>, program: Option<(Child, Turn)>) -> Self {
-        Running { output, piece: BytesMut::new(), piece_bytes: FIRST_BYTES, feeder, _program: program }
+        let (piece, piece_bytes) = (BytesMut::new(), FIRST_BYTES);
+        Running { output, piece, piece_bytes, feeder, waiting: None, _program: program }
+    }
+
+    fn of_push(output: pipe::Receiver, feeder: Option<JoinHandle<io::Result<()>>>, waiting: Waiting) -> Self {
+        let mut running = Running::new(output, feeder, None);
+        running.waiting = Some(waiting);
+        running
+    }
+
+    /// Waits until the service has begun. Returns `false` if that takes longer than `longest`; it never begins then.
+    pub(crate) async fn begins(&mut self, longest: Duration) -> bool {
+        match self.waiting.take() {
+            Some(waiting) => waiting.begins(longest).await,
+            None => true,
+        }
     }
 
     /// Reads a piece of the output, which is empty at the end.
@@ -254,6 +273,16 @@ impl Running {
             self.piece_bytes = PIECE_BYTES;
         }
         read.map_ok(|_| self.piece.split().freeze())
+    }
+
+    /// Waits for the first bytes of the output. Fails if there are none, because a service that works sends at least a
+    /// flush packet.
+    pub(crate) async fn first_bytes(&mut self) -> io::Result<Vec<u8>> {
+        let mut first = Vec::with_capacity(FIRST_BYTES);
+        match self.output.read_buf(&mut first).await? {
+            0 => Err(io::Error::other("the service has ended without an answer")),
+            _ => Ok(first),
+        }
     }
 
     /// Waits until the service has read the request, or has written [`HELD_BYTES_MAX`] bytes or closed its output.

@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{runtime::Handle, time::timeout};
+use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle, time::timeout};
 use tokio_util::task::TaskTracker;
 
 /// The part of `receive-pack` that a request asks for.
@@ -39,6 +39,26 @@ pub(crate) struct Push {
     pub(crate) turn: Turn,
 }
 
+/// A push that waits for its thread.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    has_begun: oneshot::Receiver<()>,
+    thread: AbortHandle,
+}
+
+impl Waiting {
+    /// Waits until the thread has begun. If that takes longer than `longest`, because the system allows no more
+    /// threads, calls the push off and returns `false`.
+    pub(crate) async fn begins(self, longest: Duration) -> bool {
+        // The sender is dropped without a message only if the thread ends, which it does not do before it has begun.
+        let begins = timeout(longest, self.has_begun).await.is_ok();
+        if !begins {
+            self.thread.abort();
+        }
+        begins
+    }
+}
+
 /// The pushes that are being received, and the maintenance that follows them.
 #[derive(Clone, Debug)]
 pub(crate) struct Pushes {
@@ -57,13 +77,20 @@ impl Pushes {
     }
 
     /// Receives a push in a thread of its own. A panic ends only this push.
-    pub(crate) fn start(&self, push: Push) {
+    pub(crate) fn start(&self, push: Push) -> Waiting {
         let upkeep = Arc::new(self.upkeep.clone());
-        self.spawn(move || push.receive(upkeep));
+        self.spawn(move || push.receive(upkeep))
     }
 
-    fn spawn(&self, receive: impl FnOnce() + Send + 'static) {
-        self.tracker.spawn_blocking_on(receive, &self.runtime);
+    fn spawn(&self, receive: impl FnOnce() + Send + 'static) -> Waiting {
+        let (begin, has_begun) = oneshot::channel();
+        let receive = move || {
+            // The request may have been dropped, because its client has left.
+            let _ = begin.send(());
+            receive();
+        };
+        let thread = self.tracker.spawn_blocking_on(receive, &self.runtime).abort_handle();
+        Waiting { has_begun, thread }
     }
 
     /// Waits until no push is being received, and then runs the maintenance that is due.

@@ -7,9 +7,9 @@ use super::{
     route::Route,
 };
 use crate::{
-    gate::{Access, Authorizer, Decision, Gate, Grant, Turn},
+    gate::{Access, Authorizer, Decision, Gate, Grant, Refused, Turn},
     inflow::Inflow,
-    program::{Git, Place},
+    program::{Git, Place, Running},
     record::{Record, Records},
     repository::{Facts, Repositories, Served},
     roots::{NotFound, Roots, shown},
@@ -200,7 +200,8 @@ impl Server {
         let is_ours = may_be_ours && !at_disk(served.is_remote(), || facts.has_grafts());
         let source = if !is_ours {
             let turn = self.turn(&job, record).await?;
-            let running = self.git.advertise(job.service, &job.place(), turn)?;
+            let mut running = self.begun(self.git.advertise(job.service, &job.place(), turn)?).await?;
+            begin.extend(running.first_bytes().await?);
             Source::Program(Box::new(running))
         } else if job.version == Version::V2 {
             begin = self.capabilities.version_2(&self.git, served.folder(), facts).await?;
@@ -243,9 +244,14 @@ impl Server {
             read_more(&mut begin, &mut inflow).await.map_err(Failure::Unreadable)?;
         }
         let turn = self.turn(&job, record).await?;
-        let mut running = self.git.answer(job.service, &place, begin, inflow, turn)?;
+        let mut running = self.begun(self.git.answer(job.service, &place, begin, inflow, turn)?).await?;
         let begin = running.request_read().await?;
         Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
+    }
+
+    /// Waits until a service has begun, for as long as for a place in the queue.
+    async fn begun(&self, mut running: Running) -> Result<Running, Failure> {
+        if running.begins(self.settings.limits.queue).await { Ok(running) } else { Err(Refused::Busy.into()) }
     }
 
     /// Waits until another fetch or push may run.
