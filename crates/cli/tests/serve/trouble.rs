@@ -3,6 +3,7 @@
 //! server is as well as before.
 
 mod full_disk;
+mod gone;
 mod scarce;
 
 use crate::support::{Answer, Request, packets};
