@@ -287,7 +287,7 @@ impl Running {
 
     /// Waits until the service has read the request, or has written [`HELD_BYTES_MAX`] bytes or closed its output.
     /// Returns the output so far, which is held back because nginx and other proxies stop passing on a request once its
-    /// response has begun.
+    /// response has begun. Fails with `TimedOut` if there is none because the client sends too slowly.
     pub(crate) async fn request_read(&mut self) -> io::Result<Vec<u8>> {
         let mut held = Vec::new();
         let Some(feeder) = &mut self.feeder else { return Ok(held) };
@@ -295,7 +295,12 @@ impl Running {
             tokio::select! {
                 _ = &mut *feeder => {
                     self.feeder = None;
-                    break;
+                    match fed {
+                        Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut && held.is_empty() => {
+                            return Err(error);
+                        }
+                        _ => break,
+                    }
                 }
                 read = self.output.read_buf(&mut held) => if read? == 0 { break },
             }

@@ -153,9 +153,9 @@ impl Server {
         if is_advertisement {
             return self.advertise(job, record).await;
         }
-        let idle = self.settings.limits.idle;
-        let limit = (service == Service::UploadPack).then_some(self.settings.limits.request_bytes);
-        let inflow = Box::new(Inflow::new(&parts.headers, body, idle, limit));
+        let limits = &self.settings.limits;
+        let bytes_max = (service == Service::UploadPack).then_some(limits.request_bytes);
+        let inflow = Box::new(Inflow::new(&parts.headers, body, limits, bytes_max));
         self.answer(job, inflow, record).await
     }
 
@@ -244,8 +244,12 @@ impl Server {
             read_more(&mut begin, &mut inflow).await.map_err(Failure::Unreadable)?;
         }
         let turn = self.turn(&job, record).await?;
-        let mut running = self.begun(self.git.answer(job.service, &place, begin, inflow, turn)?).await?;
-        let begin = running.request_read().await?;
+        let running = self.git.answer(job.service, &place, begin, inflow, turn, record.cpu.clone())?;
+        let mut running = self.begun(running).await?;
+        let begin = running.request_read().await.map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => Failure::Unreadable(error),
+            _ => Failure::Internal(error),
+        })?;
         Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
     }
 

@@ -259,12 +259,17 @@ impl Server {
         assert!(status.success());
     }
 
+    /// Returns the metrics as text.
+    pub(crate) fn metrics(&self) -> String {
+        let stream = TcpStream::connect(self.metrics.expect("it tells its metrics")).unwrap();
+        Answer::to(&Request::get("/metrics"), stream).text()
+    }
+
     /// Waits until so many requests are in progress.
     pub(crate) fn await_in_progress(&self, count: usize) {
         let (end, line) = (Instant::now() + at_most(PATIENCE), format!("requests_in_progress {count}\n"));
         loop {
-            let stream = TcpStream::connect(self.metrics.expect("it tells its metrics")).unwrap();
-            let metrics = Answer::to(&Request::get("/metrics"), stream).text();
+            let metrics = self.metrics();
             if metrics.contains(&line) {
                 return;
             }
