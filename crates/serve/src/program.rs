@@ -1,6 +1,7 @@
 //! Serves requests that need objects: starts git's programs, and receives pushes in threads.
 
 use crate::{
+    cpu::Cpu,
     gate::Turn,
     inflow::Inflow,
     push::{Push, Pushes, Waiting, Wish, input_pipe, output_pipe},
@@ -142,12 +143,12 @@ impl Git {
     }
 
     /// Starts the service with the option that makes it send its advertisement and end.
-    pub(crate) fn advertise(&self, service: Service, place: &Place, turn: Turn) -> io::Result<Running> {
+    pub(crate) fn advertise(&self, service: Service, place: &Place, turn: Turn, cpu: Cpu) -> io::Result<Running> {
         match service {
-            Service::UploadPack => self.start(&["--http-backend-info-refs"], place, None, turn),
+            Service::UploadPack => self.start(&["--http-backend-info-refs"], place, None, turn, cpu),
             Service::ReceivePack => {
                 let nothing = std::fs::File::open("/dev/null")?;
-                let (output, waiting) = self.receive(Wish::Advertisement, place, nothing.into(), turn)?;
+                let (output, waiting) = self.receive(Wish::Advertisement, place, nothing.into(), turn, cpu)?;
                 Ok(Running::of_push(output, None, waiting))
             }
         }
@@ -161,12 +162,13 @@ impl Git {
         begin: Vec<u8>,
         rest: Box<Inflow>,
         turn: Turn,
+        cpu: Cpu,
     ) -> io::Result<Running> {
         match service {
-            Service::UploadPack => self.start(&["--stateless-rpc"], place, Some((begin, rest)), turn),
+            Service::UploadPack => self.start(&["--stateless-rpc"], place, Some((begin, rest)), turn, cpu),
             Service::ReceivePack => {
                 let (input, client) = input_pipe()?;
-                let (output, waiting) = self.receive(Wish::Answer, place, input, turn)?;
+                let (output, waiting) = self.receive(Wish::Answer, place, input, turn, cpu)?;
                 let feeder = tokio::spawn(feed(client, begin, rest));
                 Ok(Running::of_push(output, Some(feeder), waiting))
             }
@@ -180,6 +182,7 @@ impl Git {
         place: &Place,
         input: Option<(Vec<u8>, Box<Inflow>)>,
         turn: Turn,
+        cpu: Cpu,
     ) -> io::Result<Running> {
         let mut command = self.command(place);
         command.arg("upload-pack").args(words).arg(".").stdout(Stdio::piped());
@@ -188,17 +191,24 @@ impl Git {
         let output = child.stdout.take().ok_or_else(|| io::Error::other("a program has no output"))?;
         let output = pipe::Receiver::from_owned_fd(output.into_owned_fd()?)?;
         let feeder = child.stdin.take().zip(input).map(|(stdin, (begin, rest))| tokio::spawn(feed(stdin, begin, rest)));
-        Ok(Running::new(output, feeder, Some((child, turn))))
+        Ok(Running::new(output, feeder, Some(Process { child, cpu, _turn: turn })))
     }
 
     /// Starts to receive a push in a thread. The thread holds `turn`, not the response, because a push that has begun
     /// to change refs is completed even if the client disconnects, as with git.
-    fn receive(&self, wish: Wish, place: &Place, input: OwnedFd, turn: Turn) -> io::Result<(pipe::Receiver, Waiting)> {
+    fn receive(
+        &self,
+        wish: Wish,
+        place: &Place,
+        input: OwnedFd,
+        turn: Turn,
+        cpu: Cpu,
+    ) -> io::Result<(pipe::Receiver, Waiting)> {
         let (answer, output) = output_pipe()?;
         let Place { folder, variables, settings, .. } = place.clone();
         let own = std::env::vars_os().filter(|(name, _)| !REMOVED.iter().any(|removed| name == removed));
         let variables = own.chain([("REFDB_GIT".into(), self.git.clone())]).chain(variables).collect();
-        let waiting = self.pushes.start(Push { folder, variables, settings, wish, input, output, turn });
+        let waiting = self.pushes.start(Push { folder, variables, settings, wish, input, output, turn, cpu });
         Ok((answer, waiting))
     }
 }
@@ -237,8 +247,24 @@ pub(crate) struct Running {
     feeder: Option<JoinHandle<io::Result<()>>>,
     /// The thread of a push, until it has begun.
     waiting: Option<Waiting>,
-    /// The process of `git upload-pack`, which is killed on drop, and its place under the limit on fetches.
-    _program: Option<(Child, Turn)>,
+    /// The process of `git upload-pack`.
+    _program: Option<Process>,
+}
+
+/// A process, which is killed on drop, and its place under the limit on fetches.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    cpu: Cpu,
+    _turn: Turn,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(id) = self.child.id() {
+            self.cpu.add_process(id);
+        }
+    }
 }
 
 /// Maximum number of bytes of output that are held back until the request has been read. Services write little before
@@ -246,7 +272,7 @@ pub(crate) struct Running {
 const HELD_BYTES_MAX: usize = 1 << 20;
 
 impl Running {
-    fn new(output: pipe::Receiver, feeder: Option<JoinHandle<io::Result<()>>>, program: Option<(Child, Turn)>) -> Self {
+    fn new(output: pipe::Receiver, feeder: Option<JoinHandle<io::Result<()>>>, program: Option<Process>) -> Self {
         let (piece, piece_bytes) = (BytesMut::new(), FIRST_BYTES);
         Running { output, piece, piece_bytes, feeder, waiting: None, _program: program }
     }
@@ -293,7 +319,7 @@ impl Running {
         let Some(feeder) = &mut self.feeder else { return Ok(held) };
         while held.len() < HELD_BYTES_MAX {
             tokio::select! {
-                _ = &mut *feeder => {
+                fed = &mut *feeder => {
                     self.feeder = None;
                     match fed {
                         Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut && held.is_empty() => {

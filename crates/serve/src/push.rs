@@ -1,6 +1,6 @@
 //! Receives pushes in threads of the server, as `refdb receive-pack` does in a process of its own.
 
-use crate::{gate::Turn, upkeep::Upkeep};
+use crate::{cpu::Cpu, gate::Turn, upkeep::Upkeep};
 use refdb::{Environment, Repository, messages::say};
 use refdb_receive::{Call, Client, Failure, Maintenance, Reception};
 use refdb_vfs::{Fs, interrupt};
@@ -37,6 +37,8 @@ pub(crate) struct Push {
     pub(crate) output: PipeWriter,
     /// The place under the limit on pushes, which is freed when this push has ended.
     pub(crate) turn: Turn,
+    /// To which the time of the thread is added, but not that of the programs that it starts.
+    pub(crate) cpu: Cpu,
 }
 
 /// A push that waits for its thread.
@@ -111,15 +113,17 @@ impl Pushes {
 
 impl Push {
     fn receive(self, maintenance: Arc<dyn Maintenance>) {
-        let Push { folder, variables, settings, wish, input, output, turn } = self;
+        let Push { folder, variables, settings, wish, input, output, turn, cpu } = self;
         let environment = Environment::exactly(variables, folder);
         let environment = settings.iter().fold(environment, |environment, setting| {
             environment.with_config(std::os::unix::ffi::OsStrExt::as_bytes(setting.as_os_str()).into())
         });
-        if let Err(failure) = receive(environment, wish, maintenance, input, output) {
+        if let Err(failure) = cpu.of(|| receive(environment, wish, maintenance, input, &output)) {
             tell(failure);
         }
         drop(turn);
+        // The response, and with it the record of the request, ends with the output.
+        drop(output);
     }
 }
 
@@ -129,7 +133,7 @@ fn receive(
     wish: Wish,
     maintenance: Arc<dyn Maintenance>,
     input: OwnedFd,
-    output: PipeWriter,
+    output: &PipeWriter,
 ) -> Result<(), Failure> {
     let served = Repository::served_folder(&Fs::real(), &environment, Path::new("."));
     let served = served.map_err(refdb::Error::from)?;
@@ -140,6 +144,7 @@ fn receive(
     let reception = Reception::open(environment.in_directory(served.folder), call)?;
     match reception.left_to_git()? {
         Some(mut git) => {
+            let output = output.try_clone().map_err(|error| reception.not_run(&error))?;
             let git = git.stdin(input).stdout(output).status();
             git.map(drop).map_err(|error| reception.not_run(&error))
         }

@@ -90,7 +90,8 @@ impl Server {
     /// Responds to a request. Every failure becomes an HTTP error.
     pub(crate) async fn handle(&self, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
         let (mut record, mut turns) = (self.records.begin(), Vec::new());
-        match self.serve(peer, request, &mut record, &mut turns).await {
+        let cpu = record.cpu.clone();
+        match cpu.of_future(self.serve(peer, request, &mut record, &mut turns)).await {
             Ok(Outcome { content_type, begin, source, is_remote }) => {
                 let body = Body { begin: begin.into(), source, is_remote, record, turns };
                 of_type(answer(StatusCode::OK, body), &content_type)
@@ -200,7 +201,8 @@ impl Server {
         let is_ours = may_be_ours && !at_disk(served.is_remote(), || facts.has_grafts());
         let source = if !is_ours {
             let turn = self.turn(&job, record).await?;
-            let mut running = self.begun(self.git.advertise(job.service, &job.place(), turn)?).await?;
+            let running = self.git.advertise(job.service, &job.place(), turn, record.cpu.clone())?;
+            let mut running = self.begun(running).await?;
             begin.extend(running.first_bytes().await?);
             Source::Program(Box::new(running))
         } else if job.version == Version::V2 {
