@@ -23,6 +23,7 @@ pub(crate) struct Options {
     variables: Vec<(OsString, OsString)>,
     has_metrics: bool,
     rights: Rights,
+    descriptors: Option<u64>,
 }
 
 /// What a server may do that a test starts as root. Started by another user, it has that user's rights.
@@ -70,6 +71,12 @@ impl Options {
         Options { has_metrics: true, ..self.word("--metrics").word(format!("{}:0", Ipv4Addr::LOCALHOST)) }
     }
 
+    /// Lets the server open only so many files.
+    #[must_use]
+    pub(crate) fn descriptors(self, count: u64) -> Self {
+        Options { descriptors: Some(count), ..self }
+    }
+
     /// Makes the permissions of files bind the server even if root runs the test.
     #[must_use]
     pub(crate) fn bound_by_permissions(self) -> Self {
@@ -105,6 +112,10 @@ impl Options {
                 command.args(stranger(program));
             }
             _ => {}
+        }
+        if let Some(count) = self.descriptors {
+            command = Command::new("prlimit");
+            command.arg(format!("--nofile={count}")).arg(program);
         }
         let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         command.args(["--http", &loopback.to_string(), "--http-socket"]).arg(&socket).arg("--socket").arg(&shims);

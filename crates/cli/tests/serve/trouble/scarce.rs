@@ -145,6 +145,29 @@ fn without_descriptors_requests_fail_one_by_one_and_the_listener_waits() {
     }
 }
 
+/// Idle connections once took all descriptors, so that lists failed too.
+#[test]
+fn connections_leave_descriptors_to_requests() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    repo.config("http.receivepack", "true");
+    repo.config("receive.autogc", "false");
+    let server = Options::root(repo.scratch()).descriptors(128).start();
+    let mut trial = Trial::new(&server, repo.git_dir());
+    let mut kept = connections(&server);
+    assert_eq!(trial.ask_all(&mut kept), Count { served: 5, refused: 0 }, "{}", server.errors());
+    let idle: Vec<TcpStream> = (0..200).map(|_| server.connect()).collect();
+    let end = Instant::now() + at_most(PATIENCE);
+    while server.descriptors() < 64 {
+        assert!(Instant::now() < end, "{} descriptors", server.descriptors());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for _ in 0..10 {
+        assert_eq!(trial.ask_all(&mut kept), Count { served: 5, refused: 0 }, "{}", server.errors());
+    }
+    drop(idle);
+    trial.assert_well();
+}
+
 /// Lets clients come while there is no descriptor for them.
 fn assert_listener_waits(server: &Server) {
     server.limit(Resource::Nofile, Some(3));
