@@ -5,6 +5,7 @@ use crate::{
     plan::{Plan, Range},
     row::OwnRow,
 };
+use bstr::{BStr, ByteSlice};
 use std::{fmt, ops::ControlFlow};
 
 /// Provides the rows of a listing, one range after the other.
@@ -109,8 +110,16 @@ impl Listing {
         Some(proof)
     }
 
+    /// The names, in order, of the requested refs that this listing leaves out because their files are corrupt, or whose
+    /// folder cannot be read. Reads nothing. There may be as many as there are loose refs.
+    pub fn left_out(&self) -> impl Iterator<Item = &BStr> {
+        let (_, loose) = self.source.state();
+        let corrupt = loose.iter().filter(|row| row.is_corrupt).map(|row| row.name.as_bstr());
+        corrupt.filter(|name| self.plan.takes(name))
+    }
+
     /// Moves to the next ref and returns it; `None` at the end. Broken refs are left out;
-    /// [`View::broken`](crate::View::broken) returns them.
+    /// [`left_out`](Self::left_out) returns their names.
     ///
     /// # Errors
     ///

@@ -28,12 +28,14 @@ pub(crate) struct OwnRow {
     pub(crate) target: Option<refdb::Target>,
     pub(crate) peeled: Peeled,
     pub(crate) storage: Storage,
+    /// Whether the ref's file is corrupt.
+    pub(crate) is_corrupt: bool,
 }
 
 impl OwnRow {
     /// The row of a corrupt file, or of a folder that cannot be read.
     pub(crate) fn broken(name: BString) -> Self {
-        OwnRow { name, target: None, peeled: Peeled::Unknown, storage: Storage::Loose }
+        OwnRow { name, target: None, peeled: Peeled::Unknown, storage: Storage::Loose, is_corrupt: true }
     }
 
     pub(crate) fn is_broken(&self) -> bool {

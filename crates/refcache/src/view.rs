@@ -271,15 +271,6 @@ impl View {
         Ok(self.counters.broken.below(b""))
     }
 
-    /// The names, in order, of at most a thousand broken refs that queries found and have not seen intact since. Reads
-    /// nothing.
-    pub fn left_out(&self) -> Vec<BString> {
-        if self.counters.broken.count() == 0 {
-            return Vec::new();
-        }
-        self.counters.broken.below(b"").into_iter().map(|broken| broken.name).collect()
-    }
-
     /// The names, in order, of the refs below `refs/` that point at the object, directly or through an annotated tag.
     ///
     /// In a repository with files, the first call after packed-refs has changed reads all of it.

@@ -51,6 +51,11 @@ fn broken_files_are_left_out_of_every_list_and_hide_what_is_packed_beneath() {
     assert_eq!(names(&view, &ListOptions::default()), whole);
     assert_eq!(names(&view, &prefixed(&["refs/heads/"])), whole[..2]);
     assert_eq!(names(&view, &prefixed(&["refs/changes/77/77/"])), [""; 0]);
+    let left_out = |prefixes: &[&str]| -> Vec<String> {
+        view.list(&prefixed(prefixes)).unwrap().left_out().map(ToString::to_string).collect()
+    };
+    assert_eq!(left_out(&["refs/"]), [README, EMPTY, BACKUP]);
+    assert_eq!(left_out(&["refs/changes/"]), [EMPTY]);
     // The second list of a folder may be answered from the pages in memory.
     assert_eq!(names(&view, &prefixed(&["refs/heads/x"])), [""; 0]);
     let mut seen = Vec::new();

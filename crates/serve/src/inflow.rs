@@ -1,5 +1,6 @@
-//! Reads the body of a request, decompresses it, and enforces a size limit and an idle timeout.
+//! Reads the body of a request, decompresses it, and enforces limits on its size and on the time that it takes.
 
+use crate::settings::Limits;
 use async_compression::tokio::bufread::GzipDecoder;
 use bytes::{Buf, Bytes};
 use hyper::{HeaderMap, body::Incoming, header};
@@ -9,32 +10,46 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
-use tokio::io::{AsyncRead, AsyncReadExt, BufReader, ReadBuf};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, BufReader, ReadBuf},
+    time::{Instant, timeout_at},
+};
 use tokio_io_timeout::TimeoutReader;
 
 /// The body of a request as a stream of decompressed bytes.
-pub(crate) struct Inflow(Pin<Box<dyn AsyncRead + Send>>);
+pub(crate) struct Inflow {
+    bytes: Pin<Box<dyn AsyncRead + Send>>,
+    longest: Duration,
+    /// When the body must have been read. `None` until reading begins.
+    end: Option<Instant>,
+}
 
 impl Inflow {
-    /// Returns the body of a request. Reading fails if the client sends nothing for the time `idle`, if the body cannot
-    /// be decompressed, or if it has more than `bytes_max` bytes after decompression.
-    pub(crate) fn new(headers: &HeaderMap, body: Incoming, idle: Duration, bytes_max: Option<u64>) -> Self {
+    /// Returns the body of a request. Reading fails with `TimedOut` if the client sends nothing for the time
+    /// `limits.idle`, or if the whole body takes longer than `limits.request_time`, with `FileTooLarge` if the body
+    /// has more than `bytes_max` bytes after decompression, and otherwise if the body cannot be decompressed.
+    pub(crate) fn new(headers: &HeaderMap, body: Incoming, limits: &Limits, bytes_max: Option<u64>) -> Self {
         let mut timed = TimeoutReader::new(Pieces { body, piece: Bytes::new() });
-        timed.set_timeout(Some(idle));
+        timed.set_timeout(Some(limits.idle));
         let timed = Box::pin(timed);
         let is_gzip =
             headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding == "gzip" || coding == "x-gzip");
         let plain: Pin<Box<dyn AsyncRead + Send>> =
             if is_gzip { Box::pin(GzipDecoder::new(BufReader::new(timed))) } else { timed };
-        Inflow(match bytes_max {
+        let bytes = match bytes_max {
             None => plain,
             Some(max) => Box::pin(Limited { inner: plain, left: max }),
-        })
+        };
+        Inflow { bytes, longest: limits.request_time, end: None }
     }
 
     /// Reads some bytes and returns their number, which is 0 at the end.
     pub(crate) async fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer).await
+        let end = *self.end.get_or_insert_with(|| Instant::now() + self.longest);
+        timeout_at(end, self.bytes.read(buffer)).await.unwrap_or_else(|_| {
+            let text = "the client has not sent its request within serve.requestSeconds";
+            Err(io::Error::new(io::ErrorKind::TimedOut, text))
+        })
     }
 }
 

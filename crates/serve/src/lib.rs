@@ -17,10 +17,11 @@
 //! http/                git's smart HTTP protocol, as `git http-backend` serves it
 //! shim/                the socket through which processes of sshd, git daemon and CGI pass their clients on
 //! listen               sockets, connections, signals
-//! record               counters, and the access log
+//! record, cpu          counters, and the access log with the processor time of each request
 //! ```
 #![forbid(unsafe_code)]
 
+mod cpu;
 mod gate;
 mod http;
 mod inflow;

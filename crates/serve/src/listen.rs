@@ -13,7 +13,7 @@ use crate::{
     record::Records,
     repository::Repositories,
     roots::Roots,
-    settings::Settings,
+    settings::{Limits, Settings},
     upload::capabilities::Capabilities,
 };
 use arc_swap::ArcSwap;
@@ -21,8 +21,14 @@ use connection::Connections;
 use nix::unistd::{Gid, Uid, User, geteuid, initgroups, setgid, setuid};
 use refdb::{Environment, messages::say};
 use refdb_vfs::interrupt;
+use rustix::process::{Resource, getrlimit};
 use sockets::{Acceptor, Listener};
-use std::{ffi::CString, io, sync::Arc, time::Duration};
+use std::{
+    ffi::CString,
+    io,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -57,7 +63,13 @@ pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
     const STACK_BYTES: usize = 8 << 20;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     let runtime = builder.enable_all().thread_stack_size(STACK_BYTES).build()?;
-    let ended = runtime.block_on(run(options, settings, listeners));
+    // The runtime panics if it can start no thread for blocking work and has none. If it has one, such work waits.
+    let (end, until_end) = mpsc::channel::<()>();
+    runtime.spawn_blocking(move || until_end.recv());
+    // The loop that accepts connections runs in a worker, which can serve a connection without waking another thread.
+    let running = runtime.spawn(run(options.clone(), settings, listeners));
+    let ended = runtime.block_on(running).unwrap_or_else(|failed| Err(io::Error::other(failed).into()));
+    drop(end);
     // A thread that is blocked by a disk that does not respond must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
@@ -111,7 +123,7 @@ impl Kept {
     }
 }
 
-async fn run(options: &Options, settings: Settings, listeners: Vec<Listener>) -> Result<(), StartError> {
+async fn run(options: Options, settings: Settings, listeners: Vec<Listener>) -> Result<(), StartError> {
     let (limits, metrics) = (settings.limits.clone(), settings.metrics);
     let kept = Kept {
         repositories: Arc::new(Repositories::new(&limits, Environment::without_git(std::env::current_dir()?))),
@@ -125,12 +137,12 @@ async fn run(options: &Options, settings: Settings, listeners: Vec<Listener>) ->
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let mut hup = signal(SignalKind::hangup())?;
     let connections = Connections::new(Arc::clone(&server));
-    let permits = Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS)));
+    let permits = Arc::new(Semaphore::new(connections_max(&limits).min(Semaphore::MAX_PERMITS)));
     loop {
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
-            _ = hup.recv() => reload(options, &kept, &server),
+            _ = hup.recv() => reload(&options, &kept, &server),
             Some((stream, permit)) = next(&mut acceptor, &permits) => connections.attend(stream, permit),
         }
     }
@@ -146,6 +158,25 @@ async fn run(options: &Options, settings: Settings, listeners: Vec<Listener>) ->
     }
     drop(status);
     Ok(())
+}
+
+/// Returns how many connections may be open: `serve.maxConnections`, or fewer if the process may not open so many files
+/// besides those that requests need. A request on an open connection would otherwise fail for lack of a descriptor.
+fn connections_max(limits: &Limits) -> usize {
+    /// The pipes of a fetch or push, and what a push opens itself.
+    const FILES_EACH: usize = 8;
+    /// Sockets, the log, and files that lists read.
+    const OTHERS: usize = 64;
+    let files_max = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
+    let Some(files_max) = files_max else { return limits.connections };
+    let needed = limits.open_files + FILES_EACH * limits.fetches.saturating_add(limits.pushes) + OTHERS;
+    let left = files_max.saturating_sub(needed).max(files_max / 2);
+    if left < limits.connections {
+        let text =
+            format!("at most {left} connections are open at a time, because the limit on open files is {files_max}");
+        say("warning: ", text.as_bytes());
+    }
+    left.min(limits.connections)
 }
 
 /// Waits until `serve.maxConnections` allows another connection, and then for that connection.

@@ -1,9 +1,10 @@
 //! Serves the requests that the caches of refs cannot answer: starts git's programs, and receives pushes in threads.
 
 use crate::{
+    cpu::Cpu,
     gate::Turn,
     inflow::Inflow,
-    push::{Push, Pushes, Wish, input_pipe, output_pipe},
+    push::{Push, Pushes, Waiting, Wish, input_pipe, output_pipe},
     service::Service,
 };
 use bstr::BString;
@@ -16,6 +17,7 @@ use std::{
     pin::pin,
     process::Stdio,
     task::{Context, Poll},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -141,13 +143,13 @@ impl Git {
     }
 
     /// Starts the service to send its advertisement and end.
-    pub(crate) fn advertise(&self, service: Service, place: &Place, turn: Turn) -> io::Result<Running> {
+    pub(crate) fn advertise(&self, service: Service, place: &Place, turn: Turn, cpu: Cpu) -> io::Result<Running> {
         match service {
-            Service::UploadPack => self.start(&["--http-backend-info-refs"], place, None, turn),
+            Service::UploadPack => self.start(&["--http-backend-info-refs"], place, None, turn, cpu),
             Service::ReceivePack => {
                 let nothing = std::fs::File::open("/dev/null")?;
-                let output = self.receive(Wish::Advertisement, place, nothing.into(), turn)?;
-                Ok(Running::new(output, None, None))
+                let (output, waiting) = self.receive(Wish::Advertisement, place, nothing.into(), turn, cpu)?;
+                Ok(Running::of_push(output, None, waiting))
             }
         }
     }
@@ -160,13 +162,15 @@ impl Git {
         begin: Vec<u8>,
         rest: Box<Inflow>,
         turn: Turn,
+        cpu: Cpu,
     ) -> io::Result<Running> {
         match service {
-            Service::UploadPack => self.start(&["--stateless-rpc"], place, Some((begin, rest)), turn),
+            Service::UploadPack => self.start(&["--stateless-rpc"], place, Some((begin, rest)), turn, cpu),
             Service::ReceivePack => {
                 let (input, client) = input_pipe()?;
-                let output = self.receive(Wish::Answer, place, input, turn)?;
-                Ok(Running::new(output, Some(tokio::spawn(feed(client, begin, rest))), None))
+                let (output, waiting) = self.receive(Wish::Answer, place, input, turn, cpu)?;
+                let feeder = tokio::spawn(feed(client, begin, rest));
+                Ok(Running::of_push(output, Some(feeder), waiting))
             }
         }
     }
@@ -178,6 +182,7 @@ impl Git {
         place: &Place,
         input: Option<(Vec<u8>, Box<Inflow>)>,
         turn: Turn,
+        cpu: Cpu,
     ) -> io::Result<Running> {
         let mut command = self.command(place);
         command.arg("upload-pack").args(words).arg(".").stdout(Stdio::piped());
@@ -186,18 +191,25 @@ impl Git {
         let output = child.stdout.take().ok_or_else(|| io::Error::other("a program has no output"))?;
         let output = pipe::Receiver::from_owned_fd(output.into_owned_fd()?)?;
         let feeder = child.stdin.take().zip(input).map(|(stdin, (begin, rest))| tokio::spawn(feed(stdin, begin, rest)));
-        Ok(Running::new(output, feeder, Some((child, turn))))
+        Ok(Running::new(output, feeder, Some(Process { child, cpu, _turn: turn })))
     }
 
     /// Starts to receive a push in a thread. The thread holds `turn`, not the response, because a push that has begun
     /// to change refs is completed even if the client disconnects, as with git.
-    fn receive(&self, wish: Wish, place: &Place, input: OwnedFd, turn: Turn) -> io::Result<pipe::Receiver> {
+    fn receive(
+        &self,
+        wish: Wish,
+        place: &Place,
+        input: OwnedFd,
+        turn: Turn,
+        cpu: Cpu,
+    ) -> io::Result<(pipe::Receiver, Waiting)> {
         let (answer, output) = output_pipe()?;
         let Place { folder, variables, settings, .. } = place.clone();
         let own = std::env::vars_os().filter(|(name, _)| !REMOVED.iter().any(|removed| name == removed));
         let variables = own.chain([("REFDB_GIT".into(), self.git.clone())]).chain(variables).collect();
-        self.pushes.start(Push { folder, variables, settings, wish, input, output, turn });
-        Ok(answer)
+        let waiting = self.pushes.start(Push { folder, variables, settings, wish, input, output, turn, cpu });
+        Ok((answer, waiting))
     }
 }
 
@@ -233,8 +245,26 @@ pub(crate) struct Running {
     piece: BytesMut,
     piece_bytes: usize,
     feeder: Option<JoinHandle<io::Result<()>>>,
-    /// The process of `git upload-pack`, which is killed on drop, and its turn under the limit on fetches.
-    _program: Option<(Child, Turn)>,
+    /// The thread of a push, until it has begun.
+    waiting: Option<Waiting>,
+    /// The process of `git upload-pack`.
+    _program: Option<Process>,
+}
+
+/// A process, which is killed on drop, and its place under the limit on fetches.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    cpu: Cpu,
+    _turn: Turn,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(id) = self.child.id() {
+            self.cpu.add_process(id);
+        }
+    }
 }
 
 /// Maximum number of bytes of output that are held back until the request has been read. Services write little before
@@ -242,8 +272,23 @@ pub(crate) struct Running {
 const HELD_BYTES_MAX: usize = 1 << 20;
 
 impl Running {
-    fn new(output: pipe::Receiver, feeder: Option<JoinHandle<io::Result<()>>>, program: Option<(Child, Turn)>) -> Self {
-        Running { output, piece: BytesMut::new(), piece_bytes: FIRST_BYTES, feeder, _program: program }
+    fn new(output: pipe::Receiver, feeder: Option<JoinHandle<io::Result<()>>>, program: Option<Process>) -> Self {
+        let (piece, piece_bytes) = (BytesMut::new(), FIRST_BYTES);
+        Running { output, piece, piece_bytes, feeder, waiting: None, _program: program }
+    }
+
+    fn of_push(output: pipe::Receiver, feeder: Option<JoinHandle<io::Result<()>>>, waiting: Waiting) -> Self {
+        let mut running = Running::new(output, feeder, None);
+        running.waiting = Some(waiting);
+        running
+    }
+
+    /// Waits until the service has begun. Returns `false` if that takes longer than `longest`; it never begins then.
+    pub(crate) async fn begins(&mut self, longest: Duration) -> bool {
+        match self.waiting.take() {
+            Some(waiting) => waiting.begins(longest).await,
+            None => true,
+        }
     }
 
     /// Reads a piece of the output, which is empty at the end.
@@ -256,17 +301,32 @@ impl Running {
         read.map_ok(|_| self.piece.split().freeze())
     }
 
+    /// Waits for the first bytes of the output. Fails if there are none, because a service that works sends at least a
+    /// flush packet.
+    pub(crate) async fn first_bytes(&mut self) -> io::Result<Vec<u8>> {
+        let mut first = Vec::with_capacity(FIRST_BYTES);
+        match self.output.read_buf(&mut first).await? {
+            0 => Err(io::Error::other("the service has ended without an answer")),
+            _ => Ok(first),
+        }
+    }
+
     /// Waits until the service has read the request, or has written [`HELD_BYTES_MAX`] bytes or closed its output.
     /// Returns the output so far, which is held back because nginx and other proxies stop passing on a request once its
-    /// response has begun.
+    /// response has begun. Fails with `TimedOut` if there is none because the client sends too slowly.
     pub(crate) async fn request_read(&mut self) -> io::Result<Vec<u8>> {
         let mut held = Vec::new();
         let Some(feeder) = &mut self.feeder else { return Ok(held) };
         while held.len() < HELD_BYTES_MAX {
             tokio::select! {
-                _ = &mut *feeder => {
+                fed = &mut *feeder => {
                     self.feeder = None;
-                    break;
+                    match fed {
+                        Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut && held.is_empty() => {
+                            return Err(error);
+                        }
+                        _ => break,
+                    }
                 }
                 read = self.output.read_buf(&mut held) => if read? == 0 { break },
             }

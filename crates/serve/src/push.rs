@@ -1,6 +1,6 @@
 //! Receives pushes in threads of the server, as `refdb receive-pack` does in a process of its own.
 
-use crate::{gate::Turn, upkeep::Upkeep};
+use crate::{cpu::Cpu, gate::Turn, upkeep::Upkeep};
 use refdb::{Environment, Repository, messages::say};
 use refdb_receive::{Call, Client, Failure, Maintenance, Reception};
 use refdb_vfs::{Fs, interrupt};
@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{runtime::Handle, time::timeout};
+use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle, time::timeout};
 use tokio_util::task::TaskTracker;
 
 /// The part of `receive-pack` that a request asks for.
@@ -37,6 +37,28 @@ pub(crate) struct Push {
     pub(crate) output: PipeWriter,
     /// The turn under the limit on pushes, which is given back when this push has ended.
     pub(crate) turn: Turn,
+    /// To which the time of the thread is added, but not that of the programs that it starts.
+    pub(crate) cpu: Cpu,
+}
+
+/// A push that waits for its thread.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    has_begun: oneshot::Receiver<()>,
+    thread: AbortHandle,
+}
+
+impl Waiting {
+    /// Waits until the thread has begun. If that takes longer than `longest`, because the system allows no more
+    /// threads, calls the push off and returns `false`.
+    pub(crate) async fn begins(self, longest: Duration) -> bool {
+        // The sender is dropped without a message only if the thread ends, which it does not do before it has begun.
+        let begins = timeout(longest, self.has_begun).await.is_ok();
+        if !begins {
+            self.thread.abort();
+        }
+        begins
+    }
 }
 
 /// The pushes that are being received, and the maintenance that follows them.
@@ -57,13 +79,20 @@ impl Pushes {
     }
 
     /// Receives a push in a thread of its own. A panic ends only this push.
-    pub(crate) fn start(&self, push: Push) {
+    pub(crate) fn start(&self, push: Push) -> Waiting {
         let upkeep = Arc::new(self.upkeep.clone());
-        self.spawn(move || push.receive(upkeep));
+        self.spawn(move || push.receive(upkeep))
     }
 
-    fn spawn(&self, receive: impl FnOnce() + Send + 'static) {
-        self.tracker.spawn_blocking_on(receive, &self.runtime);
+    fn spawn(&self, receive: impl FnOnce() + Send + 'static) -> Waiting {
+        let (begin, has_begun) = oneshot::channel();
+        let receive = move || {
+            // The request may have been dropped, because its client has left.
+            let _ = begin.send(());
+            receive();
+        };
+        let thread = self.tracker.spawn_blocking_on(receive, &self.runtime).abort_handle();
+        Waiting { has_begun, thread }
     }
 
     /// Waits until no push is being received, and then runs the maintenance that is due.
@@ -84,15 +113,17 @@ impl Pushes {
 
 impl Push {
     fn receive(self, maintenance: Arc<dyn Maintenance>) {
-        let Push { folder, variables, settings, wish, input, output, turn } = self;
+        let Push { folder, variables, settings, wish, input, output, turn, cpu } = self;
         let environment = Environment::exactly(variables, folder);
         let environment = settings.iter().fold(environment, |environment, setting| {
             environment.with_config(std::os::unix::ffi::OsStrExt::as_bytes(setting.as_os_str()).into())
         });
-        if let Err(failure) = receive(environment, wish, maintenance, input, output) {
+        if let Err(failure) = cpu.of(|| receive(environment, wish, maintenance, input, &output)) {
             tell(failure);
         }
         drop(turn);
+        // The response, and with it the record of the request, ends with the output.
+        drop(output);
     }
 }
 
@@ -102,7 +133,7 @@ fn receive(
     wish: Wish,
     maintenance: Arc<dyn Maintenance>,
     input: OwnedFd,
-    output: PipeWriter,
+    output: &PipeWriter,
 ) -> Result<(), Failure> {
     let served = Repository::served_folder(&Fs::real(), &environment, Path::new("."));
     let served = served.map_err(refdb::Error::from)?;
@@ -113,6 +144,7 @@ fn receive(
     let reception = Reception::open(environment.in_directory(served.folder), call)?;
     match reception.left_to_git()? {
         Some(mut git) => {
+            let output = output.try_clone().map_err(|error| reception.not_run(&error))?;
             let git = git.stdin(input).stdout(output).status();
             git.map(drop).map_err(|error| reception.not_run(&error))
         }

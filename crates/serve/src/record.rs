@@ -1,5 +1,6 @@
 //! Metrics for Prometheus, and the access log with a line for each request.
 
+use crate::cpu::Cpu;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -14,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -30,6 +31,8 @@ pub(crate) struct Records {
     pub(crate) in_progress: Gauge,
     pub(crate) connections: Gauge,
     log: Mutex<Option<Log>>,
+    /// Whether there is a log, kept here so that reading it needs no lock.
+    is_logging: AtomicBool,
     ids: AtomicU64,
     started: Instant,
 }
@@ -88,6 +91,7 @@ impl Records {
             in_progress,
             connections,
             log: Mutex::default(),
+            is_logging: AtomicBool::new(false),
             ids: AtomicU64::new(1),
             started: Instant::now(),
         })
@@ -106,6 +110,7 @@ impl Records {
                 Some(Log { path: path.to_owned(), file: Some(file) })
             }
         };
+        self.is_logging.store(log.is_some(), Relaxed);
         *self.log() = log;
         Ok(())
     }
@@ -116,6 +121,7 @@ impl Records {
         Record {
             records: Arc::clone(self),
             start: Instant::now(),
+            cpu: Cpu::new(self.is_logging.load(Relaxed)),
             line: Line { id: self.ids.fetch_add(1, Relaxed), operation: "other", ..Line::default() },
         }
     }
@@ -147,6 +153,8 @@ impl Records {
 pub(crate) struct Record {
     records: Arc<Records>,
     start: Instant,
+    /// The processor time, which is measured only for the access log.
+    pub(crate) cpu: Cpu,
     line: Line,
 }
 
@@ -167,6 +175,7 @@ struct Line {
     bytes: u64,
     queued_ms: f64,
     served_ms: f64,
+    cpu_ms: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -214,7 +223,7 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let Record { records, start, line } = self;
+        let Record { records, start, cpu, line } = self;
         records.in_progress.dec();
         let duration = start.elapsed();
         let operation = Operation { operation: line.operation };
@@ -226,6 +235,7 @@ impl Drop for Record {
         let now = refdb_vfs::now_nanos();
         line.time = format!("{}.{:03}", now / 1_000_000_000, now / 1_000_000 % 1000);
         line.served_ms = milliseconds(duration);
+        line.cpu_ms = milliseconds(cpu.spent().unwrap_or_default());
         let Ok(mut text) = serde_json::to_vec(line) else { return };
         text.push(b'\n');
         let written = match &mut log.file {

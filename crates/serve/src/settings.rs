@@ -71,6 +71,8 @@ pub(crate) struct Limits {
     /// `serve.idleSeconds`: how long the server waits for a client to send or to read something before it closes the
     /// connection.
     pub(crate) idle: Duration,
+    /// `serve.requestSeconds`: how long a client may take to send the body of a request, that of a push included.
+    pub(crate) request_time: Duration,
     /// `serve.drainSeconds`: how long requests may go on after SIGTERM.
     pub(crate) drain: Duration,
     /// `serve.memory`: bytes of all caches of refs together.
@@ -98,6 +100,7 @@ impl Default for Limits {
             rate: number(50_000),
             burst: number(100_000),
             idle: Duration::from_secs(60),
+            request_time: Duration::from_secs(2 * 60 * 60),
             drain: Duration::from_secs(30),
             memory_bytes: 128 << 20,
             open_files: 256,
@@ -193,6 +196,7 @@ impl Settings {
             b"serve.rate" => limits.rate = number(u32::try_from(count(value)?).unwrap_or(u32::MAX)),
             b"serve.burst" => limits.burst = number(u32::try_from(count(value)?).unwrap_or(u32::MAX)),
             b"serve.idleseconds" => limits.idle = Duration::from_secs(count(value)?),
+            b"serve.requestseconds" => limits.request_time = Duration::from_secs(count(value)?),
             b"serve.drainseconds" => limits.drain = Duration::from_secs(count(value)?),
             b"serve.memory" => limits.memory_bytes = size(value)?,
             b"serve.openfiles" => limits.open_files = size(value)?,

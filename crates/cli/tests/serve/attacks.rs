@@ -125,6 +125,44 @@ fn whoever_sends_slowly_is_left() {
     assert_eq!(late.status, 408);
 }
 
+/// A byte now and then once kept the place of a push for any time.
+#[test]
+fn whoever_keeps_sending_slowly_is_left_too() {
+    let (repo, server) = served(|options| options.set("requestSeconds", 2).set("maxPushes", 3).with_metrics());
+    let line = format!("{0} {0} refs/heads/slow\0 report-status", repo.rev_parse("refs/heads/main"));
+    let body = packets(&[&line, "0000"]);
+    // Ten times as many as there are places, each about to send for 50 seconds.
+    let mut streams: Vec<_> = (0..30)
+        .map(|_| {
+            let request = Request::post("repo", "git-receive-pack", "").with("Content-Length", &body.len().to_string());
+            let mut stream = server.connect();
+            stream.write_all(&request.bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let start = Instant::now();
+    for byte in &body {
+        streams.iter_mut().for_each(|stream| drop(stream.write_all(&[*byte])));
+        std::thread::sleep(Duration::from_millis(500));
+        if start.elapsed() > Duration::from_secs(3) {
+            break;
+        }
+    }
+    let first = Answer::read(streams.swap_remove(0), false);
+    assert!(start.elapsed() < at_most(BELOW_DEFAULT), "{:?}", start.elapsed());
+    assert_eq!(first.status, 408);
+    drop(streams);
+    let mut push = packets(&[&line, "0000"]);
+    push.extend_from_slice(EMPTY_PACK);
+    assert_eq!(server.ask(&Request::post("repo", "git-receive-pack", push)).status, 200);
+    let metrics = server.metrics();
+    assert!(metrics.contains("requests_total{operation=\"push\",status=\"408\"}"), "{metrics}");
+}
+
+/// A pack without objects.
+const EMPTY_PACK: &[u8] =
+    b"PACK\0\0\0\x02\0\0\0\0\x02\x9d\x08\x82\x3b\xd8\xa8\xea\xb5\x10\xad\x6a\xc7\x5c\x82\x3c\xfd\x3e\xd3\x1e";
+
 #[test]
 fn connections_beyond_the_limit_wait_for_their_turn() {
     let (_repo, server) = served(|options| options.set("maxConnections", 4).set("idleSeconds", 2));

@@ -16,5 +16,6 @@ mod shims;
 mod shims_in_hosts;
 mod signals;
 mod support;
+mod trouble;
 mod wants_are_checked_as_by_git;
 mod who_may;

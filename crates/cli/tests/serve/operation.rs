@@ -1,6 +1,6 @@
 //! What an operator sees: the state of a running server, its metrics, and the board that shows them.
 
-use crate::support::{Answer, Options, Request, exported};
+use crate::support::{Answer, Options, Request, exported, packets};
 use refdb_testkit::{RefFormat, at_most};
 use refdb_types::HashKind;
 use serde_json::Value;
@@ -105,4 +105,19 @@ fn the_access_log_says_why_a_request_was_refused_and_who_has_left() {
     shim(false);
     let line = next_line(&log, &mut lines);
     assert_eq!((&line["operation"], &line["status"]), (&"discovery".into(), &200.into()));
+    let takes_time = |line: &Value| line["cpu_ms"].as_f64().unwrap() > 0.01;
+    assert!(takes_time(&line), "{line}");
+    // Lists take time while the body is sent, pushes in a thread of their own, and fetches in another process.
+    repo.config("http.receivepack", "true");
+    let main = repo.rev_parse("refs/heads/main");
+    let fetch = [&format!("want {main}\n"), "0000", "done\n"];
+    for (request, operation) in [
+        (Request::ls_refs("repo"), "ls-refs"),
+        (Request::discovery("repo", "git-receive-pack"), "discovery"),
+        (Request::post("repo", "git-upload-pack", packets(&fetch)), "fetch"),
+    ] {
+        assert_eq!(server.ask(&request).status, 200);
+        let line = next_line(&log, &mut lines);
+        assert!(line["operation"] == operation && takes_time(&line), "{line}");
+    }
 }

@@ -127,22 +127,35 @@ fn a_fetch_with_many_haves_is_compressed() {
 
 /// A ref that the server left out would look deleted.
 #[test]
-fn a_mirror_that_prunes_keeps_its_copy_of_a_ref_that_is_corrupt_on_the_server() {
+fn a_mirror_that_prunes_keeps_its_copies_of_refs_that_are_corrupt_on_the_server() {
     let pair = Pair::new(RefFormat::Files);
     let git = &gits()[1];
+    // The server once showed only the first thousand corrupt refs.
+    let many: Vec<String> = (0..1_200).map(|at| format!("refs/heads/many/{at:04}")).collect();
+    let [main, old] = ["main", "old"].map(|name| pair.hosted.rev_parse(&format!("refs/heads/{name}")));
+    pair.hosted.create_refs(many.iter().map(|name| (&name[..], main)));
     let mirror = pair.client.scratch().join("mirror");
     let mirror = mirror.to_str().unwrap();
     pair.run(git, &["clone", "-q", "--mirror", &pair.url, mirror]);
     let before = refs_of(Path::new(mirror));
-    let file = pair.hosted.git_dir().join("refs/heads/old");
-    let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, "no id\n").unwrap();
+    let names: Vec<&str> = many.iter().map(|name| &name[..]).chain(["refs/heads/old"]).collect();
+    let write = |name: &str, text: &str| {
+        let file = pair.hosted.git_dir().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    };
+    names.iter().for_each(|name| write(name, "no id\n"));
+    let zeros = format!("{} refs/heads/", ObjectId::null(HashKind::Sha1));
+    assert_eq!(pair.server.ask(&Request::ls_refs("repo")).text().matches(&zeros).count(), names.len());
     for version in ["protocol.version=0", "protocol.version=2"] {
         let fetched = pair.try_run(git, &["--git-dir", mirror, "-c", version, "fetch", "-q", "--prune"]);
         assert!(!fetched.status.success(), "{fetched:?}");
         assert_eq!(refs_of(Path::new(mirror)), before);
     }
-    fs::write(&file, text).unwrap();
+    for name in names {
+        let id = if name == "refs/heads/old" { old } else { main };
+        write(name, &format!("{id}\n"));
+    }
     pair.run(git, &["--git-dir", mirror, "fetch", "-q", "--prune"]);
     assert_eq!(refs_of(Path::new(mirror)), before);
 }

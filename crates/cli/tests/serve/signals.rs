@@ -27,20 +27,20 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends a request but for the last bytes of its body.
-fn begin(server: &Server, request: &Request) -> (TcpStream, Vec<u8>) {
+/// Sends a request but for the last bytes of its body, and waits until so many are in progress.
+fn begin(server: &Server, request: &Request, in_progress: usize) -> (TcpStream, Vec<u8>) {
     let mut bytes = request.bytes();
     let rest = bytes.split_off(bytes.len() - 4);
     let mut stream = server.connect();
     stream.write_all(&bytes).unwrap();
-    server.await_in_progress(1);
+    server.await_in_progress(in_progress);
     (stream, rest)
 }
 
 #[test]
 fn after_sigterm_requests_are_completed_and_no_others_are_taken() {
     let (_repo, mut server) = served(|options| options);
-    let (mut stream, rest) = begin(&server, &Request::ls_refs("repo"));
+    let (mut stream, rest) = begin(&server, &Request::ls_refs("repo"), 1);
     server.signal("TERM");
     wait_for("the server listens no more", || TcpStream::connect(server.address).is_err());
     stream.write_all(&rest).unwrap();
@@ -52,7 +52,7 @@ fn after_sigterm_requests_are_completed_and_no_others_are_taken() {
 #[test]
 fn a_request_that_does_not_end_delays_the_end_no_longer_than_it_may() {
     let (_repo, mut server) = served(|options| options.set("drainSeconds", 1));
-    let _held = begin(&server, &Request::ls_refs("repo"));
+    let _held = begin(&server, &Request::ls_refs("repo"), 1);
     let start = Instant::now();
     server.signal("TERM");
     assert_eq!(server.wait(Duration::from_secs(20)), Some(0));
@@ -100,7 +100,7 @@ fn sighup_reads_settings_again_and_keeps_them_if_they_are_wrong() {
 #[test]
 fn a_reload_that_is_refused_changes_nothing_and_one_that_is_not_counts_the_requests_in_progress() {
     let (_repo, server) = served(|options| options.set("maxRequests", 2));
-    let held = [(); 2].map(|()| begin(&server, &Request::ls_refs("repo")));
+    let held = [1, 2].map(|count| begin(&server, &Request::ls_refs("repo"), count));
     assert_eq!(server.ask(&Request::ls_refs("repo")).status, 503);
     let logs = ["refused", "used"].map(|name| server.scratch().join(name));
     let write = |max: usize, log: &Path, more: &str| {

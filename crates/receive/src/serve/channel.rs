@@ -109,6 +109,20 @@ impl<'c> Channel<'c> {
         }
     }
 
+    /// Fails if the client has disconnected and the push depends on its connection. A client that has said nothing for
+    /// long and to which nothing was sent, for example during a hook, would not be missed otherwise.
+    pub(super) fn check_client(&self) -> io::Result<()> {
+        const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if self.client != Client::Needed {
+            return Ok(());
+        }
+        let output = self.output.as_fd();
+        let mut output = [PollFd::new(&output, PollFlags::OUT)];
+        poll(&mut output, Some(&NOW))?;
+        let has_left = output[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
+        if has_left { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
+    }
+
     /// Sends packets as they are. Once disconnects are ignored, the only error is that a signal has arrived.
     pub(super) fn send(&mut self, packets: &[u8]) -> io::Result<()> {
         match self.client {

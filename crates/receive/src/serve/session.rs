@@ -148,6 +148,8 @@ pub(super) struct Session<'s, 'c> {
     pub(super) waiting_bytes: u64,
     pub(super) channel: Channel<'c>,
     pub(super) objects_dir: PathBuf,
+    /// The absolute path of the repository, and the device and inode that it led to when the push began.
+    folder: (PathBuf, (u64, u64)),
     pub(super) quarantine: Option<Quarantine>,
     /// Whether the pack is empty and no quarantine has been created for it yet.
     pub(super) lacks_quarantine: bool,
@@ -261,6 +263,8 @@ impl<'s, 'c> Session<'s, 'c> {
     ) -> Result<Self, ServeError> {
         store.objects().limit_reads(settings.read_max_bytes.max(READ_LIMIT_MIN));
         let objects_dir = store.repository().objects_dir(store.environment());
+        let folder = std::path::absolute(store.repository().git_dir().join("."))?;
+        let folder_id = store.fs().stat(&folder)?.file_id();
         Ok(Session {
             store,
             objects: store.objects(),
@@ -271,6 +275,7 @@ impl<'s, 'c> Session<'s, 'c> {
             waiting_bytes: 0,
             channel,
             objects_dir: std::path::absolute(objects_dir)?,
+            folder: (folder, folder_id),
             quarantine: None,
             lacks_quarantine: false,
             pack_objects: 0,
@@ -412,6 +417,9 @@ impl Session<'_, '_> {
         if self.outcomes.iter().all(|outcome| outcome.refusal.is_some()) {
             return Ok(());
         }
+        if !self.can_still_be_done()? {
+            return Ok(());
+        }
         // Programs that start from here on work outside the quarantine.
         let Some(quarantine) = self.quarantine.take() else { return self.update_refs() };
         let (sync, sharing) = (self.store.is_synced(), self.store.settings().shared_repository);
@@ -425,6 +433,20 @@ impl Session<'_, '_> {
             self.channel.error(error.to_string().as_bytes())?;
         }
         updated
+    }
+
+    /// Returns whether the repository is still where it was, and refuses all commands if it is not. Its files are reached
+    /// by their paths, and another repository may have taken the place of this one while a hook ran. Fails if the
+    /// client has disconnected and no ref has changed yet.
+    pub(super) fn can_still_be_done(&mut self) -> Result<bool, ServeError> {
+        self.channel.check_client()?;
+        let (path, id) = &self.folder;
+        let is_there = self.fs.stat(path).is_ok_and(|found| found.file_id() == *id);
+        if !is_there {
+            self.channel.error(b"the repository was moved or deleted during the push")?;
+            self.refuse_all("repository moved or deleted");
+        }
+        Ok(is_there)
     }
 
     pub(super) fn report(&mut self, unpack: Option<&BStr>) -> Result<(), ServeError> {

@@ -88,6 +88,9 @@ impl Session<'_, '_> {
                 return Ok(());
             }
         }
+        if !self.can_still_be_done()? {
+            return Ok(());
+        }
         self.channel.ignore_disconnect();
         if let Err(error) = transaction.commit() {
             self.report_error(error)?;
@@ -115,7 +118,7 @@ impl Session<'_, '_> {
                 }
             }
         }
-        if commands.is_empty() {
+        if commands.is_empty() || !self.can_still_be_done()? {
             return Ok(());
         }
         self.channel.ignore_disconnect();

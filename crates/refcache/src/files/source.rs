@@ -87,7 +87,13 @@ impl FilesSource {
             // A loose ref of the same name hides the packed one.
             if loose.peek().is_none_or(|row| row.name != name) {
                 let target = Some(Target::Direct(*id));
-                rows.push(OwnRow { name: name.to_owned(), target, peeled, storage: Storage::Packed });
+                rows.push(OwnRow {
+                    name: name.to_owned(),
+                    target,
+                    peeled,
+                    storage: Storage::Packed,
+                    is_corrupt: false,
+                });
             }
             ControlFlow::Continue(())
         })?;
@@ -174,7 +180,13 @@ impl FilesSource {
         let mut rows = self.loose[self.loose_at..self.loose_end].to_vec();
         for (name, id, peeled) in left {
             if self.loose.binary_search_by(|row| row.name.cmp(&name)).is_err() {
-                rows.push(OwnRow { name, target: Some(Target::Direct(id)), peeled, storage: Storage::Packed });
+                rows.push(OwnRow {
+                    name,
+                    target: Some(Target::Direct(id)),
+                    peeled,
+                    storage: Storage::Packed,
+                    is_corrupt: false,
+                });
             }
         }
         rows.retain(|row| !row.is_broken());

@@ -185,7 +185,8 @@ impl FilesReader {
             let known = Known { epoch, looked_nanos, loose: Some(loose), kept: None };
             self.remember(name.as_bstr(), known);
         }
-        rows.push(OwnRow { name: name.clone(), target, peeled: Peeled::Unknown, storage: Storage::Loose });
+        let (name, peeled) = (name.clone(), Peeled::Unknown);
+        rows.push(OwnRow { name, target, peeled, storage: Storage::Loose, is_corrupt: false });
         Ok(())
     }
 

@@ -52,7 +52,7 @@ impl FilesReader {
 /// Replaces the values of loose refs that batches have changed meanwhile by the old values in `back`.
 pub(super) fn set_back(mut loose: Vec<OwnRow>, back: Vec<OldValue>, plan: &Plan) -> Vec<OwnRow> {
     for (name, old) in back.into_iter().filter(|(name, _)| plan.has(name.as_bstr())) {
-        let row = OwnRow { target: old.map(Target::Direct), ..OwnRow::broken(name) };
+        let row = OwnRow { target: old.map(Target::Direct), is_corrupt: false, ..OwnRow::broken(name) };
         match loose.binary_search_by(|other| other.name.cmp(&row.name)) {
             Ok(at) => loose[at] = row,
             Err(at) => loose.insert(at, row),

@@ -59,7 +59,7 @@ impl HttpBody for Body {
             Source::Refs(rows) if rows.has_ended() => return Poll::Ready(None),
             Source::Refs(rows) => {
                 let is_remote = body.is_remote;
-                let piece = at_disk(is_remote, || rows.next_piece());
+                let piece = body.record.cpu.of(|| at_disk(is_remote, || rows.next_piece()));
                 body.record.refs(rows.refs);
                 if piece.as_ref().is_ok_and(Vec::is_empty) && !rows.has_ended() {
                     // All refs of this piece were hidden. Let other requests run before the next piece is read.

@@ -7,9 +7,9 @@ use super::{
     route::Route,
 };
 use crate::{
-    gate::{Access, Authorizer, Decision, Gate, Grant, Turn},
+    gate::{Access, Authorizer, Decision, Gate, Grant, Refused, Turn},
     inflow::Inflow,
-    program::{Git, Place},
+    program::{Git, Place, Running},
     record::{Record, Records},
     repository::{Facts, Repositories, Served},
     roots::{NotFound, Roots, shown},
@@ -90,7 +90,8 @@ impl Server {
     /// Responds to a request. A failure becomes an HTTP error, unless it occurs while the body is sent.
     pub(crate) async fn handle(&self, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
         let (mut record, mut turns) = (self.records.begin(), Vec::new());
-        match self.serve(peer, request, &mut record, &mut turns).await {
+        let cpu = record.cpu.clone();
+        match cpu.of_future(self.serve(peer, request, &mut record, &mut turns)).await {
             Ok(Outcome { content_type, begin, source, is_remote }) => {
                 let body = Body { begin: begin.into(), source, is_remote, record, turns };
                 of_type(answer(StatusCode::OK, body), &content_type)
@@ -153,9 +154,9 @@ impl Server {
         if is_advertisement {
             return self.advertise(job, record).await;
         }
-        let idle = self.settings.limits.idle;
-        let limit = (service == Service::UploadPack).then_some(self.settings.limits.request_bytes);
-        let inflow = Box::new(Inflow::new(&parts.headers, body, idle, limit));
+        let limits = &self.settings.limits;
+        let bytes_max = (service == Service::UploadPack).then_some(limits.request_bytes);
+        let inflow = Box::new(Inflow::new(&parts.headers, body, limits, bytes_max));
         self.answer(job, inflow, record).await
     }
 
@@ -200,7 +201,9 @@ impl Server {
         let is_ours = may_be_ours && !at_disk(served.is_remote(), || facts.has_grafts());
         let source = if !is_ours {
             let turn = self.turn(&job, record).await?;
-            let running = self.git.advertise(job.service, &job.place(), turn)?;
+            let running = self.git.advertise(job.service, &job.place(), turn, record.cpu.clone())?;
+            let mut running = self.begun(running).await?;
+            begin.extend(running.first_bytes().await?);
             Source::Program(Box::new(running))
         } else if job.version == Version::V2 {
             begin = self.capabilities.version_2(&self.git, served.folder(), facts).await?;
@@ -243,9 +246,18 @@ impl Server {
             read_more(&mut begin, &mut inflow).await.map_err(Failure::Unreadable)?;
         }
         let turn = self.turn(&job, record).await?;
-        let mut running = self.git.answer(job.service, &place, begin, inflow, turn)?;
-        let begin = running.request_read().await?;
+        let running = self.git.answer(job.service, &place, begin, inflow, turn, record.cpu.clone())?;
+        let mut running = self.begun(running).await?;
+        let begin = running.request_read().await.map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => Failure::Unreadable(error),
+            _ => Failure::Internal(error),
+        })?;
         Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
+    }
+
+    /// Waits until a service has begun, for as long as for a place in the queue.
+    async fn begun(&self, mut running: Running) -> Result<Running, Failure> {
+        if running.begins(self.settings.limits.queue).await { Ok(running) } else { Err(Refused::Busy.into()) }
     }
 
     /// Waits until another fetch or push may run.

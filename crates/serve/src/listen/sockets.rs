@@ -14,7 +14,7 @@ use std::{
     },
     path::Path,
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// A bound socket.
@@ -145,7 +145,11 @@ fn cannot_listen(place: &str, error: &io::Error) -> io::Error {
 /// Accepts connections from all sockets, one at a time. After a drop, connections that wait in the backlog of a socket
 /// of systemd go to the next server.
 #[derive(Debug)]
-pub(super) struct Acceptor(Vec<Socket>);
+pub(super) struct Acceptor {
+    sockets: Vec<Socket>,
+    /// When a failed accept was last reported.
+    last_report: Option<Instant>,
+}
 
 #[derive(Debug)]
 enum Socket {
@@ -156,6 +160,9 @@ enum Socket {
 
 /// The pause after a failed accept, for example because no file descriptor is free.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
+
+/// The time after which a failed accept is reported again. While descriptors are lacking, each accept fails.
+const REPORT_AGAIN: Duration = Duration::from_secs(10);
 
 impl Acceptor {
     pub(super) fn new(listeners: Vec<Listener>) -> io::Result<Self> {
@@ -173,7 +180,8 @@ impl Acceptor {
                 tokio::net::UnixListener::from_std(socket).map(Socket::Shims)
             }
         };
-        Ok(Acceptor(listeners.into_iter().map(socket).collect::<io::Result<_>>()?))
+        let sockets = listeners.into_iter().map(socket).collect::<io::Result<_>>()?;
+        Ok(Acceptor { sockets, last_report: None })
     }
 
     /// Waits for a connection. No connection is lost if this future is dropped.
@@ -183,7 +191,10 @@ impl Acceptor {
                 Ok(stream) => return stream,
                 Err(error) => {
                     // The client has gone, or no descriptor is free until another connection ends.
-                    say("warning: ", format!("cannot accept a connection: {error}").as_bytes());
+                    if self.last_report.is_none_or(|last| last.elapsed() >= REPORT_AGAIN) {
+                        self.last_report = Some(Instant::now());
+                        say("warning: ", format!("cannot accept a connection: {error}").as_bytes());
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -191,7 +202,7 @@ impl Acceptor {
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Stream>> {
-        for socket in &mut self.0 {
+        for socket in &mut self.sockets {
             let polled = match socket {
                 Socket::Tcp(socket) => socket.poll_accept(context).map_ok(|(stream, from)| Stream::Tcp(stream, from)),
                 Socket::Unix(socket) => socket.poll_accept(context).map_ok(|(stream, _)| Stream::Unix(stream)),
@@ -199,7 +210,7 @@ impl Acceptor {
             };
             if polled.is_ready() {
                 // The next poll begins with another socket, so that a busy socket does not starve the others.
-                self.0.rotate_left(1);
+                self.sockets.rotate_left(1);
                 return polled;
             }
         }

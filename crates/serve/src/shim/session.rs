@@ -116,7 +116,8 @@ impl Session {
     /// Sends the advertisement. Returns the refs that were sent, or `None` in version 2, which sends only capabilities.
     async fn advertise(&mut self) -> Result<Option<Rows>, Stop> {
         let mut record = self.record("discovery");
-        let advertised = self.send_advertisement(&mut record).await;
+        let cpu = record.cpu.clone();
+        let advertised = cpu.of_future(self.send_advertisement(&mut record)).await;
         conclude(record, advertised)
     }
 
@@ -161,7 +162,8 @@ impl Session {
                 return Ok(self.hand_over(reader.into_bytes(), false));
             }
             let mut record = self.record("ls-refs");
-            let listed = self.send_list(&facts, wanted, &mut record).await;
+            let cpu = record.cpu.clone();
+            let listed = cpu.of_future(self.send_list(&facts, wanted, &mut record)).await;
             conclude(record, listed)?;
             if self.request.mode == Mode::Answer {
                 return Ok(DONE);

@@ -42,9 +42,8 @@ pub(crate) struct Rows {
     hidden: HiddenRefs,
     style: Style,
     listing: Listing,
-    /// The names of refs with corrupt files that are not written yet, in order, a thousand at most. They are shown with
-    /// an id of zeros, as in git: a client that prunes would take a ref that is left out for deleted, and delete its
-    /// own copy.
+    /// The names of refs with corrupt files that are not written yet, in order. They are shown with an id of zeros, as
+    /// in git: a client that prunes would take a ref that is left out for deleted, and delete its own copy.
     broken: VecDeque<BString>,
     /// Whether a piece has been given out.
     has_begun: bool,
@@ -68,7 +67,7 @@ const ROOM_BYTES: usize = 4 << 10;
 const LISTINGS_MAX: usize = 9;
 
 /// Lists the refs that a response may show, and returns the names of those among them that the list leaves out because
-/// their files are corrupt, a thousand at most.
+/// their files are corrupt.
 fn list(view: &View, hidden: &HiddenRefs, style: &Style) -> io::Result<(Listing, VecDeque<BString>)> {
     let prefixes = match style {
         Style::LsRefs(wanted) if !wanted.prefixes.is_empty() => wanted.prefixes.clone(),
@@ -76,8 +75,8 @@ fn list(view: &View, hidden: &HiddenRefs, style: &Style) -> io::Result<(Listing,
     };
     let options = ListOptions::new().prefixes(prefixes).exclude(hidden.folders());
     let listing = view.list(&options).map_err(io::Error::other)?;
-    let mut broken: VecDeque<BString> = view.left_out().into();
-    broken.retain(|name| style.wants(name) && !hidden.covers(name.as_bstr()));
+    let is_shown = |name: &&BStr| style.wants(name) && !hidden.covers(name);
+    let broken = listing.left_out().filter(is_shown).map(ToOwned::to_owned).collect();
     Ok((listing, broken))
 }
 

@@ -6,7 +6,7 @@ use crate::{
     cpu,
     http_backend::{self, Request},
     lists, pushes,
-    repository::Repository,
+    repository::{Repository, git},
     server::Server,
 };
 use anyhow::{Context, Result, ensure};
@@ -45,7 +45,9 @@ pub(crate) fn measure(options: &Options, repository: &Repository) -> Result<()> 
     }
     if wants("storm") {
         let server = Server::start(options, root)?;
-        storm(options, &server, repository)?;
+        for arrivals in [Duration::ZERO, Duration::from_secs(1)] {
+            storm(options, &server, repository, arrivals)?;
+        }
     }
     if wants("push") {
         pushes::measure(options, repository)?;
@@ -157,27 +159,42 @@ fn git_polls(options: &Options, repository: &Repository) -> Result<f64> {
     Ok(f64::from(POLLS) / (cpu::of_children()? - before).as_secs_f64())
 }
 
-/// Many clients poll at once, each over a connection of its own.
-fn storm(options: &Options, server: &Server, repository: &Repository) -> Result<()> {
+/// Many clients poll, each over a connection of its own, after a ref was updated: all at once over connections that are
+/// open already, or evenly within the time `arrivals` over new ones. A poll's time begins when it is due.
+fn storm(options: &Options, server: &Server, repository: &Repository, arrivals: Duration) -> Result<()> {
     const THREADS: usize = 64;
     let requests = poll_requests(&server.address, repository);
     poll(server, repository)?;
+    for words in [["-d", "refs/heads/pushed"], ["refs/heads/pushed", &repository.commit]] {
+        git(&options.git, &repository.path, &[&["update-ref"][..], &words].concat(), "")?;
+    }
     let barrier = Barrier::new(THREADS);
     let (times, failed) = (Mutex::new(Vec::new()), Mutex::new(0));
     let began = Instant::now();
     thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
+        for thread in 0..THREADS {
+            let (barrier, times, failed, requests) = (&barrier, &times, &failed, &requests);
+            scope.spawn(move || {
                 let clients = options.clients / THREADS;
-                let mut connections: Vec<_> = (0..clients).map(|_| Connection::open(&server.address)).collect();
+                let is_at_once = arrivals.is_zero();
+                let connect = |_| is_at_once.then(|| Connection::open(&server.address));
+                let connections: Vec<_> = (0..clients).map(connect).collect();
                 barrier.wait();
-                let began = Instant::now();
-                let mut own = Vec::new();
-                for connection in &mut connections {
-                    let done = connection.as_mut().is_ok_and(|open| poll_on(open, &requests, repository).is_ok());
+                let (began, mut own, mut open) = (Instant::now(), Vec::new(), Vec::new());
+                for (at, connection) in connections.into_iter().enumerate() {
+                    let due = began + arrivals.mul_f64((at * THREADS + thread) as f64 / options.clients as f64);
+                    thread::sleep(due.saturating_duration_since(Instant::now()));
+                    let connection = connection.unwrap_or_else(|| Connection::open(&server.address));
+                    let done = connection.and_then(|mut connection| {
+                        poll_on(&mut connection, requests, repository)?;
+                        Ok(connection)
+                    });
                     match done {
-                        true => own.push(began.elapsed()),
-                        false => *failed.lock().expect("no client panics") += 1,
+                        Ok(connection) => {
+                            own.push(due.elapsed());
+                            open.extend(is_at_once.then_some(connection));
+                        }
+                        Err(_) => *failed.lock().expect("no client panics") += 1,
                     }
                 }
                 times.lock().expect("no client panics").extend(own);
@@ -188,7 +205,8 @@ fn storm(options: &Options, server: &Server, repository: &Repository) -> Result<
     let (answered, p99) = (times.len(), percentile(&mut times, 99.0));
     let (_, most) = server.memory()?;
     println!(
-        "| {answered} clients poll at once: p99 ms (failed, all s, MiB at most) | {:.0} ({}, {:.2}, {most}) | |",
+        "| {answered} clients poll within {} s: p99 ms (failed, all s, MiB at most) | {:.0} ({}, {:.2}, {most}) | |",
+        arrivals.as_secs(),
         milliseconds(p99),
         failed.into_inner()?,
         began.elapsed().as_secs_f64(),

@@ -2,6 +2,7 @@
 
 use super::{Answer, Request};
 use refdb_testkit::{Git, at_most};
+use rustix::process::{Resource, getrlimit};
 use std::{
     ffi::OsString,
     io::{BufRead, BufReader},
@@ -21,7 +22,23 @@ pub(crate) struct Options {
     config: String,
     variables: Vec<(OsString, OsString)>,
     has_metrics: bool,
+    rights: Rights,
+    descriptors: Option<u64>,
 }
+
+/// What a server may do that a test starts as root. Started by another user, it has that user's rights.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Rights {
+    #[default]
+    All,
+    /// Permissions bind it, as they bind every other user.
+    BoundByPermissions,
+    /// It is a user of its own, on whose processes there may be a limit.
+    Stranger,
+}
+
+/// The user and the group of [`Options::as_stranger`], which nothing else has.
+const STRANGER: u32 = 54_321;
 
 impl Options {
     /// Serves everything below a folder.
@@ -54,17 +71,56 @@ impl Options {
         Options { has_metrics: true, ..self.word("--metrics").word(format!("{}:0", Ipv4Addr::LOCALHOST)) }
     }
 
+    /// Lets the server open only so many files.
+    #[must_use]
+    pub(crate) fn descriptors(self, count: u64) -> Self {
+        Options { descriptors: Some(count), ..self }
+    }
+
+    /// Makes the permissions of files bind the server even if root runs the test.
+    #[must_use]
+    pub(crate) fn bound_by_permissions(self) -> Self {
+        Options { rights: Rights::BoundByPermissions, ..self }
+    }
+
+    /// Runs the server as a user who has no other process if root runs the test. That user owns `folder` from now on,
+    /// and uses the git of the machine.
+    #[must_use]
+    pub(crate) fn as_stranger(self, folder: &Path) -> Self {
+        if user() != "root" {
+            return self;
+        }
+        give_to_stranger(folder);
+        Options { rights: Rights::Stranger, ..self.variable("REFDB_GIT", "/usr/bin/git") }
+    }
+
     pub(crate) fn start(self) -> Server {
         let temp = tempfile::Builder::new().prefix("refdb-serve-").tempdir().unwrap();
         let [socket, shims, home] = ["socket", "private/shims", "home"].map(|name| temp.path().join(name));
         std::fs::DirBuilder::new().mode(0o700).create(temp.path().join("private")).unwrap();
         std::fs::create_dir(&home).unwrap();
         std::fs::write(temp.path().join("config"), format!("[serve]\n{}", self.config)).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_refdb-serve"));
+        let is_root = user() == "root";
+        let program = env!("CARGO_BIN_EXE_refdb-serve");
+        let mut command = Command::new(if is_root && self.rights != Rights::All { "setpriv" } else { program });
+        match self.rights {
+            Rights::BoundByPermissions if is_root => {
+                command.args(["--bounding-set=-all", "--inh-caps=-all", program]);
+            }
+            Rights::Stranger => {
+                give_to_stranger(temp.path());
+                command.args(stranger(program));
+            }
+            _ => {}
+        }
+        if let Some(count) = self.descriptors {
+            command = Command::new("prlimit");
+            command.arg(format!("--nofile={count}")).arg(program);
+        }
         let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         command.args(["--http", &loopback.to_string(), "--http-socket"]).arg(&socket).arg("--socket").arg(&shims);
         command.arg("--config").arg(temp.path().join("config")).args(self.words);
-        if user() == "root" {
+        if is_root && self.rights != Rights::Stranger {
             command.args(["--user", "root"]);
         }
         environment(&mut command, &home);
@@ -82,7 +138,8 @@ impl Options {
         let mut said = line.lines();
         let metrics = said.find_map(|line| line.strip_prefix("metrics on http://")?.strip_suffix("/metrics"));
         let metrics = metrics.map(|address| address.parse().unwrap());
-        Server { child, _output: output, address, metrics, socket, shims, home, temp }
+        let is_stranger = self.rights == Rights::Stranger;
+        Server { child, is_stranger, _output: output, address, metrics, socket, shims, home, temp }
     }
 }
 
@@ -94,6 +151,16 @@ pub(crate) fn environment(command: &mut Command, home: &Path) {
     command.env("PATH", path).env("HOME", home).env("LC_ALL", "C").env("TZ", "UTC").env("GIT_CONFIG_NOSYSTEM", "1");
 }
 
+/// The arguments of `setpriv` with which a program runs as [`STRANGER`].
+fn stranger(program: &str) -> [String; 4] {
+    [format!("--reuid={STRANGER}"), format!("--regid={STRANGER}"), "--clear-groups".into(), program.into()]
+}
+
+fn give_to_stranger(folder: &Path) {
+    let status = Command::new("chown").args(["-R", &format!("{STRANGER}:{STRANGER}")]).arg(folder).status();
+    assert!(status.unwrap().success());
+}
+
 fn user() -> String {
     String::from_utf8(Command::new("id").arg("-un").output().unwrap().stdout).unwrap().trim().to_owned()
 }
@@ -101,6 +168,7 @@ fn user() -> String {
 /// A running server, which is killed when this is dropped.
 pub(crate) struct Server {
     child: Child,
+    is_stranger: bool,
     /// Kept, so that the server can write to it.
     _output: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
@@ -164,17 +232,55 @@ impl Server {
         self.child.id()
     }
 
+    /// Sets a limit on a resource of the running server, which has none of its own before; `None` lifts it again.
+    pub(crate) fn limit(&self, resource: Resource, limit: Option<u64>) {
+        let inherited = getrlimit(resource);
+        let text = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
+        let limit = format!("{}:{}", text(limit.or(inherited.current)), text(inherited.maximum));
+        let name = match resource {
+            Resource::Fsize => "fsize",
+            Resource::Nofile => "nofile",
+            Resource::Nproc => "nproc",
+            _ => panic!("no test limits {resource:?}"),
+        };
+        // The server's own user sets it, because root may lack the right to do so.
+        let mut command = Command::new(if self.is_stranger { "setpriv" } else { "prlimit" });
+        if self.is_stranger {
+            command.args(stranger("prlimit"));
+        }
+        let status = command.args(["--pid", &self.id().to_string(), &format!("--{name}={limit}")]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// The number of descriptors that the server has open.
+    pub(crate) fn descriptors(&self) -> u64 {
+        std::fs::read_dir(format!("/proc/{}/fd", self.id())).unwrap().count() as u64
+    }
+
+    /// The processor time that the server has taken.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap();
+        // The user and the kernel time are fields 14 and 15, in ticks of 10 ms. Field 2 ends at the parenthesis.
+        let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
+        Duration::from_millis(10 * fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum::<u64>())
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status().unwrap();
         assert!(status.success());
+    }
+
+    /// Returns the metrics as text.
+    pub(crate) fn metrics(&self) -> String {
+        let stream = TcpStream::connect(self.metrics.expect("it tells its metrics")).unwrap();
+        Answer::to(&Request::get("/metrics"), stream).text()
     }
 
     /// Waits until so many requests are in progress.
     pub(crate) fn await_in_progress(&self, count: usize) {
         let (end, line) = (Instant::now() + at_most(PATIENCE), format!("requests_in_progress {count}\n"));
         loop {
-            let stream = TcpStream::connect(self.metrics.expect("it tells its metrics")).unwrap();
-            let metrics = Answer::to(&Request::get("/metrics"), stream).text();
+            let metrics = self.metrics();
             if metrics.contains(&line) {
                 return;
             }
