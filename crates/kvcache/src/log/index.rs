@@ -18,6 +18,9 @@ const SHARD_BITS: u32 = if cfg!(feature = "shuttle") { 1 } else { 9 };
 /// Number of shards; the hash of a key determines its shard.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
 
+/// Number of parts of a shard; see [`Index::part`].
+pub(crate) const PARTS: usize = 8;
+
 /// The part of a hash by which the index knows a key. [`Index::for_each`] shows this part only.
 pub(crate) fn known(hash: u64) -> u64 {
     hash_of(shard_of(hash), Tag::of(hash))
@@ -106,9 +109,9 @@ impl Index {
         true
     }
 
-    /// The shard of a hash.
-    pub(crate) fn shard(hash: u64) -> usize {
-        shard_of(hash)
+    /// The part of a shard, counted over all shards, in which a hash lies: hashes of one part are near each other in a table.
+    pub(crate) fn part(hash: u64) -> usize {
+        shard_of(hash) * PARTS + Tag::of(hash).place_in(PARTS)
     }
 
     /// The place of the record with this hash.

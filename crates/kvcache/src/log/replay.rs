@@ -1,12 +1,12 @@
 //! Fills the index from the entries of all segments, some shards at a time, on as many threads as are useful.
 //!
-//! The records are first sorted by shard and then one shard is filled after another, because the table of a shard fits into a
-//! processor's cache and the table of the whole index does not.
+//! The records are first sorted by parts of shards and then one part is filled after another, because a part of a shard's table fits
+//! into a processor's cache and the tables of the whole index do not.
 
 use crate::{
     format::{footer::Entries, place::Place, record::Kind},
     log::{
-        index::{Index, SHARDS, Shard},
+        index::{Index, PARTS, SHARDS, Shard},
         space::record_cost,
     },
     sync::{on_threads, threads_for},
@@ -57,15 +57,17 @@ pub(crate) struct Replay {
     /// In the order of the log; they have the slots from 0 in that order.
     segments: Vec<Entries>,
     threads: usize,
-    /// The segments whose records one thread sorts, and how many of these each shard has; empty if that was not counted yet.
+    /// The segments whose records one thread sorts, and how many of these each part of a shard has; empty if that was not counted yet.
     shares: Vec<(Range<usize>, Vec<usize>)>,
+    /// Memory for the sorted records of each share, which is used again, because new memory costs page faults.
+    buffers: Vec<Vec<(u64, u64)>>,
 }
 
 impl Replay {
     /// The replay of these segments, which are given in the order of the log and have the slots from 0 in that order.
     pub(crate) fn new(segments: Vec<Entries>) -> Self {
         let records = segments.iter().map(Entries::len).sum::<usize>();
-        Replay { segments, threads: threads_for(records / RECORDS_A_THREAD), shares: Vec::new() }
+        Replay { segments, threads: threads_for(records / RECORDS_A_THREAD), shares: Vec::new(), buffers: Vec::new() }
     }
 
     /// Number of records.
@@ -73,14 +75,14 @@ impl Replay {
         self.segments.iter().map(Entries::len).sum()
     }
 
-    /// Counts the records of each shard, unless that was done before. Returns for each segment the bytes that its marks
+    /// Counts the records of each part of a shard, unless that was done before. Returns for each segment the bytes that its marks
     /// take of its file.
     pub(crate) fn count(&mut self) -> Option<Vec<u64>> {
         if !self.shares.is_empty() {
             return None;
         }
         let counted = on_threads(shares(self.segments.len(), self.threads), |share| {
-            let mut counts = vec![0; SHARDS];
+            let mut counts = vec![0; SHARDS * PARTS];
             let marks: Vec<u64> =
                 self.segments[share.clone()].iter().map(|entries| count(entries, &mut counts)).collect();
             (share, counts, marks)
@@ -94,25 +96,27 @@ impl Replay {
     }
 
     /// Finds the live entries of these shards, whose records were counted before.
-    pub(crate) fn read(&self, shards: Range<usize>) -> Vec<FoundShard> {
+    pub(crate) fn read(&mut self, shards: Range<usize>) -> Vec<FoundShard> {
         debug_assert!(!self.shares.is_empty(), "the records were counted");
-        let sort = |(share, counts): &(Range<usize>, Vec<usize>)| {
-            Sorted::new(&self.segments[share.clone()], share.start, &counts[shards.clone()], shards.clone())
-        };
-        let runs = on_threads(self.shares.iter().collect(), sort);
-        let parts = shares(shards.len(), self.shares.len());
-        on_threads(parts, |part| part.map(|at| fill(&runs, at, self.segments.len())).collect::<Vec<_>>())
-            .into_iter()
-            .flatten()
-            .collect()
+        let parts = shards.start * PARTS..shards.end * PARTS;
+        self.buffers.resize(self.shares.len(), Vec::new());
+        let work = self.shares.iter().zip(self.buffers.drain(..)).collect();
+        let runs = on_threads(work, |((share, counts), buffer): (&(Range<usize>, Vec<usize>), _)| {
+            Sorted::new(&self.segments[share.clone()], share.start, &counts[parts.clone()], parts.clone(), buffer)
+        });
+        let filled = on_threads(shares(shards.len(), self.shares.len()), |part| {
+            part.map(|at| fill(&runs, at, self.segments.len())).collect::<Vec<_>>()
+        });
+        self.buffers = runs.into_iter().map(|run| run.records).collect();
+        filled.into_iter().flatten().collect()
     }
 }
 
-/// Adds the records of each shard to `counts`, and returns the bytes that marks take of the segment's file.
+/// Adds the records of each part of a shard to `counts`, and returns the bytes that marks take of the segment's file.
 fn count(entries: &Entries, counts: &mut [usize]) -> u64 {
     let mut mark_bytes = 0;
     for (hash, word) in entries.words() {
-        counts[Index::shard(hash)] += 1;
+        counts[Index::part(hash)] += 1;
         let place = Place::in_slot(word, 0);
         if Kind::from_byte(place.uses()) != Some(Kind::Put) {
             mark_bytes += record_cost(place.len());
@@ -126,41 +130,47 @@ pub(super) fn shares(len: usize, parts: usize) -> Vec<Range<usize>> {
     (0..parts).map(|part| len * part / parts..len * (part + 1) / parts).collect()
 }
 
-/// The records of some segments in some shards, sorted by shard, and within a shard in the order of the log.
+/// The records of some segments in some shards, sorted by parts of shards, and within a part in the order of the log.
 struct Sorted {
     /// Hash, and the word of a place with the kind instead of the use count.
     records: Vec<(u64, u64)>,
-    /// Where each shard's records end.
+    /// Where each part's records end.
     ends: Vec<usize>,
 }
 
 impl Sorted {
-    /// Sorts those records of `segments` that belong to `shards`, each of which has as many as `counts` says. The first
-    /// segment has the slot `first`.
-    fn new(segments: &[Entries], first: usize, counts: &[usize], shards: Range<usize>) -> Self {
-        // First where the records of each shard start, and after filling where they end.
+    /// Sorts those records of `segments` that belong to `parts`, each of which has as many as `counts` says. The first
+    /// segment has the slot `first`. The memory of `records` is used, whatever it contains.
+    fn new(
+        segments: &[Entries],
+        first: usize,
+        counts: &[usize],
+        parts: Range<usize>,
+        mut records: Vec<(u64, u64)>,
+    ) -> Self {
+        // First where the records of each part start, and after filling where they end.
         let mut sum = 0;
         let starts = counts.iter().map(|count| {
             sum += count;
             sum - count
         });
         let mut ends: Vec<usize> = starts.collect();
-        let mut records = vec![(0, 0); sum];
+        records.resize(sum, (0, 0));
         for (entries, slot) in segments.iter().zip(first..) {
             for (hash, word) in entries.words() {
-                let Some(end) = Index::shard(hash).checked_sub(shards.start).and_then(|at| ends.get_mut(at)) else {
+                let Some(end) = Index::part(hash).checked_sub(parts.start).and_then(|at| ends.get_mut(at)) else {
                     continue;
                 };
                 records[*end] = (hash, Place::in_slot(word, slot as u16).word());
                 *end += 1;
             }
         }
-        debug_assert_eq!(ends.last(), Some(&records.len()), "each record has its shard");
+        debug_assert_eq!(ends.last(), Some(&records.len()), "each record has its part");
         Sorted { records, ends }
     }
 
-    /// The records of the shard at this position.
-    fn of_shard(&self, at: usize) -> &[(u64, u64)] {
+    /// The records of the part at this position.
+    fn of_part(&self, at: usize) -> &[(u64, u64)] {
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.records[start..self.ends[at]]
     }
@@ -169,8 +179,9 @@ impl Sorted {
 /// Fills the shard at a position of these runs from all its records, oldest first.
 fn fill(runs: &[Sorted], at: usize, segments: usize) -> FoundShard {
     let mut live = Live::none(segments);
-    let mut shard = Shard::new(runs.iter().map(|run| run.of_shard(at).len()).sum());
-    for (hash, word) in runs.iter().flat_map(|run| run.of_shard(at)) {
+    let records = || (at * PARTS..(at + 1) * PARTS).flat_map(|part| runs.iter().map(move |run| run.of_part(part)));
+    let mut shard = Shard::new(records().map(<[_]>::len).sum());
+    for (hash, word) in records().flatten() {
         let Some(place) = Place::from_word(*word) else { continue };
         let (kind, place) = (Kind::from_byte(place.uses()), place.with_uses(0));
         let before = match kind {
@@ -195,7 +206,7 @@ mod tests {
     use refdb_testkit::Rng;
 
     /// The index, and the bytes that live records take of each segment.
-    fn replayed(replay: &Replay, at_once: usize) -> (Index, crate::log::index::Fill, Live) {
+    fn replayed(replay: &mut Replay, at_once: usize) -> (Index, crate::log::index::Fill, Live) {
         let (index, mut fill) = Index::incomplete();
         let mut all = Live::none(replay.segments.len());
         for start in (0..SHARDS).step_by(at_once) {
@@ -226,11 +237,10 @@ mod tests {
             assert_eq!(replay.count(), None);
             replay
         };
-        let replay = replay_on(1);
-        let (one, _, live) = replayed(&replay, SHARDS);
+        let (one, _, live) = replayed(&mut replay_on(1), SHARDS);
         assert!(live.entries > 1_000 && live.bytes + 16 * live.entries == live.bytes_of.iter().sum::<u64>());
         for (threads, at_once) in [(2, SHARDS), (3, 100), (4, 1)] {
-            let (many, mut fill, same) = replayed(&replay_on(threads), at_once);
+            let (many, mut fill, same) = replayed(&mut replay_on(threads), at_once);
             assert_eq!(same, live);
             let mut seen = 0;
             many.for_each(|hash, place| {
