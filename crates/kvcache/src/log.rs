@@ -2,7 +2,8 @@
 //!
 //! `image`, `segment` and `handles` hold the bytes of one segment, and `index` finds the record of a key. `append`
 //! decides the order of all changes under the log's lock, `files` represents the folder, and `store` combines these and
-//! writes.
+//! writes. `recover` finds out after a start which segments are usable, and `loading` fills the index from a saved one
+//! or by a `replay`.
 
 pub(crate) mod append;
 pub(crate) mod buffer;
@@ -12,6 +13,7 @@ pub(crate) mod health;
 pub(crate) mod image;
 pub(crate) mod index;
 mod lease;
+pub(crate) mod loading;
 pub(crate) mod recover;
 pub(crate) mod replay;
 pub(crate) mod saved;

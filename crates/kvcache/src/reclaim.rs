@@ -2,7 +2,8 @@
 //!
 //! `plan`, `keep` and `drift` decide without effects, and `ghost_list` remembers evicted keys. `steps` acts, with the
 //! help of `evict` and `copy`. `pending_deletion` has the segments that `deletion` deletes. `worker` and `calls` are
-//! the background threads, and `simulation` estimates the hit ratio of other limits.
+//! the background threads, `simulation` estimates the hit ratio of other limits, and `loading` fills the index, without
+//! which nothing can be freed.
 
 pub(crate) mod calls;
 mod choice;
@@ -13,6 +14,7 @@ pub(crate) mod evict;
 mod expiry;
 pub(crate) mod ghost_list;
 mod keep;
+mod loading;
 mod pending_deletion;
 pub(crate) mod plan;
 pub(crate) mod report;

@@ -24,8 +24,10 @@ enum Step {
     Flush,
     Work,
     Compact,
-    /// Closes the cache, which saves its index, and opens it again.
+    /// Closes the cache, which saves its index, and opens it again. The index is filled part by part with each `Work`.
     Reopen,
+    /// Writes everything, ends like a killed process, and opens the cache again as `Reopen` does.
+    Restart,
 }
 
 /// Returns a workload that fills several segments, overwrites, removes, clears, compacts and lets the worker run now
@@ -53,10 +55,13 @@ fn steps(seed: u64) -> Vec<Step> {
         .collect()
 }
 
-/// The steps with some closes and opens in between, of which two follow each other.
+/// The steps with some closes and opens in between, of which two follow each other, and some kills.
 fn with_reopens(mut steps: Vec<Step>) -> Vec<Step> {
     for at in [70, 45, 45, 20] {
         steps.insert(at, Step::Reopen);
+    }
+    for at in [80, 60, 32] {
+        steps.insert(at, Step::Restart);
     }
     steps
 }
@@ -83,7 +88,7 @@ fn states(steps: &[Step]) -> (Vec<State>, Vec<(usize, usize)>) {
                 state.clear();
                 *durability
             }
-            Step::Flush | Step::Reopen => Durability::Written,
+            Step::Flush | Step::Reopen | Step::Restart => Durability::Written,
             Step::Work | Step::Compact => Durability::Buffered,
         };
         if durability >= Durability::Written {
@@ -109,11 +114,19 @@ fn run(fs: &Fs, dir: &Path, steps: &[Step], done: &dyn Fn(usize)) -> Result<(), 
             Step::Remove(key, durability) => drop(cache.remove_with(&key.to_le_bytes(), *durability)?),
             Step::Clear(durability) => cache.clear_with(*durability)?,
             Step::Flush => cache.flush(Durability::Written)?,
-            Step::Work => cache.work()?,
+            Step::Work => {
+                cache.read_on();
+                cache.work()?;
+            }
             Step::Compact => drop(cache.compact()?),
             Step::Reopen => {
                 cache.close()?;
-                cache = Cache::open_idle(fs.clone(), dir, options())?;
+                cache = Cache::open_unread(fs.clone(), dir, options(), 8)?;
+            }
+            Step::Restart => {
+                cache.flush(Durability::Written)?;
+                cache.abandon();
+                cache = Cache::open_unread(fs.clone(), dir, options(), 8)?;
             }
         }
         done(at + 1);
@@ -196,7 +209,7 @@ fn an_operation_that_fails_once_harms_nothing() {
                     Step::Flush => cache.flush(Durability::Written),
                     Step::Work => cache.work(),
                     Step::Compact => cache.compact().map(drop),
-                    Step::Reopen => unreachable!("these steps have none"),
+                    Step::Reopen | Step::Restart => unreachable!("these steps have none"),
                 };
                 failed = outcome.err().or(failed);
             }
@@ -225,7 +238,7 @@ fn without_a_promise_a_power_loss_takes_entries_but_brings_none_back() {
             Step::Put(_, _, durability) | Step::Remove(_, durability) | Step::Clear(durability) => {
                 *durability = (*durability).min(Durability::Written);
             }
-            Step::Flush | Step::Work | Step::Compact | Step::Reopen => {}
+            Step::Flush | Step::Work | Step::Compact | Step::Reopen | Step::Restart => {}
         }
     }
     let (states, _) = states(&steps);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use refdb_kvcache::{Cache, Durability, Key, Options, Put, PutOptions, Ticket};
 use refdb_vfs::Fs;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const KEYS: u8 = 40;
 /// More than a run writes, because evictions depend on sizes that a map does not know.
@@ -19,7 +19,13 @@ enum Op {
     Clear,
     Work,
     Compact,
-    Restart { kill: bool },
+    /// Opens the cache again, with or without filling its index.
+    Restart {
+        kill: bool,
+        unread: bool,
+    },
+    /// Fills a part of the index.
+    ReadOn,
 }
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -33,7 +39,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::Clear),
         3 => Just(Op::Work),
         1 => Just(Op::Compact),
-        2 => any::<bool>().prop_map(|kill| Op::Restart { kill }),
+        2 => any::<(bool, bool)>().prop_map(|(kill, unread)| Op::Restart { kill, unread }),
+        2 => Just(Op::ReadOn),
     ];
     proptest::collection::vec(op, 1..250)
 }
@@ -48,8 +55,13 @@ fn check(ops: &[Op], encrypted: bool) -> Result<(), TestCaseError> {
     let temp = tempfile::tempdir().expect("a temporary folder can be made");
     let mut options = Options::new(LIMIT_BYTES);
     options.key = encrypted.then(|| Key::new([3; 32]));
-    let open = || Cache::open_idle(Fs::real(), temp.path(), options.clone()).expect("it opens");
-    let mut cache = open();
+    let open = |unread| match unread {
+        true => Cache::open_unread(Fs::real(), temp.path(), options.clone(), 1).expect("it opens"),
+        false => Cache::open_idle(Fs::real(), temp.path(), options.clone()).expect("it opens"),
+    };
+    let mut cache = open(false);
+    // Keys that were not changed since the cache was opened, and may not be found yet.
+    let mut unread: BTreeSet<u8> = BTreeSet::new();
     let mut model: BTreeMap<u8, Vec<u8>> = BTreeMap::new();
     let mut tickets: BTreeMap<u8, (Ticket, bool)> = BTreeMap::new();
     for (step, op) in ops.iter().enumerate() {
@@ -58,6 +70,7 @@ fn check(ops: &[Op], encrypted: bool) -> Result<(), TestCaseError> {
                 let value = value(key, len, step);
                 prop_assert_eq!(cache.put(&[key], &value).expect("it is put"), Put::Stored);
                 model.insert(key, value);
+                unread.remove(&key);
                 // Another key may share the counter of invalidations, so a ticket may only turn bad.
                 tickets.get_mut(&key).into_iter().for_each(|(_, good)| *good = false);
             }
@@ -70,26 +83,38 @@ fn check(ops: &[Op], encrypted: bool) -> Result<(), TestCaseError> {
                     Put::Stored => {
                         prop_assert!(good, "a value was put with a ticket from before an invalidation");
                         model.insert(key, value);
+                        unread.remove(&key);
                     }
                     outcome => prop_assert_eq!(outcome, Put::Stale),
                 }
             }
             Op::Remove(key) => {
-                prop_assert_eq!(cache.remove(&[key]).expect("it is removed"), model.remove(&key).is_some());
+                let (removed, was_there) = (cache.remove(&[key]).expect("it is removed"), model.remove(&key).is_some());
+                prop_assert!(removed == was_there || (!removed && unread.contains(&key)));
+                unread.remove(&key);
                 tickets.get_mut(&key).into_iter().for_each(|(_, good)| *good = false);
             }
             Op::Get(key) => {
                 let found = cache.get(&[key]).map(|found| found.value);
-                prop_assert_eq!(found.as_ref(), model.get(&key));
+                prop_assert!(found.as_ref() == model.get(&key) || (found.is_none() && unread.contains(&key)));
             }
             Op::Clear => {
                 cache.clear().expect("it is cleared");
                 model.clear();
+                unread.clear();
                 tickets.values_mut().for_each(|(_, good)| *good = false);
             }
             Op::Work => cache.work().expect("the disk works"),
-            Op::Compact => drop(cache.compact().expect("the disk works")),
-            Op::Restart { kill } => {
+            Op::Compact => {
+                cache.compact().expect("the disk works");
+                unread.clear();
+            }
+            Op::ReadOn => {
+                if !cache.read_on() {
+                    unread.clear();
+                }
+            }
+            Op::Restart { kill, unread: is_unread } => {
                 tickets.clear();
                 if kill {
                     cache.flush(Durability::Written).expect("the disk works");
@@ -98,10 +123,12 @@ fn check(ops: &[Op], encrypted: bool) -> Result<(), TestCaseError> {
                     cache.close().expect("the disk works");
                     drop(cache);
                 }
-                cache = open();
+                cache = open(is_unread);
+                unread = if is_unread { model.keys().copied().collect() } else { BTreeSet::new() };
             }
         }
-        prop_assert_eq!(cache.stats().entries as usize, model.len());
+        let entries = cache.stats().entries as usize;
+        prop_assert!((model.len() - unread.len()..=model.len()).contains(&entries), "{} of {}", entries, model.len());
         prop_assert!(cache.stats().disk_bytes <= LIMIT_BYTES);
     }
     let mut seen = BTreeMap::new();

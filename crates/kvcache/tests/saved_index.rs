@@ -53,8 +53,8 @@ fn copied(dir: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// Returns whether a cache would be opened from its saved index. A replay would notice that a record is damaged, because
-/// the footer is damaged too; the saved index leads to that record like to any other.
+/// Returns whether a cache would be opened from its saved index. A replay would notice that a record is damaged,
+/// because the footer is damaged too; the saved index leads to that record like to any other.
 fn is_believed(dir: &Path) -> bool {
     let copy = copied(dir);
     let segment = &segments(copy.path())[0];
@@ -140,8 +140,8 @@ fn a_folder_at_the_name_of_the_saved_index_is_left_alone() {
     assert!(saved_index(dir.path()).is_dir());
 }
 
-/// A program that does not know the saved index may change the cache and leave the saved index in the folder, or a backup
-/// may bring an old one back. Entries that were removed in the meantime must stay removed.
+/// A program that does not know the saved index may change the cache and leave the saved index in the folder, or a
+/// backup may bring an old one back. Entries that were removed in the meantime must stay removed.
 #[test]
 fn a_saved_index_from_before_a_change_is_not_believed() {
     for is_killed in [false, true] {
@@ -179,6 +179,47 @@ fn a_damaged_saved_index_costs_nothing_but_time() {
     }
     let cache = open(dir.path(), LIMIT_BYTES);
     assert_eq!((cache.stats().entries, saved_index(dir.path()).exists()), (u64::from(ENTRIES), false));
+}
+
+/// The same damage in a cache that is in use already when the damage is found.
+#[test]
+fn a_saved_index_whose_damage_is_found_late_gives_way_to_the_footers() {
+    let dir = filled();
+    let bytes = std::fs::read(saved_index(dir.path())).unwrap();
+    // The entries are at the end, those of the first shard first.
+    for back in [5, 2_000, 14 * ENTRIES as usize - 5] {
+        let copy = copied(dir.path());
+        let mut damaged = bytes.clone();
+        damaged[bytes.len() - back] ^= 1;
+        std::fs::write(saved_index(copy.path()), damaged).unwrap();
+        let cache = Cache::open_unread(Fs::real(), copy.path(), Options::new(LIMIT_BYTES), 1).unwrap();
+        assert!(!cache.remove(&5u32.to_le_bytes()).unwrap(), "it was not found yet");
+        cache.put(&6u32.to_le_bytes(), b"new").unwrap();
+        while cache.read_on() {}
+        let found = |i: u32| cache.get(&i.to_le_bytes()).map(|found| found.value);
+        assert_eq!((found(5), found(6).as_deref(), found(7)), (None, Some(&b"new"[..]), Some(vec![7; 300])));
+        assert_eq!((cache.stats().entries, cache.stats().corrupt), (u64::from(ENTRIES) - 1, 0));
+    }
+}
+
+/// If a footer is damaged too, nobody knows which values were replaced or removed.
+#[test]
+fn late_damage_of_saved_index_and_footer_empties_the_cache() {
+    let dir = filled();
+    for path in [saved_index(dir.path()), segments(dir.path()).remove(0)] {
+        let mut bytes = std::fs::read(&path).unwrap();
+        let entry = bytes.len() - TRAILER_BYTES - 8;
+        bytes[entry] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let cache = Cache::open_unread(Fs::real(), dir.path(), Options::new(LIMIT_BYTES), 1).unwrap();
+    while cache.read_on() {}
+    assert_eq!((cache.stats().entries, cache.stats().corrupt), (0, 1));
+    assert_eq!(segments(dir.path()), [] as [PathBuf; 0]);
+    cache.put(b"key", b"value").unwrap();
+    cache.close().unwrap();
+    let cache = open(dir.path(), LIMIT_BYTES);
+    assert_eq!((cache.stats().entries, cache.get(b"key").unwrap().value), (1, b"value".to_vec()));
 }
 
 #[test]
@@ -287,32 +328,42 @@ fn hide_a_tombstone(dir: &Path) {
     std::fs::write(&path, &bytes).unwrap();
 }
 
-/// The saved index hides that a footer is damaged. When the segment is compacted, the records must not be taken for all
-/// that was in it.
+/// A saved index hides that a footer is damaged, and a footer may be damaged after it was read. When the segment is
+/// compacted, the records must not be taken for all that was in it.
 #[test]
-fn a_removed_value_stays_so_if_its_tombstone_cannot_be_read_behind_a_saved_index() {
-    let dir = tempfile::tempdir().unwrap();
-    let cache = open(dir.path(), 4 << 20);
-    let fill = |cache: &Cache, from: u32| {
-        (from..from + 40).for_each(|number| {
-            assert_eq!(cache.put(&number.to_le_bytes(), &[3; 1000]).unwrap(), refdb_kvcache::Put::Stored)
-        });
-    };
-    cache.put(b"removed", b"the old value").unwrap();
-    fill(&cache, 0);
-    cache.put(b"the first", &[0x55; 3000]).unwrap();
-    cache.put(b"the second", b"x").unwrap();
-    assert!(cache.remove(b"removed").unwrap());
-    fill(&cache, 100);
-    cache.close().unwrap();
-    assert!(is_believed(copied(dir.path()).path()));
-    hide_a_tombstone(dir.path());
+fn a_removed_value_stays_so_if_its_tombstone_cannot_be_read() {
+    for is_killed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || Cache::open_idle(Fs::real(), dir.path(), common::patient(4 << 20)).unwrap();
+        let cache = open();
+        let fill = |cache: &Cache, from: u32| {
+            (from..from + 40).for_each(|number| {
+                assert_eq!(cache.put(&number.to_le_bytes(), &[3; 1000]).unwrap(), refdb_kvcache::Put::Stored)
+            });
+        };
+        cache.put(b"removed", b"the old value").unwrap();
+        fill(&cache, 0);
+        cache.put(b"the first", &[0x55; 3000]).unwrap();
+        cache.put(b"the second", b"x").unwrap();
+        assert!(cache.remove(b"removed").unwrap());
+        fill(&cache, 100);
+        cache.close().unwrap();
+        if is_killed {
+            std::fs::remove_file(saved_index(dir.path())).unwrap();
+        } else {
+            assert!(is_believed(copied(dir.path()).path()));
+            hide_a_tombstone(dir.path());
+        }
 
-    let cache = open(dir.path(), 4 << 20);
-    (100..130u32).for_each(|number| assert!(cache.remove(&number.to_le_bytes()).unwrap()));
-    cache.compact().unwrap();
-    assert!(cache.get(b"removed").is_none());
-    cache.flush(refdb_kvcache::Durability::Written).unwrap();
-    cache.abandon();
-    assert!(open(dir.path(), 4 << 20).get(b"removed").is_none());
+        let cache = open();
+        if is_killed {
+            hide_a_tombstone(dir.path());
+        }
+        (100..130u32).for_each(|number| assert!(cache.remove(&number.to_le_bytes()).unwrap()));
+        cache.compact().unwrap();
+        assert!(cache.get(b"removed").is_none());
+        cache.flush(refdb_kvcache::Durability::Written).unwrap();
+        cache.abandon();
+        assert!(open().get(b"removed").is_none());
+    }
 }

@@ -74,10 +74,7 @@ impl Bench<'_> {
         let base = self.settings.dir.join("base");
         let n = self.settings.entries;
         if self.settings.reopen {
-            let (cache, opened, processor) = opened(&base, self.settings)?;
-            let entries = cache.stats().entries;
-            writeln!(out, "\nopen {entries} entries {opened:.1} ms ({processor} ms of all processors)\n")?;
-            return Ok(());
+            return self.reopened(out, &base);
         }
         let cache = Cache::open(&base, Options::new(self.settings.limit_gib << 30))?;
         self.row(out, "load", &cache, &base, |bench| insert(&cache, &bench.shapes, 0, n, 8, |_, _| {}))?;
@@ -100,6 +97,37 @@ impl Bench<'_> {
             self.pressure(out)?;
         }
         Ok(())
+    }
+
+    /// Opens what was left, and shows how many of all keys gets find while the index is filled.
+    fn reopened(&self, out: &mut dyn Write, dir: &Path) -> Result<()> {
+        const SAMPLES: u64 = 2_000;
+        let n = self.settings.entries;
+        let (start, before) = (Instant::now(), processor_ms()?);
+        let (cache, opened, processor) = opened(dir, self.settings)?;
+        writeln!(out, "\nopen {opened:.1} ms ({processor} ms of all processors)")?;
+        let (mut key, mut shown) = (Vec::new(), 0);
+        loop {
+            let (entries, at) = (cache.stats().entries, start.elapsed().as_secs_f64() * 1000.0);
+            if entries >= n {
+                writeln!(
+                    out,
+                    "{entries} entries after {at:.1} ms ({} ms of all processors)\n",
+                    processor_ms()? - before
+                )?;
+                return Ok(());
+            }
+            if entries > shown {
+                shown = entries;
+                let is_found = |i: &u64| {
+                    self.shapes.key(i * (n / SAMPLES), &mut key);
+                    cache.contains(&key)
+                };
+                let found = (0..SAMPLES).filter(is_found).count();
+                writeln!(out, "after {at:.1} ms, {} % of the keys are found", found as u64 * 100 / SAMPLES)?;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "each is a column of the definition")]

@@ -32,6 +32,13 @@ impl Cache {
         Ok(())
     }
 
+    /// Reads the next part of the index of a cache that [`Cache::open_unread`] opened, for tests; false if none is
+    /// left.
+    #[doc(hidden)]
+    pub fn read_on(&self) -> bool {
+        self.reclaim.load_step()
+    }
+
     /// Stops without writing anything, as a killed process does, for tests.
     #[doc(hidden)]
     pub fn abandon(self) {
@@ -95,7 +102,11 @@ impl Cache {
     /// value comes back that was replaced or removed. On a full disk it deletes older entries, all of them if need be,
     /// and returns no error.
     pub fn close(&self) -> Result<()> {
-        if self.read_only || self.reclaim.calls.close() {
+        if self.read_only || self.reclaim.calls.is_closed() {
+            return Ok(());
+        }
+        self.reclaim.finish_loading();
+        if self.reclaim.calls.close() {
             return Ok(());
         }
         debug_assert!(!holds_log(), "the threads need the log's lock to end");

@@ -98,6 +98,7 @@ impl Cache {
 
     /// The places of all entries, in the order of the files, so that these are read once from start to end.
     fn places(&self) -> Vec<(Place, u64)> {
+        self.reclaim.finish_loading();
         let mut places = Vec::new();
         self.store.view.index.for_each(|hash, place| places.push((place, hash)));
         places.sort_by_key(|(place, _)| (place.slot(), place.offset()));

@@ -20,6 +20,7 @@ impl Cache {
             ages.defer_expiry(seen_ms);
             return Ok(());
         }
+        self.reclaim.finish_loading();
         self.reclaim.drop_expired(seen_ms);
         self.write_last()?;
         debug_assert!(

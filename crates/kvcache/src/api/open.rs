@@ -13,10 +13,11 @@ use crate::{
         append::{Log, Meta, Old, Start},
         files::{Files, LOCK},
         handles::Handles,
-        index::Fill,
+        index::{Fill, Index},
+        loading::{Loading, Source},
         recover::{Found, Recovered, recover, recover_to_read, seal},
-        replay::{self, Replayed},
-        saved,
+        replay::Replay,
+        saved::{self, SavedShards},
         segment::Segment,
         space::{BLOCK_BYTES, SEGMENT_EXTRA_BYTES, Space, blocks},
         store::Store,
@@ -39,9 +40,15 @@ impl Cache {
     /// handle on a machine may have a cache open in this way.
     ///
     /// Files that cannot be used, because they are damaged, of an older format, or encrypted with a key that is not
-    /// given, are deleted: the cache starts without them, and [`Cache::notices`] says so. Opening reads the index that
+    /// given, are deleted: the cache starts without them, and [`Cache::notices`] says so. Opening uses the index that
     /// [`Cache::close`] saved. After a kill, or if the files have changed since, it reads the footers of all segments
-    /// and the whole last segment: two million entries then take about 0.15 s if the files are in the page cache.
+    /// and the whole last segment.
+    ///
+    /// If there are more than a million records, a background thread fills the index after this call has returned.
+    /// Until an entry has been found, it is a miss, [`Cache::stats`] does not count it, and [`Cache::remove`] removes
+    /// it but returns false. Meanwhile nothing is evicted or compacted, so that puts are refused when the limit is
+    /// reached. Calls that need all entries, as an export, an import, a compaction and closing, wait until the index is
+    /// filled.
     ///
     /// # Errors
     ///
@@ -60,7 +67,7 @@ impl Cache {
             let limit = options.limit_bytes;
             return Err(Error::Limit { given: limit, smallest: least, largest: most });
         }
-        let cache = Cache::open_idle(fs, dir, options)?;
+        let cache = Cache::open_with(fs, dir, options, &Pace::usual())?;
         // Processes that are killed soon would never merge their small segments otherwise. If this fails, the worker
         // tries again.
         let _ = cache.reclaim.merge_if_crowded();
@@ -76,6 +83,17 @@ impl Cache {
     /// smaller than any that is allowed otherwise.
     #[doc(hidden)]
     pub fn open_idle(fs: Fs, dir: &Path, options: Options) -> Result<Cache> {
+        Cache::open_with(fs, dir, options, &Pace { read_at_open: usize::MAX, ..Pace::usual() })
+    }
+
+    /// [`Cache::open_idle`] without filling the index, which [`Cache::read_on`] does in parts of about `records_at_once`
+    /// records.
+    #[doc(hidden)]
+    pub fn open_unread(fs: Fs, dir: &Path, options: Options, records_at_once: usize) -> Result<Cache> {
+        Cache::open_with(fs, dir, options, &Pace { read_at_open: 0, records_at_once })
+    }
+
+    fn open_with(fs: Fs, dir: &Path, options: Options, pace: &Pace) -> Result<Cache> {
         make_private_dir(&fs, dir)?;
         // Checked now, because otherwise the error would appear in the background minutes later.
         fs.check_writable(dir)?;
@@ -83,7 +101,7 @@ impl Cache {
         let Opened { store, sealer, started_anew } =
             identity::read_or_create(&fs, dir, options.key.as_ref(), &options.old_keys)?;
         let space = Space::new(options.limit_bytes);
-        let mut recovered = match saved::load(&fs, dir, store) {
+        let mut recovered = match saved_index(&fs, dir, store, pace) {
             Some(saved) if is_within(used_bytes(&saved.segments), saved.segments.len(), &space) => saved,
             _ => recover(&fs, dir, store)?,
         };
@@ -102,7 +120,9 @@ impl Cache {
         let (next_seq, floor, synced_seq) = (recovered.next_seq, recovered.floor, recovered.synced_seq);
         let handles = Handles::new(fs.clone());
         let mapped = maps.then_some(&fs);
-        let Restored { view, fill, old } = restored(recovered, &space, &handles, mapped, &mut notices)?;
+        let Restored { view, fill, old, source } = restored(recovered, &space, &handles, mapped, &mut notices)?;
+        let loading = Loading::new(source, old.len() as u16, pace.records_at_once);
+        let fills_now = loading.records() <= pace.read_at_open;
         let start =
             Start { dir: dir.to_owned(), handles, store, space, fill, old, floor, next_seq, before_end, synced_seq };
         let log = Log::new(start, &view.slots);
@@ -111,6 +131,10 @@ impl Cache {
         let files = Files::new(fs, dir.to_owned(), maps, promised, lock_id);
         let store = Store::new(Ages::new(max_age, clock), view, files, log);
         let cache = Cache::on(store, sealer, put_timeout, Some(lock_file), notices);
+        cache.reclaim.begin_loading(loading);
+        if fills_now {
+            cache.reclaim.finish_loading();
+        }
         cache.reclaim.pending_deletion.add_garbage(saved.and_then(|saved| saved.file));
         cache.forget_expired()?;
         Ok(cache)
@@ -142,7 +166,8 @@ impl Cache {
     }
 
     fn read_only(fs: Fs, dir: &Path, store: u64, sealer: Sealer) -> Result<Cache> {
-        let saved = saved::load(&fs, dir, store);
+        let pace = Pace { read_at_open: usize::MAX, ..Pace::usual() };
+        let saved = saved_index(&fs, dir, store, &pace);
         let mut recovered = saved.map_or_else(|| recover_to_read(&fs, dir, store), Ok)?;
         let disk_bytes: u64 = recovered.segments.iter().map(|found| found.file_bytes).sum();
         let mut space = Space::new(disk_bytes.max(Options::SMALLEST_LIMIT_BYTES));
@@ -152,7 +177,8 @@ impl Cache {
         // No file is mapped: a mapping would keep the space of a deleted segment, and a file that shrinks would end
         // this process.
         let handles = Handles::new(fs.clone());
-        let Restored { view, fill, old } = restored(recovered, &space, &handles, None, &mut notices)?;
+        let Restored { view, fill, old, source } = restored(recovered, &space, &handles, None, &mut notices)?;
+        let loading = Loading::new(source, old.len() as u16, pace.records_at_once);
         let start = Start {
             dir: dir.to_owned(),
             handles,
@@ -168,7 +194,10 @@ impl Cache {
         let log = Log::new(start, &view.slots);
         let files = Files::new(fs, dir.to_owned(), false, true, None);
         let store = Store::new(Ages::new(None, Clock::system()), view, files, log);
-        Ok(Cache::on(store, sealer, Duration::ZERO, None, notices))
+        let cache = Cache::on(store, sealer, Duration::ZERO, None, notices);
+        cache.reclaim.begin_loading(loading);
+        cache.reclaim.finish_loading();
+        Ok(cache)
     }
 
     /// A cache without background threads; without a lock file it is read-only.
@@ -287,14 +316,39 @@ fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, p
     Ok(())
 }
 
+/// When and how fast the index is filled.
+struct Pace {
+    /// Up to this number of records, the index is filled before the cache is open.
+    read_at_open: usize,
+    /// About how many records are read together: more take more memory, and fewer take more time, because each part of
+    /// a replay looks at all records.
+    records_at_once: usize,
+}
+
+impl Pace {
+    fn usual() -> Self {
+        Pace { read_at_open: 1_000_000, records_at_once: 10_000_000 }
+    }
+}
+
+/// What the saved index has, whose entries are read now if `pace` says so; `None` if there is none that can be
+/// believed.
+fn saved_index(fs: &Fs, dir: &Path, store: u64, pace: &Pace) -> Option<Recovered> {
+    let mut recovered = saved::load(fs, dir, store)?;
+    if let Some(shards) = recovered.shards.as_mut().filter(|shards| shards.entries() <= pace.read_at_open) {
+        shards.read_ahead()?;
+    }
+    Some(recovered)
+}
+
 struct Restored {
     view: View,
     fill: Fill,
     old: Vec<Old>,
+    source: Source,
 }
 
-/// Fills the index from the entries of the segments, oldest first, unless a saved index did, and maps the segments if a
-/// file system is given for that.
+/// Maps the segments if a file system is given for that, and finds out from where the index will be filled.
 fn restored(
     recovered: Recovered,
     space: &Space,
@@ -309,11 +363,11 @@ fn restored(
     }
     let mut segments = recovered.segments;
     debug_assert!(segments.is_sorted_by_key(|found| found.header.seq), "slots are in the order of the log");
-    let records: Vec<_> = segments.iter_mut().map(|found| std::mem::take(&mut found.entries)).collect();
-    let Replayed { index, fill, live, marks } = recovered.replayed.unwrap_or_else(|| replay::replay(&records));
-    drop(records);
+    let marks = recovered.shards.as_ref().map_or_else(|| vec![0; segments.len()], SavedShards::marks);
+    let footers = segments.iter_mut().map(|found| std::mem::take(&mut found.entries)).collect();
+    let source = recovered.shards.map_or_else(|| Source::Footers(Replay::new(footers)), Source::Saved);
     let mut old = Vec::new();
-    for (slot, ((found, live_bytes), mark_bytes)) in segments.into_iter().zip(live.bytes_of).zip(marks).enumerate() {
+    for (slot, (found, mark_bytes)) in segments.into_iter().zip(marks).enumerate() {
         let Found { path, header, file_bytes, newest_ms, .. } = found;
         let segment = Segment::sealed(path, header.seq, slot as u16, file_bytes, handles);
         if let Some(Err(error)) = mapped.map(|fs| segment.map(fs)) {
@@ -322,7 +376,7 @@ fn restored(
         let file_bytes = file_bytes.max(SEGMENT_EXTRA_BYTES);
         let meta = Meta {
             seq: header.seq,
-            live_bytes,
+            live_bytes: 0,
             mark_bytes,
             file_bytes,
             disk_bytes: blocks(file_bytes),
@@ -333,8 +387,7 @@ fn restored(
         };
         old.push(Old { segment: Arc::new(segment), meta });
     }
+    let (index, fill) = Index::incomplete();
     let view = View { index, slots, counters: Counters::default() };
-    view.counters.entries.set(live.entries);
-    view.counters.live_bytes.set(live.bytes);
-    Ok(Restored { view, fill, old })
+    Ok(Restored { view, fill, old, source })
 }

@@ -270,12 +270,12 @@ impl Log {
     }
 
     /// Removes a key from the index at once, and from the log as soon as there is room for a tombstone. Returns whether
-    /// the key had a value.
+    /// the index had the key.
     pub(crate) fn remove(&mut self, view: &View, hash: u64, now_ms: u64) -> bool {
         let was_there = self.forget(view, hash);
         // A record that was dropped without a tombstone is not in the index, but its file may still be there after a
-        // crash.
-        if self.unmarked.take(hash) || was_there {
+        // crash. One that was written before the cache was opened may not be in the index yet.
+        if self.unmarked.take(hash) || was_there || self.fill.may_come(hash) {
             self.pending_removals.push_back(hash);
             let _ = self.write_removals_at(view, now_ms);
         }

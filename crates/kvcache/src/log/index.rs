@@ -11,12 +11,15 @@ use crate::{
     sync::Shared,
 };
 use arc_swap::Guard;
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 use table::{At, Filling, SlotFor, Spare, Table, Tag};
 
 const SHARD_BITS: u32 = if cfg!(feature = "shuttle") { 1 } else { 9 };
 /// Number of shards; the hash of a key determines its shard.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
+
+/// Number of parts of a shard; see [`Index::part`].
+pub(crate) const PARTS: usize = 8;
 
 /// The part of a hash by which the index knows a key. [`Index::for_each`] shows this part only.
 pub(crate) fn known(hash: u64) -> u64 {
@@ -51,6 +54,22 @@ impl Hit {
 pub(crate) struct Fill {
     used: Box<[u32]>,
     spare: Spare,
+    /// For each shard whose old entries are not known yet: the [`known`] parts of the hashes that were removed.
+    removed: Box<[Option<HashSet<u64>>]>,
+    /// Number of shards whose old entries are not known yet.
+    incomplete: usize,
+}
+
+impl Fill {
+    /// Returns whether the old entries of all shards are known.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.incomplete == 0
+    }
+
+    /// Returns whether a hash may have an old entry that is not known yet.
+    pub(crate) fn may_come(&self, hash: u64) -> bool {
+        self.removed[shard_of(hash)].is_some()
+    }
 }
 
 /// A map from the hash of a key to the place of its record. Only the holder of the log's lock, which proves that with
@@ -64,17 +83,38 @@ fn shard_of(hash: u64) -> usize {
 }
 
 impl Index {
-    /// An index of these shards, of which there are [`SHARDS`].
-    pub(crate) fn of_shards(shards: Vec<Shard>) -> (Self, Fill) {
-        debug_assert_eq!(shards.len(), SHARDS);
-        let used = shards.iter().map(|shard| shard.used).collect();
-        let shards = shards.into_iter().map(|shard| Shared::new(Arc::new(shard.table))).collect();
-        (Index { shards }, Fill { used, spare: Spare::default() })
+    /// An index whose shards are all incomplete: each may be changed already, and [`Index::complete`] adds its old
+    /// entries.
+    pub(crate) fn incomplete() -> (Self, Fill) {
+        let shards = (0..SHARDS).map(|_| Shared::new(Arc::new(Table::new(0)))).collect();
+        let removed = (0..SHARDS).map(|_| Some(HashSet::new())).collect();
+        let fill = Fill { used: vec![0; SHARDS].into(), spare: Spare::default(), removed, incomplete: SHARDS };
+        (Index { shards }, fill)
     }
 
-    /// The shard of a hash.
-    pub(crate) fn shard(hash: u64) -> usize {
-        shard_of(hash)
+    /// Adds the old entries of a shard, except for keys that were put or removed since the index was made. Calls
+    /// `outdated` with the places that these had. Returns false, and changes nothing, if the shard was completed or
+    /// cleared before.
+    pub(crate) fn complete(
+        &self,
+        fill: &mut Fill,
+        number: usize,
+        mut shard: Shard,
+        mut outdated: impl FnMut(Place),
+    ) -> bool {
+        let Some(removed) = fill.removed[number].take() else { return false };
+        fill.incomplete -= 1;
+        removed.into_iter().filter_map(|hash| shard.remove(hash)).for_each(&mut outdated);
+        self.for_each_in(number, |hash, place| shard.set(hash, place).into_iter().for_each(&mut outdated));
+        fill.used[number] = shard.used;
+        self.shards[number].swap(Arc::new(shard.table));
+        true
+    }
+
+    /// The part of a shard, counted over all shards, in which a hash lies: hashes of one part are near each other in a
+    /// table.
+    pub(crate) fn part(hash: u64) -> usize {
+        shard_of(hash) * PARTS + Tag::of(hash).place_in(PARTS)
     }
 
     /// The place of the record with this hash.
@@ -118,15 +158,21 @@ impl Index {
     }
 
     /// Removes a hash and returns its place.
-    pub(crate) fn remove(&self, _fill: &mut Fill, hash: u64) -> Option<Place> {
+    pub(crate) fn remove(&self, fill: &mut Fill, hash: u64) -> Option<Place> {
+        if let Some(removed) = &mut fill.removed[shard_of(hash)] {
+            removed.insert(known(hash));
+        }
         let table = self.shards[shard_of(hash)].load();
         let (at, _) = table.find(Tag::of(hash))?;
         Place::from_word(table.swap(at, 0))
     }
 
-    /// Removes everything and returns the old tables, which the caller drops when no lock is held.
+    /// Removes everything, including entries that are not known yet, and returns the old tables, which the caller drops
+    /// when no lock is held.
     pub(crate) fn clear(&self, fill: &mut Fill) -> impl Send + use<> {
         fill.used.fill(0);
+        fill.removed.fill(None);
+        fill.incomplete = 0;
         self.shards.iter().map(|shard| shard.swap(Arc::new(Table::new(0)))).collect::<Vec<_>>()
     }
 
@@ -175,10 +221,14 @@ impl Shard {
         match self.table.slot_for(tag) {
             SlotFor::Entry(at) => return Place::from_word(self.table.swap(at, place.word())),
             SlotFor::Reused(at) => self.table.fill(at, tag, place),
-            SlotFor::Unused(at) => {
+            SlotFor::Unused(at) if (self.used as usize) < self.table.most_used() => {
                 self.used += 1;
-                debug_assert!(self.used as usize <= self.table.most_used(), "the caller knows how many hashes come");
                 self.table.fill(at, tag, place);
+            }
+            SlotFor::Unused(_) => {
+                let (table, live) = self.table.rebuilt(&mut Spare::default());
+                *self = Shard { table, used: live as u32 };
+                return self.set(hash, place);
             }
         }
         None
@@ -207,7 +257,38 @@ mod tests {
     use std::collections::HashMap;
 
     fn empty() -> (Index, Fill) {
-        Index::of_shards((0..SHARDS).map(|_| Shard::new(0)).collect())
+        let (index, mut fill) = Index::incomplete();
+        (0..SHARDS).for_each(|shard| assert!(index.complete(&mut fill, shard, Shard::new(0), |_| ())));
+        (index, fill)
+    }
+
+    #[test]
+    fn what_changed_before_a_shard_is_complete_wins_over_its_old_entries() {
+        let (index, mut fill) = Index::incomplete();
+        let (old, new) = (|hash: u64| Place::new(0, 16 * hash as usize, 32), Place::new(1, 64, 48));
+        // All of these belong to the first shard.
+        let mut shard = Shard::new(0);
+        (1..=1_000).for_each(|hash| assert_eq!(shard.set(hash, old(hash)), None));
+        index.set(&mut fill, 1, new);
+        index.set(&mut fill, 2, new);
+        index.remove(&mut fill, 2);
+        index.remove(&mut fill, 3);
+        index.set(&mut fill, 3, new);
+        index.remove(&mut fill, 4);
+        // More than the table of the old entries has room for.
+        (2_001..=4_000).for_each(|hash| assert_eq!(index.set(&mut fill, hash, new), None));
+        assert_eq!((index.get(5), index.get(1)), (None, Some(new)));
+        let mut outdated = Vec::new();
+        assert!(index.complete(&mut fill, 0, shard, |place| outdated.push(place)));
+        outdated.sort_by_key(|place| place.offset());
+        assert_eq!(outdated, [1, 2, 3, 4].map(old));
+        assert_eq!([1, 2, 3, 4, 5].map(|hash| index.get(hash)), [Some(new), None, Some(new), None, Some(old(5))]);
+        assert!((5..=1_000).all(|hash| index.get(hash) == Some(old(hash))));
+        assert!((2_001..=4_000).all(|hash| index.get(hash) == Some(new)));
+        assert!(!fill.may_come(1) && fill.may_come(1 << 63) && !fill.is_complete());
+        assert!(!index.complete(&mut fill, 0, Shard::new(0), |_| ()), "it is complete already");
+        drop(index.clear(&mut fill));
+        assert!(!index.complete(&mut fill, SHARDS - 1, Shard::new(0), |_| ()) && fill.is_complete());
     }
 
     #[test]

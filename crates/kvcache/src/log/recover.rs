@@ -9,7 +9,7 @@ use crate::{
         record::{Kind, SEGMENT_HEADER_BYTES, SegmentHeader},
     },
     log::{
-        replay::Replayed,
+        saved::SavedShards,
         scan::{Scanned, scan},
         segment::seq_of,
     },
@@ -22,6 +22,7 @@ use std::{
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// How often a log that another process is writing is read before a gap in it is taken for a real one.
@@ -107,7 +108,7 @@ pub(crate) struct Recovered {
     /// Whether the log has a gap. If another process writes, the gap may merely come from a change during the reading.
     pub(super) has_gap: bool,
     /// What a replay of the segments would give, if a saved index has it. The segments have no entries then.
-    pub(crate) replayed: Option<Replayed>,
+    pub(crate) shards: Option<SavedShards>,
     /// The saved index, whose file is deleted without a sync, because it proves by itself whether it is right.
     pub(crate) saved: Option<SavedIndex>,
 }
@@ -116,7 +117,7 @@ pub(crate) struct Recovered {
 /// while.
 pub(crate) struct SavedIndex {
     pub(crate) path: PathBuf,
-    pub(crate) file: Option<File>,
+    pub(crate) file: Option<Arc<File>>,
 }
 
 /// The footer at the end of a file, if it has one.
@@ -291,7 +292,7 @@ impl FoundLog {
                 synced_seq: 0,
                 notices,
                 has_gap,
-                replayed: None,
+                shards: None,
                 saved,
             };
         }
@@ -301,7 +302,7 @@ impl FoundLog {
         let synced_seq = synced_seq.min(next_seq - 1);
         debug_assert!(segments.is_sorted_by(|a, b| a.header.seq < b.header.seq), "in the order of the log");
         debug_assert!(segments.iter().all(|found| (floor..next_seq).contains(&found.header.seq)), "none is void");
-        Recovered { segments, obsolete, floor, next_seq, synced_seq, notices, has_gap, replayed: None, saved }
+        Recovered { segments, obsolete, floor, next_seq, synced_seq, notices, has_gap, shards: None, saved }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
         append::Meta,
         index::{Index, SHARDS, Shard},
         recover::{Found, Recovered, SavedIndex, names_in, on_files},
-        replay::{Live, Replayed, shares},
+        replay::{FoundShard, Live, shares},
         segment::file_name,
         space::{SEGMENT_EXTRA_BYTES, blocks},
     },
@@ -23,8 +23,10 @@ use crate::{
 };
 use refdb_vfs::{File, Fs};
 use std::{
+    collections::VecDeque,
     ops::Range,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 /// Number of entries for which one more thread is worth its cost.
@@ -113,13 +115,13 @@ fn write(file: &File, index: &Index, log: &[(u16, Meta)], mut contents: Contents
     Ok(())
 }
 
-/// What [`recover`](super::recover::recover) and a replay would find, according to the saved index; `None` if there is
-/// none that can be believed.
+/// What [`recover`](super::recover::recover) would find, according to the saved index; `None` if there is none that can
+/// be believed. Its entries are not read yet.
 pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<Recovered> {
     let mut names = names_in(fs, dir).ok()?;
     names.first().filter(|(seq, _)| *seq == 0)?;
     let (_, path) = names.remove(0);
-    let file = regular_file::open(fs, &path).ok()?;
+    let file = Arc::new(regular_file::open(fs, &path).ok()?);
     let contents = Contents::decode(file.stat().ok()?.len_bytes, |bytes, at| file.read_exact_at(bytes, at).ok())?;
     if contents.store != store || contents.shards.len() != SHARDS {
         return None;
@@ -129,7 +131,7 @@ pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<Recovered> {
         return None;
     }
     let segments: Vec<Found> = all.into_iter().map(|sealed| sealed.found).collect();
-    let replayed = read(&file, &contents, &segments)?;
+    let shards = SavedShards::new(file.clone(), contents, &segments)?;
     let headers = || segments.iter().map(|found| found.header);
     let next_seq = headers().next_back().map_or(1, |last| last.seq + 1);
     Some(Recovered {
@@ -141,42 +143,85 @@ pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<Recovered> {
         saved: Some(SavedIndex { path, file: Some(file) }),
         has_gap: false,
         segments,
-        replayed: Some(replayed),
+        shards: Some(shards),
     })
 }
 
-/// Reads the entries of all shards, on as many threads as are useful.
-fn read(file: &File, contents: &Contents, segments: &[Found]) -> Option<Replayed> {
-    let ends: Vec<u64> = segments.iter().map(|found| found.records_end).collect();
-    let entries: usize = contents.shards.iter().map(|part| part.entries as usize).sum();
-    if entries as u64 > ends.iter().sum::<u64>() / RECORD_HEADER_BYTES as u64 {
-        return None;
-    }
-    let threads = threads_for(entries / ENTRIES_A_THREAD);
-    let parts = on_threads(shares(SHARDS, threads), |shards| read_shards(file, contents, shards, &ends));
-    let parts: Vec<_> = parts.into_iter().collect::<Option<_>>()?;
-    let marks = contents.segments.iter().map(|listed| listed.mark_bytes).collect();
-    let replayed = Replayed::of_parts(parts, marks);
-    let bytes_of = replayed.live.bytes_of.iter().zip(&replayed.marks).zip(segments);
-    let mut fits =
-        bytes_of.map(|((live, marks), found)| live.saturating_add(*marks) <= found.file_bytes - SEGMENT_EXTRA_BYTES);
-    fits.all(|fits| fits).then_some(replayed)
+/// The entries of a saved index, which are checked when they are read.
+pub(crate) struct SavedShards {
+    file: Arc<File>,
+    contents: Contents,
+    /// For each segment, where its records end.
+    ends: Vec<u64>,
+    /// For each segment, the bytes of its file that neither marks nor the entries read so far take.
+    left: Vec<u64>,
+    /// The entries that were read before they were asked for.
+    ahead: VecDeque<FoundShard>,
 }
 
-fn read_shards(file: &File, contents: &Contents, shards: Range<usize>, ends: &[u64]) -> Option<(Vec<Shard>, Live)> {
-    let mut live = Live { bytes_of: vec![0; ends.len()], ..Live::default() };
-    let (mut filled, mut bytes) = (Vec::with_capacity(shards.len()), Vec::new());
-    let mut at = contents.offset_of(shards.start);
-    for number in shards {
-        let part = &contents.shards[number];
-        bytes.resize(part.len(), 0);
-        file.read_exact_at(&mut bytes, at).ok()?;
-        at += part.len() as u64;
-        let checked = part.check(&bytes)?;
-        let counted = checked.entries(ends).inspect(|entry| entry.iter().for_each(|(_, place)| live.add(*place)));
-        filled.push(Shard::of_entries(part.entries as usize, counted)?);
+impl SavedShards {
+    /// `None` if the segments cannot have so many entries or marks.
+    fn new(file: Arc<File>, contents: Contents, segments: &[Found]) -> Option<Self> {
+        let ends: Vec<u64> = segments.iter().map(|found| found.records_end).collect();
+        let left = segments.iter().zip(&contents.segments);
+        let left = left.map(|(found, listed)| (found.file_bytes - SEGMENT_EXTRA_BYTES).checked_sub(listed.mark_bytes));
+        let shards = SavedShards { file, left: left.collect::<Option<_>>()?, contents, ends, ahead: VecDeque::new() };
+        let most = shards.ends.iter().sum::<u64>() / RECORD_HEADER_BYTES as u64;
+        (shards.entries() as u64 <= most).then_some(shards)
     }
-    Some((filled, live))
+
+    /// Number of entries.
+    pub(crate) fn entries(&self) -> usize {
+        self.contents.shards.iter().map(|part| part.entries as usize).sum()
+    }
+
+    /// For each segment, the bytes that its marks take of its file.
+    pub(crate) fn marks(&self) -> Vec<u64> {
+        self.contents.segments.iter().map(|listed| listed.mark_bytes).collect()
+    }
+
+    /// Reads the entries of all shards, so that it is known whether they are damaged; `None` if they are.
+    pub(crate) fn read_ahead(&mut self) -> Option<()> {
+        self.ahead = self.read(0..SHARDS)?.into();
+        Some(())
+    }
+
+    /// Reads the entries of these shards, which follow those of the call before, on as many threads as are useful;
+    /// `None` if they are damaged.
+    pub(crate) fn read(&mut self, shards: Range<usize>) -> Option<Vec<FoundShard>> {
+        if !self.ahead.is_empty() {
+            return Some(self.ahead.drain(..shards.len()).collect());
+        }
+        let entries: usize = self.contents.shards[shards.clone()].iter().map(|part| part.entries as usize).sum();
+        let parts = shares(shards.len(), threads_for(entries / ENTRIES_A_THREAD));
+        let parts = parts.into_iter().map(|part| shards.start + part.start..shards.start + part.end).collect();
+        let parts = on_threads(parts, |part| self.read_part(part));
+        let read: Vec<FoundShard> = parts.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
+        for found in &read {
+            for (left, live) in self.left.iter_mut().zip(&found.live.bytes_of) {
+                *left = left.checked_sub(*live)?;
+            }
+        }
+        Some(read)
+    }
+
+    fn read_part(&self, shards: Range<usize>) -> Option<Vec<FoundShard>> {
+        let (mut read, mut bytes) = (Vec::with_capacity(shards.len()), Vec::new());
+        let mut at = self.contents.offset_of(shards.start);
+        for number in shards {
+            let part = &self.contents.shards[number];
+            bytes.resize(part.len(), 0);
+            self.file.read_exact_at(&mut bytes, at).ok()?;
+            at += part.len() as u64;
+            let checked = part.check(&bytes)?;
+            let mut live = Live::none(self.ends.len());
+            let entries = checked.entries(&self.ends);
+            let counted = entries.inspect(|entry| entry.iter().for_each(|(_, place)| live.add(*place)));
+            let shard = Shard::of_entries(part.entries as usize, counted)?;
+            read.push(FoundShard { shard, live });
+        }
+        Some(read)
+    }
 }
 
 #[cfg(test)]

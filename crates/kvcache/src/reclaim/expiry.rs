@@ -37,6 +37,7 @@ impl Reclaim {
         if !ages.is_set_back() {
             return Ok(());
         }
+        self.finish_loading();
         // No entry is moved while it is judged.
         let turn = self.turn();
         let seen_ms = ages.now_ms();

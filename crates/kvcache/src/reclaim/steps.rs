@@ -15,7 +15,7 @@ use crate::{
     error::{Error, Result},
     format::footer::ENTRY_BYTES,
     log::scratch::{RecordBuffer, trim},
-    log::{append::Log, space::copy_room, store::Store},
+    log::{append::Log, loading::Loading, space::copy_room, store::Store},
     sync::{AtomicBool, Held, Lock, Ordering, Rank},
 };
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub(crate) struct Reclaim {
     /// Number of the first segment of which every read was counted.
     pub(super) first_seq: u64,
     turn: Lock<Turn>,
+    /// What the index still lacks.
+    pub(super) loading: Lock<Option<Loading>>,
     /// Whether a step was due when this was last decided. If so, puts may give way to the worker.
     frees: AtomicBool,
 }
@@ -82,6 +84,7 @@ impl Reclaim {
             ghost_list: GhostList::new(),
             first_seq,
             turn: Lock::new(Rank::Reclaim, turn),
+            loading: Lock::new(Rank::Loading, None),
             frees: AtomicBool::new(false),
         }
     }
@@ -90,11 +93,14 @@ impl Reclaim {
         self.turn.lock()
     }
 
-    /// Performs the next step, if one is due; false if not.
+    /// Performs the next step, if one is due; false if not, or if the index is not complete yet.
     pub(super) fn step(&self) -> Result<bool> {
         let mut turn = self.turn();
         if self.delete_void()? || self.delete_oldest_emptied()? {
             return Ok(true);
+        }
+        if !self.store.log().is_loaded() {
+            return Ok(false);
         }
         let (step, is_short) = self.next_step(turn.in_a_row);
         self.frees.store(step.is_some(), Ordering::Relaxed);
@@ -163,6 +169,7 @@ impl Reclaim {
 
     /// Compacts every segment that is [`tidiable`] by a tenth or has no live entry.
     pub(crate) fn compact_all(&self) -> Result<()> {
+        self.finish_loading();
         let (mut turn, store) = (self.turn(), &self.store);
         if self.calls.is_closed() {
             return Err(Error::Closed);
@@ -217,6 +224,7 @@ impl Reclaim {
     /// Deletes the oldest segment to free space on a full disk, whatever the limit says. False if no segment is
     /// complete.
     pub(crate) fn free_one(&self) -> Result<bool> {
+        self.finish_loading();
         self.drop_oldest(&mut self.turn())
     }
 

@@ -1,5 +1,6 @@
-//! The two background threads of a cache. The worker writes to the disk and enforces the limit. The syncer deletes
-//! emptied segments after it has made the copies of their records durable, so that the worker seldom waits for a sync.
+//! The background threads of a cache. The worker writes to the disk and enforces the limit. The syncer waits for syncs,
+//! so that the worker need not, and deletes emptied segments. A third thread fills the index after a start, and then
+//! ends.
 
 use crate::{
     error::Result,
@@ -21,9 +22,10 @@ const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(4);
 const ASLEEP: Duration = Duration::from_secs(10);
 
-/// Starts both threads and adds them to `threads`. After an error `threads` has those that did start, which the caller
+/// Starts the threads and adds them to `threads`. After an error `threads` has those that did start, which the caller
 /// must end.
 pub(crate) fn start(reclaim: &Arc<Reclaim>, threads: &mut Vec<JoinHandle<()>>) -> std::io::Result<()> {
+    let is_loaded = reclaim.store.log().is_loaded();
     let mut spawn = |name: &str, answers: fn(&Calls, Thread), main: Box<dyn FnOnce(&Reclaim) + Send>| {
         let of_thread = reclaim.clone();
         let thread = thread::Builder::new().name(name.into()).spawn(move || main(&of_thread))?;
@@ -34,7 +36,19 @@ pub(crate) fn start(reclaim: &Arc<Reclaim>, threads: &mut Vec<JoinHandle<()>>) -
     // Read here, because changes that are made before the thread starts must be published too.
     let reported = reclaim.store.view.counters.read();
     spawn("refdb-kvcache", Calls::set_worker, Box::new(|reclaim| run(reclaim, reported)))?;
-    spawn("refdb-kvsync", Calls::set_syncer, Box::new(run_syncer))
+    spawn("refdb-kvsync", Calls::set_syncer, Box::new(run_syncer))?;
+    if is_loaded {
+        reclaim.simulations.warm(&reclaim.store.view.index);
+        return Ok(());
+    }
+    spawn("refdb-kvload", |_, _| (), Box::new(run_loader))
+}
+
+fn run_loader(reclaim: &Reclaim) {
+    while !reclaim.calls.is_closed() && reclaim.load_step() {}
+    reclaim.simulations.warm(&reclaim.store.view.index);
+    // There may be something to free.
+    reclaim.calls.wake();
 }
 
 fn run_syncer(reclaim: &Reclaim) {
@@ -53,7 +67,6 @@ fn run_syncer(reclaim: &Reclaim) {
 
 fn run(reclaim: &Reclaim, mut reported: Stats) {
     let (mut idle_rounds, mut reported_at) = (0, Instant::now());
-    reclaim.simulations.warm(&reclaim.store.view.index);
     while !reclaim.calls.is_closed() {
         if reported_at.elapsed() >= REPORT_EVERY {
             // An error is already counted. What could not be removed is removed when the cache is next opened.

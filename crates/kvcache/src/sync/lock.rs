@@ -11,6 +11,8 @@ use std::{
 /// The rank of a lock. A thread that holds a lock may take only locks of a later rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
+    /// What was not read yet of the index that the files give.
+    Loading,
     /// The right to free segments.
     Reclaim,
     /// The right to write to the files.

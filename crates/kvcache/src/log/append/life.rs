@@ -1,7 +1,7 @@
 //! The life of a segment: written, sealed, emptied, deleted.
 
 use super::{Active, Full, Log, LogPosition, Meta, Next};
-use crate::log::{buffer::Buffer, view::View};
+use crate::log::{buffer::Buffer, replay::FoundShard, view::View};
 
 impl Log {
     /// The next write to a file, oldest segment first; `None` if the files have everything.
@@ -62,10 +62,11 @@ impl Log {
     }
 
     /// The segments with their slots, in the order of the log, if the files have everything and replaying them would
-    /// give the index as it is: no removal and no deletion is outstanding.
+    /// give the index as it is: it is complete, and no removal and no deletion is outstanding.
     pub(crate) fn at_rest(&self) -> Option<Vec<(u16, Meta)>> {
         let Active { segment, entries, .. } = &self.active;
-        let is_at_rest = self.queue.is_empty()
+        let is_at_rest = self.is_loaded()
+            && self.queue.is_empty()
             && entries.is_empty()
             && self.pending_removals.is_empty()
             && self.emptied_bytes == 0
@@ -74,6 +75,38 @@ impl Log {
         let mut sealed: Vec<_> = all.filter(|(slot, _)| *slot != segment.slot).collect();
         sealed.sort_by_key(|(_, meta)| meta.seq);
         (is_at_rest && sealed.iter().all(|(_, meta)| meta.sealed)).then_some(sealed)
+    }
+
+    /// Returns whether the index has the entries of all segments. As long as it does not, no segment can be freed,
+    /// because nobody knows which of its records are live.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.fill.is_complete()
+    }
+
+    /// Adds the entries of a shard that were found in the files, except for keys that were put or removed since.
+    /// Returns false if everything was cleared since.
+    pub(crate) fn complete(&mut self, view: &View, number: usize, found: FoundShard) -> bool {
+        let FoundShard { shard, mut live } = found;
+        if !view.index.complete(&mut self.fill, number, shard, |place| live.sub(place)) {
+            return false;
+        }
+        view.counters.entries.add(live.entries);
+        view.counters.live_bytes.add(live.bytes);
+        for (meta, bytes) in self.meta.iter_mut().zip(live.bytes_of) {
+            meta.iter_mut().for_each(|meta| meta.live_bytes += bytes);
+        }
+        true
+    }
+
+    /// Sets the bytes that marks take of the files of the segments with the first slots, unless everything was cleared
+    /// since these segments were found.
+    pub(crate) fn set_marks(&mut self, marks: Vec<u64>) {
+        if self.is_loaded() {
+            return;
+        }
+        for (meta, bytes) in self.meta.iter_mut().zip(marks) {
+            meta.iter_mut().for_each(|meta| meta.mark_bytes = bytes);
+        }
     }
 
     /// Notes that a segment is to be deleted as soon as the copies of its records are on stable storage, or already

@@ -30,6 +30,12 @@ impl Tag {
         Tag { low: (hash as u32).max(1), high: (hash >> 32) as u16 }
     }
 
+    /// The bucket of an entry in a table of `len` buckets, or the part of a table that is divided into `len` equal
+    /// parts.
+    pub(super) fn place_in(self, len: usize) -> usize {
+        ((u64::from(self.low) * len as u64) >> 32) as usize
+    }
+
     pub(super) fn bits(self) -> u64 {
         u64::from(self.high) << 32 | u64::from(self.low)
     }
@@ -172,7 +178,7 @@ impl Table {
     }
 
     fn home(&self, tag: Tag) -> usize {
-        ((u64::from(tag.low) * self.len as u64) >> 32) as usize
+        tag.place_in(self.len)
     }
 
     fn after(&self, bucket: usize) -> usize {

@@ -144,16 +144,14 @@ final class H2File {
   }
 
   /**
-   * Returns the number of entries of one version, without reading them. The exceptions are those of {@link #versions}.
+   * Returns whether there are entries of one version. Gerrit's index of versions answers this at once, while counting
+   * the entries takes half a second per million. The exceptions are those of {@link #versions}.
    */
-  long count(Driver driver, Path file, int version) throws IOException {
-    long[] count = new long[1];
-    query(driver, file, "SELECT COUNT(*) FROM data WHERE version = " + version, rows -> {
-      while (rows.next()) {
-        count[0] = rows.getLong(1);
-      }
-    });
-    return count[0];
+  boolean has(Driver driver, Path file, int version) throws IOException {
+    boolean[] has = new boolean[1];
+    String sql = "SELECT version FROM data WHERE version = " + version + " FETCH FIRST ROW ONLY";
+    query(driver, file, sql, rows -> has[0] = rows.next());
+    return has[0];
   }
 
   /**

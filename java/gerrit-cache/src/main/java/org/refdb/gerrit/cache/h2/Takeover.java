@@ -63,11 +63,11 @@ public final class Takeover {
     if (!begins && !Files.exists(file.importing())) {
       return store;
     }
-    long entries = countIfReadable(file, begins ? file.own() : file.importing(), spec);
+    boolean hasEntries = hasReadable(file, begins ? file.own() : file.importing(), spec);
     if (begins) {
       store.clear(true);
     }
-    if (entries == 0) {
+    if (!hasEntries) {
       file.setAside(begins ? file.own() : file.importing());
       return store;
     }
@@ -81,43 +81,45 @@ public final class Takeover {
     }
     ImportingStore importing = new ImportingStore(store, state);
     try {
-      importer.execute(() -> run(file, spec, importing, entries));
+      importer.execute(() -> run(file, spec, importing));
     } catch (RejectedExecutionException e) {
       logger.atFine().log("Cache %s is taken over at the next start", spec.name());
     }
     return importing;
   }
 
-  private long countIfReadable(H2File file, Path place, StoreOpener.Spec spec) throws StoreOpener.InUseException {
+  private boolean hasReadable(H2File file, Path place, StoreOpener.Spec spec) throws StoreOpener.InUseException {
     try {
-      return file.count(driver, place, spec.version());
+      return file.has(driver, place, spec.version());
     } catch (StoreOpener.InUseException e) {
       throw e;
     } catch (IOException e) {
       logger.atWarning().log("Nothing is taken over from H2 for cache %s: %s", spec.name(), e.getMessage());
-      return 0;
+      return false;
     }
   }
 
-  private void run(H2File file, StoreOpener.Spec spec, ImportingStore store, long entries) {
+  private void run(H2File file, StoreOpener.Spec spec, ImportingStore store) {
+    long[] read = new long[1];
     long[] taken = new long[1];
     try {
       file.forEach(driver, file.importing(), (version, key, value, created) -> {
         if (version == spec.version()) {
+          read[0]++;
           taken[0] += takeWithRetries(store, key, value, created) ? 1 : 0;
         }
         return store.isImporting() && !stopping;
       });
       if (!stopping) {
         store.endImport();
-        logger.atInfo().log("Took %d of %d entries of cache %s over from H2", taken[0], entries, spec.name());
+        logger.atInfo().log("Took %d of %d entries of cache %s over from H2", taken[0], read[0], spec.name());
       }
     } catch (IOException | RuntimeException e) {
       if (!stopping) { // otherwise the import failed because stop() interrupted it
         store.endImport();
         logger.atWarning().log(
-            "Took %d of %d entries of cache %s over from H2; the others are loaded anew: %s",
-            taken[0], entries, spec.name(), e.getMessage());
+            "Took %d of the first %d entries of cache %s over from H2; the others are loaded anew: %s",
+            taken[0], read[0], spec.name(), e.getMessage());
       }
     }
     if (stopping) {

@@ -94,15 +94,10 @@ final class Generations {
     long start = System.nanoTime();
     List<String> caches = new ArrayList<>(seen.keySet());
     byte[][] names = caches.stream().map(cache -> EntryKeys.generation(namespace, cache)).toArray(byte[][]::new);
-    Call[] calls = client.get(names);
     long[] numbers = new long[names.length];
-    try {
-      for (int i = 0; i < calls.length; i++) {
-        numbers[i] = number(answer(client, calls[i], names[i], start));
-      }
-    } finally {
-      for (Call call : calls) { // also those after one that fails
-        call.close();
+    try (Calls calls = new Calls(client.get(names))) {
+      for (int i = 0; i < calls.size(); i++) {
+        numbers[i] = number(answer(client, calls.get(i), names[i], start));
       }
     }
     long took = System.nanoTime() - start;

@@ -203,14 +203,9 @@ public final class SharedTier {
     }
     long start = System.nanoTime();
     byte[][] entryNames = Arrays.stream(asked).mapToObj(i -> answers[i].place.name).toArray(byte[][]::new);
-    Call[] calls = caches.client().ask(entryNames, start + wait);
     boolean isLate;
-    try {
+    try (Calls calls = new Calls(caches.client().ask(entryNames, start + wait))) {
       isLate = take(calls, keys, answers, asked, start, wait, left < allowed);
-    } finally {
-      for (Call call : calls) { // also those after one that fails for want of memory
-        call.close();
-      }
     }
     long waited = System.nanoTime() - start;
     budget.waited(waited);
@@ -224,13 +219,13 @@ public final class SharedTier {
 
   /** Takes the answers that come in time. Returns whether one did not. */
   private boolean take(
-      Call[] calls, byte[][] keys, Answer[] answers, int[] asked, long start, long wait, boolean isShort) {
+      Calls calls, byte[][] keys, Answer[] answers, int[] asked, long start, long wait, boolean isShort) {
     boolean isLate = false;
-    for (int i = 0; i < calls.length; i++) {
+    for (int i = 0; i < calls.size(); i++) {
       try {
-        Object entry = calls[i].await(wait - (System.nanoTime() - start));
+        Object entry = calls.get(i).await(wait - (System.nanoTime() - start));
         if (i == 0) {
-          caches.patience().answered(calls[i].answeredNanos() - start);
+          caches.patience().answered(calls.get(i).answeredNanos() - start);
         }
         answers[asked[i]] = opened(answers[asked[i]], keys[asked[i]], entry);
       } catch (TimeoutException e) {
@@ -277,21 +272,16 @@ public final class SharedTier {
       throw new IOException("the shared cache is not in use, or must not be read by its names");
     }
     List<Entry> entries = new ArrayList<>();
-    Call[] calls = caches.client().get(entryNames.toArray(byte[][]::new));
     long end = System.nanoTime() + READ_NANOS_MAX;
-    try {
-      for (int i = 0; i < calls.length; i++) {
-        Entry entry = entry(generation, entryNames.get(i), calls[i].await(end - System.nanoTime()));
+    try (Calls calls = new Calls(caches.client().get(entryNames.toArray(byte[][]::new)))) {
+      for (int i = 0; i < calls.size(); i++) {
+        Entry entry = entry(generation, entryNames.get(i), calls.get(i).await(end - System.nanoTime()));
         if (entry != null) {
           entries.add(entry);
         }
       }
     } catch (TimeoutException | JedisException e) {
       throw new IOException("the shared cache does not answer: " + e.getMessage(), e);
-    } finally {
-      for (Call call : calls) {
-        call.close();
-      }
     }
     // What was read before a flush, which forgets the keys that were changed before it, may be older than these changes.
     return generation.equals(caches.generations().of(cache)) ? entries : List.of();

@@ -205,9 +205,19 @@ class TakeoverTest extends H2Site {
   void anH2FileInWhichNothingWasEverStoredIsEmptyAndNoError() throws Exception {
     H2File file = new H2File(site, "c");
     new Driver().connect(H2File.url(file.own()), new Properties()).close();
-    assertEquals(0, file.count(new Driver(), file.own(), 1));
+    assertFalse(file.has(new Driver(), file.own(), 1));
     assertEquals(List.of(), file.versions(new Driver(), file.own()));
     assertFalse(file.hasTextKeys(new Driver(), file.own()));
+  }
+
+  @Test
+  void anH2FileHasEntriesOfTheVersionsThatWereUsed() throws Exception {
+    try (TestGerrit h2 = h2(2)) {
+      h2.strings().put("key", "value");
+    }
+    H2File file = new H2File(site.resolve("cache"), "strings");
+    assertTrue(file.has(new Driver(), file.own(), 2));
+    assertFalse(file.has(new Driver(), file.own(), 1));
   }
 
   @Test

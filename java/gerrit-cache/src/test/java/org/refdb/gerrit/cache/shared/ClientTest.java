@@ -70,6 +70,24 @@ class ClientTest {
     }
   }
 
+  /** An error while one answer is decoded, for want of memory for example, keeps none of them counted for ever. */
+  @Test
+  void anErrorBeforeAllAnswersAreTakenGivesTheirMemoryBack() throws Exception {
+    redis.call("SET", "a", "x".repeat(1_000));
+    redis.call("SET", "b", "y".repeat(1_000));
+    assertThrows(
+        OutOfMemoryError.class,
+        () -> {
+          try (Calls calls = new Calls(client.get(names("a", "b")))) {
+            calls.get(1).await(10_000 * MILLI);
+            calls.get(0).await(10_000 * MILLI);
+            assertTrue(client.answerBytes() >= 2_000);
+            throw new OutOfMemoryError("a test");
+          }
+        });
+    assertEquals(0, client.answerBytes());
+  }
+
   private static byte[][] names(String... names) {
     byte[][] bytes = new byte[names.length][];
     for (int i = 0; i < names.length; i++) {

@@ -1,0 +1,28 @@
+package org.refdb.gerrit.cache.shared;
+
+/**
+ * Calls that were made together. Closing gives up those that have no answer, and the memory of all answers, also of
+ * those that were not taken because of an error before.
+ */
+final class Calls implements AutoCloseable {
+  private final Call[] calls;
+
+  Calls(Call[] calls) {
+    this.calls = calls;
+  }
+
+  int size() {
+    return calls.length;
+  }
+
+  Call get(int i) {
+    return calls[i];
+  }
+
+  @Override
+  public void close() {
+    for (Call call : calls) {
+      call.close();
+    }
+  }
+}
