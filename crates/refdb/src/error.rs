@@ -23,6 +23,9 @@ use std::path::PathBuf;
 /// What operations on a store return.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// How many times the server of a network file system may lose a file while one query is answered.
+pub(crate) const LOSSES_MAX: usize = 8;
+
 /// Why an operation on a store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -8,7 +8,7 @@ mod spelling;
 
 pub use refs::SHORT_NAME_RULES;
 
-use crate::{Error, Snapshot, store::LOSSES_MAX};
+use crate::{Error, Snapshot, error::LOSSES_MAX};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_repo::objects::{DIGITS_MIN, ObjectError, ObjectKind, Objects};
 use refdb_types::{ObjectId, RefName};

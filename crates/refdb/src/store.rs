@@ -15,6 +15,7 @@ use crate::{
     Backend, Environment, Error, Maintenance, Misuse, RefFormat, Repository, Result, Settings, Snapshot, Target,
     backend::{OptimizeOptions, OptimizePlan, Optimized},
     config::{Config, Fsync, SharedRepository},
+    error::LOSSES_MAX,
     files::{FilesBackend, FilesOptions, PackedAccess, PageBudget},
     global::{self, GlobalIntents},
     reftable::{ReftableBackend, ReftableOptions},
@@ -64,9 +65,6 @@ pub enum Reading {
     /// Into private memory that any number of stores share: a cache for blocks of reftables, and pages for packed-refs.
     Shared(Arc<BlockCache>, Arc<PageBudget>),
 }
-
-/// How many times the server of a network file system may lose a file while one query is answered.
-pub(crate) const LOSSES_MAX: usize = 8;
 
 /// The size in bytes of the block cache for reftables that the caller wants mapped but that cannot be mapped.
 const UNMAPPED_BYTES: usize = 16 << 20;

@@ -7,14 +7,10 @@ use std::path::Path;
 /// What the kernel does in the background, whoever asks.
 const BACKGROUND: [&str; 3] = ["SEQUENCE", "RENEW", "DELEGRETURN"];
 
-/// The most requests for an update of one ref and for one of two refs, in files and in reftables. Reading the old value
-/// takes one of them if the client has not cached it.
-const UPDATES_MAX: [(&str, u64, u64); 2] = [("files", 18, 25), ("reftable", 25, 18)];
-
 /// Prints a table for a view: each operation, the requests in all, and which.
 pub(crate) fn run(cluster: &Cluster) {
     let git = refdb_testkit::Git::find().program().display().to_string();
-    for (format, one_max, two_max) in UPDATES_MAX {
+    for format in ["files", "reftable"] {
         let path = format!("/mnt/share/requests-{format}.git");
         let commits = "t=$($git mktree </dev/null) && for i in 0 1 2 3; do $git commit-tree -m $i $t; done";
         let made = cluster.make_repository(1, format, &path, commits);
@@ -43,14 +39,8 @@ pub(crate) fn run(cluster: &Cluster) {
         for (what, words) in operations {
             let mut all = vec!["view", &path];
             all.extend(words.iter().map(String::as_str));
-            let (sum, said) = count(cluster, format, what, || cluster.ask(1, 1, &all).expect("the view answers"));
+            let (_, said) = count(cluster, format, what, || cluster.ask(1, 1, &all).expect("the view answers"));
             assert!(!said.starts_with("refused"), "{what}: {said}");
-            let most = match what {
-                "an update" | "another update" => one_max,
-                "two new refs at once" | "two updates at once" => two_max,
-                _ => continue,
-            };
-            assert!(sum <= most, "{format}, {what}: {sum} requests");
         }
     }
     list_a_folder(cluster);

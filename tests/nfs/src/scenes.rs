@@ -89,8 +89,9 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn play_all(mut self, chosen: &[&str]) -> Vec<Played> {
         let of = |scene: &str| chosen.is_empty() || chosen.contains(&scene);
-        let scenes: Vec<_> =
-            scenes().filter(|(scene, ..)| of(scene) && !(*scene == MIGRATION && self.engine == "jgit")).collect();
+        let is_jgit = self.engine == "jgit";
+        let suits = |scene: &str| if is_jgit { scene != MIGRATION } else { scene != PUSHES };
+        let scenes: Vec<_> = scenes().filter(|(scene, ..)| of(scene) && suits(scene)).collect();
         scenes.into_iter().map(|(scene, steps, expected)| self.play(scene, steps, expected)).collect()
     }
 
@@ -118,6 +119,14 @@ impl Stage<'_> {
             ["get", name] => self.ask(node, "get", &[name]),
             ["pack"] => self.ask(node, "pack", &[]),
             ["git", name] => self.ask_with(self.git, node, "get", &[name]),
+            ["push", name, new] => {
+                let id = &self.ids[new.parse::<usize>().expect("a number")];
+                let refdb = std::env::current_exe().expect("this program has a path").with_file_name("refdb");
+                let (git, path, refdb) = (self.git, &self.path, refdb.display());
+                let push = format!("{git} -C {path} push -q --receive-pack='{refdb} receive-pack' {path} +{id}:{name}");
+                let said = self.cluster.shell(node, &format!("{push} 2>&1"));
+                if said.is_empty() { "ok".into() } else { said }
+            }
             ["migrate"] => {
                 let other = if self.path.contains("-files-") { "reftable" } else { "files" };
                 self.cluster.shell(node, &format!("{} -C {} refs migrate --ref-format={other}", self.git, self.path));
@@ -177,7 +186,17 @@ const WITH_GIT: &[(&str, &str, &str)] = &[
         "1 get refs/heads/main; wait; 2 migrate; 1 set refs/heads/main 1 9; 2 get refs/heads/main",
         "1, .., ok, done, 9",
     ),
+    // Pushes that refdb receives on one machine, and writes of JGit on the other.
+    (
+        PUSHES,
+        "2 get refs/heads/main; wait; 1 push refs/heads/main 5; wait; 2 set refs/heads/main 1 6; \
+         2 set refs/heads/main 5 7; 1 git refs/heads/main; 1 push refs/heads/main 8; wait; 2 get refs/heads/main",
+        "1, .., ok, .., refused, done, 7, ok, .., 8",
+    ),
 ];
+
+/// This scene is for JGit alone.
+const PUSHES: &str = "R";
 
 /// JGit is left out, which keeps the format with which it opened a repository.
 const MIGRATION: &str = "M";

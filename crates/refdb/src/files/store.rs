@@ -8,7 +8,7 @@ use super::{
         read::Packed,
     },
 };
-use crate::{Error, Limit, Result, mount_check::MountCheck};
+use crate::{Error, Limit, Result, error::LOSSES_MAX, mount_check::MountCheck};
 use refdb_vfs::{BatchId, Mount, again_if_lost};
 use std::{
     collections::VecDeque,
@@ -19,9 +19,6 @@ use std::{
 
 /// A chain of this many symbolic links from packed-refs or a reflog to its file is too long; Linux itself follows 40.
 const SYMLINK_DEPTH_MAX: usize = 10;
-
-/// How many times in succession the server of a network file system may lose packed-refs before reading it fails.
-const LOSSES_MAX: usize = 8;
 
 /// What the backend, its snapshots and its transactions share.
 pub(super) struct Store {

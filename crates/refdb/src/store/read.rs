@@ -1,9 +1,10 @@
 //! Reading refs without explicit snapshots and cursors.
 
-use super::{LOSSES_MAX, Resolved, Store};
+use super::{Resolved, Store};
 use crate::{
     Error, RefFormat, RefView, Result, Snapshot,
     backend::{Claim, ClaimKind},
+    error::LOSSES_MAX,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName, Target};

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Error, Limit, Precondition, Rejection, RejectionClass, RejectionReason, Result,
     backend::{Claim, ClaimKind, Claims, Locked, Snapshot, Standing},
-    store::LOSSES_MAX,
+    error::LOSSES_MAX,
 };
 use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
