@@ -12,7 +12,7 @@ use refdb_types::{HashKind, ObjectId};
 use std::{
     collections::BTreeMap,
     fs,
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::TcpStream,
     path::Path,
 };
@@ -143,6 +143,7 @@ impl Kept {
             }
             match self.stream.read(&mut buffer) {
                 Ok(count @ 1..) => self.rest.extend_from_slice(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 _ => return answer,
             }
         }

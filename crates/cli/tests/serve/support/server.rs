@@ -37,7 +37,7 @@ enum Rights {
     Stranger,
 }
 
-/// The user and the group of [`Options::as_stranger`], which nothing else has.
+/// The user and the group of [`Options::run_by_stranger`], which nothing else has.
 const STRANGER: u32 = 54_321;
 
 impl Options {
@@ -86,7 +86,7 @@ impl Options {
     /// Runs the server as a user who has no other process if root runs the test. That user owns `folder` from now on,
     /// and uses the git of the machine.
     #[must_use]
-    pub(crate) fn as_stranger(self, folder: &Path) -> Self {
+    pub(crate) fn run_by_stranger(self, folder: &Path) -> Self {
         if user() != "root" {
             return self;
         }
