@@ -101,9 +101,11 @@ impl Cache {
         let Opened { store, sealer, started_anew } =
             identity::read_or_create(&fs, dir, options.key.as_ref(), &options.old_keys)?;
         let space = Space::new(options.limit_bytes);
-        let mut recovered = match saved_index(&fs, dir, store, pace) {
-            Some(saved) if is_within(used_bytes(&saved.segments), saved.segments.len(), &space) => saved,
-            _ => recover(&fs, dir, store)?,
+        let (mut recovered, shards) = match saved_index(&fs, dir, store, pace) {
+            Some((saved, shards)) if is_within(used_bytes(&saved.segments), saved.segments.len(), &space) => {
+                (saved, Some(shards))
+            }
+            _ => (recover(&fs, dir, store)?, None),
         };
         let mut notices: Vec<Error> = started_anew.into_iter().collect();
         notices.append(&mut recovered.notices);
@@ -120,7 +122,7 @@ impl Cache {
         let (next_seq, floor, synced_seq) = (recovered.next_seq, recovered.floor, recovered.synced_seq);
         let handles = Handles::new(fs.clone());
         let mapped = maps.then_some(&fs);
-        let Restored { view, fill, old, source } = restored(recovered, &space, &handles, mapped, &mut notices)?;
+        let Restored { view, fill, old, source } = restored(recovered, shards, &space, &handles, mapped, &mut notices)?;
         let loading = Loading::new(source, old.len() as u16, pace.records_at_once);
         let fills_now = loading.records() <= pace.read_at_open;
         let start =
@@ -167,8 +169,10 @@ impl Cache {
 
     fn read_only(fs: Fs, dir: &Path, store: u64, sealer: Sealer) -> Result<Cache> {
         let pace = Pace { read_at_open: usize::MAX, ..Pace::usual() };
-        let saved = saved_index(&fs, dir, store, &pace);
-        let mut recovered = saved.map_or_else(|| recover_to_read(&fs, dir, store), Ok)?;
+        let (mut recovered, shards) = match saved_index(&fs, dir, store, &pace) {
+            Some((saved, shards)) => (saved, Some(shards)),
+            None => (recover_to_read(&fs, dir, store)?, None),
+        };
         let disk_bytes: u64 = recovered.segments.iter().map(|found| found.file_bytes).sum();
         let mut space = Space::new(disk_bytes.max(Options::SMALLEST_LIMIT_BYTES));
         space.slots = space.slots.max((recovered.segments.len() + 1).min(MAX_SEGMENTS));
@@ -177,7 +181,7 @@ impl Cache {
         // No file is mapped: a mapping would keep the space of a deleted segment, and a file that shrinks would end
         // this process.
         let handles = Handles::new(fs.clone());
-        let Restored { view, fill, old, source } = restored(recovered, &space, &handles, None, &mut notices)?;
+        let Restored { view, fill, old, source } = restored(recovered, shards, &space, &handles, None, &mut notices)?;
         let loading = Loading::new(source, old.len() as u16, pace.records_at_once);
         let start = Start {
             dir: dir.to_owned(),
@@ -333,12 +337,12 @@ impl Pace {
 
 /// What the saved index has, whose entries are read now if `pace` says so; `None` if there is none that can be
 /// believed.
-fn saved_index(fs: &Fs, dir: &Path, store: u64, pace: &Pace) -> Option<Recovered> {
-    let mut recovered = saved::load(fs, dir, store)?;
-    if let Some(shards) = recovered.shards.as_mut().filter(|shards| shards.entries() <= pace.read_at_open) {
+fn saved_index(fs: &Fs, dir: &Path, store: u64, pace: &Pace) -> Option<(Recovered, SavedShards)> {
+    let (recovered, mut shards) = saved::load(fs, dir, store)?;
+    if shards.entries() <= pace.read_at_open {
         shards.read_ahead()?;
     }
-    Some(recovered)
+    Some((recovered, shards))
 }
 
 struct Restored {
@@ -351,6 +355,7 @@ struct Restored {
 /// Maps the segments if a file system is given for that, and finds out from where the index will be filled.
 fn restored(
     recovered: Recovered,
+    shards: Option<SavedShards>,
     space: &Space,
     handles: &Arc<Handles>,
     mapped: Option<&Fs>,
@@ -363,9 +368,9 @@ fn restored(
     }
     let mut segments = recovered.segments;
     debug_assert!(segments.is_sorted_by_key(|found| found.header.seq), "slots are in the order of the log");
-    let marks = recovered.shards.as_ref().map_or_else(|| vec![0; segments.len()], SavedShards::marks);
+    let marks = shards.as_ref().map_or_else(|| vec![0; segments.len()], SavedShards::marks);
     let footers = segments.iter_mut().map(|found| std::mem::take(&mut found.entries)).collect();
-    let source = recovered.shards.map_or_else(|| Source::Footers(Replay::new(footers)), Source::Saved);
+    let source = shards.map_or_else(|| Source::Footers(Replay::new(footers)), Source::Saved);
     let mut old = Vec::new();
     for (slot, (found, mark_bytes)) in segments.into_iter().zip(marks).enumerate() {
         let Found { path, header, file_bytes, newest_ms, .. } = found;

@@ -9,7 +9,6 @@ use crate::{
         record::{Kind, SEGMENT_HEADER_BYTES, SegmentHeader},
     },
     log::{
-        saved::SavedShards,
         scan::{Scanned, scan},
         segment::seq_of,
     },
@@ -107,8 +106,6 @@ pub(crate) struct Recovered {
     pub(crate) notices: Vec<Error>,
     /// Whether the log has a gap. If another process writes, the gap may merely come from a change during the reading.
     pub(super) has_gap: bool,
-    /// What a replay of the segments would give, if a saved index has it. The segments have no entries then.
-    pub(crate) shards: Option<SavedShards>,
     /// The saved index, whose file is deleted without a sync, because it proves by itself whether it is right.
     pub(crate) saved: Option<SavedIndex>,
 }
@@ -284,17 +281,7 @@ impl FoundLog {
             // The numbers continue after all existing ones, so that no deleted segment which comes back is taken for a
             // part of the new log.
             let (segments, floor, next_seq) = (Vec::new(), after_all, after_all);
-            return Recovered {
-                segments,
-                obsolete,
-                floor,
-                next_seq,
-                synced_seq: 0,
-                notices,
-                has_gap,
-                shards: None,
-                saved,
-            };
+            return Recovered { segments, obsolete, floor, next_seq, synced_seq: 0, notices, has_gap, saved };
         }
         obsolete.extend(segments.split_off(usable).into_iter().map(|segment| segment.path));
         // The numbers continue without a hole, because a hole would look like a gap.
@@ -302,7 +289,7 @@ impl FoundLog {
         let synced_seq = synced_seq.min(next_seq - 1);
         debug_assert!(segments.is_sorted_by(|a, b| a.header.seq < b.header.seq), "in the order of the log");
         debug_assert!(segments.iter().all(|found| (floor..next_seq).contains(&found.header.seq)), "none is void");
-        Recovered { segments, obsolete, floor, next_seq, synced_seq, notices, has_gap, shards: None, saved }
+        Recovered { segments, obsolete, floor, next_seq, synced_seq, notices, has_gap, saved }
     }
 }
 

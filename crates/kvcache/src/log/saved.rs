@@ -116,8 +116,9 @@ fn write(file: &File, index: &Index, log: &[(u16, Meta)], mut contents: Contents
 }
 
 /// What [`recover`](super::recover::recover) would find, according to the saved index; `None` if there is none that can
-/// be believed. Its entries are not read yet.
-pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<Recovered> {
+/// be believed. The segments have no entries; a replay of them would give those of the saved index, which are not read
+/// yet.
+pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<(Recovered, SavedShards)> {
     let mut names = names_in(fs, dir).ok()?;
     names.first().filter(|(seq, _)| *seq == 0)?;
     let (_, path) = names.remove(0);
@@ -134,7 +135,7 @@ pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<Recovered> {
     let shards = SavedShards::new(file.clone(), contents, &segments)?;
     let headers = || segments.iter().map(|found| found.header);
     let next_seq = headers().next_back().map_or(1, |last| last.seq + 1);
-    Some(Recovered {
+    let recovered = Recovered {
         floor: headers().map(|header| header.floor).max().unwrap_or(0),
         next_seq,
         synced_seq: headers().map(|header| header.synced).max().unwrap_or(0).min(next_seq - 1),
@@ -143,8 +144,8 @@ pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<Recovered> {
         saved: Some(SavedIndex { path, file: Some(file) }),
         has_gap: false,
         segments,
-        shards: Some(shards),
-    })
+    };
+    Some((recovered, shards))
 }
 
 /// The entries of a saved index, which are checked when they are read.

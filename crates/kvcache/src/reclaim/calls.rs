@@ -61,7 +61,7 @@ impl Calls {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Tells both threads to end; returns whether that was done before.
+    /// Tells the threads to end; returns whether that was done before.
     pub(crate) fn close(&self) -> bool {
         let before = self.closed.swap(true, Ordering::AcqRel);
         self.wake();
