@@ -28,8 +28,9 @@ impl Store {
     ///
     /// `judge` is notified of a log that cannot be changed or that it fails to judge, and the others are still
     /// processed. An error that concerns the whole store, or a signal to the process to end, ends the call. The former
-    /// can be [`Misuse::Setting`], if a setting that writers need has a value that cannot be used, or
-    /// [`Misuse::Global`], if refs are to be set and a global ref database decides about them.
+    /// can be [`Misuse::Setting`](crate::Misuse::Setting), if a setting that writers need has a value that cannot be
+    /// used, or
+    /// [`Misuse::Global`](crate::Misuse::Global), if refs are to be set and a global ref database decides about them.
     ///
     /// # Atomicity
     ///
@@ -50,8 +51,8 @@ impl Store {
     /// # Errors
     ///
     /// `failed` is called for a log that could not be removed, and the others are still processed. An error that
-    /// concerns the whole store, or a signal to the process to end, ends the call. The former is [`Misuse::Setting`]
-    /// if a setting that writers need has a value that cannot be used.
+    /// concerns the whole store, or a signal to the process to end, ends the call. The former is
+    /// [`Misuse::Setting`](crate::Misuse::Setting) if a setting that writers need has a value that cannot be used.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
         self.check_settings()?;
         self.backend().drop_logs(names, failed)
