@@ -141,7 +141,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// A ref whose file is corrupt is an error that [`Error::broken_ref`] recognizes and that names the file.
+    /// Fails if the file of the ref is corrupt or cannot be read; [`Error::broken_ref`] recognizes this error, which
+    /// names the file.
     pub fn get(&self, name: &BStr) -> Result<Option<Found>> {
         if !is_safe(name) {
             return Ok(None);
@@ -233,7 +234,7 @@ impl View {
         })
     }
 
-    /// Returns whether there is any ref below `refs/`.
+    /// Returns whether there is any ref below `refs/`, not counting broken ones.
     pub fn has_refs(&self) -> Result<bool> {
         Ok(self.list(&ListOptions::default())?.next()?.is_some())
     }
@@ -537,7 +538,7 @@ impl View {
         prepare(&mut fresh);
         let fresh = Arc::new(fresh);
         self.process.open_views.open(&self.slot, Arc::clone(&fresh));
-        // Without `old`, the view was only closed to make room for others, and its repository was not replaced.
+        // Without `old`, the view was not open yet, or was closed to make room for others: no repository was replaced.
         count(&self.counters.reopens, u64::from(old.is_some()));
         Ok(fresh)
     }

@@ -175,7 +175,8 @@ impl FilesBackend {
     ///
     /// # Errors
     ///
-    /// A folder that may not be read, other than `refs/` itself, is reported like a broken ref.
+    /// Fails if the folder cannot be read. If it is a folder below `refs/` that this user may not read, the error is
+    /// that of a broken ref.
     pub fn list_folder(&self, name: &BStr) -> Result<Vec<BString>> {
         let path = self.folder_path(name);
         let entries = match listing::list(&self.store.options.fs, &path, usize::MAX, Rivals::Possible) {

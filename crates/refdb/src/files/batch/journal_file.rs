@@ -1,5 +1,5 @@
 //! A reusable journal file, which holds the entry of one batch at a time. The process that holds its `flock(2)` lock
-//! owns it. A file with an entry belongs to a batch in flight, or to a batch whose process has ended.
+//! owns it. A file with an entry belongs to a batch in flight, or to one that failed or whose process has ended.
 
 use crate::Result;
 use crate::files::{
@@ -79,7 +79,7 @@ impl JournalFile {
 
     fn take_one(store: &Arc<Store>, id: BatchId) -> Result<Attempt> {
         let fs = &store.options.fs;
-        // A file that cannot be opened has been removed, or belongs to another user.
+        // A file that cannot be opened may have been removed, or belong to another user.
         let Ok(file) = fs.open_to_overwrite(&journal::path(store, id)) else { return Ok(Attempt::Unfit) };
         let stat = file.stat()?;
         if !stat.is_file() || stat.len_bytes > FILE_LEN_MAX_BYTES {

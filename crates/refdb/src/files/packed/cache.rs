@@ -118,8 +118,8 @@ pub enum Look {
     Read,
 }
 
-/// The longest packed-refs that a server reads completely at once; a longer one is read page by page. Where files are
-/// mapped, so is every packed-refs that is not empty.
+/// The longest packed-refs, in bytes, that a server reads completely at once; a longer one is read page by page. Where
+/// files are mapped, so is every packed-refs that is not empty.
 const WHOLE_LEN_MAX: u64 = 64 << 10;
 
 /// More than a tick of any server's clock, even where time stamps have only whole seconds.
