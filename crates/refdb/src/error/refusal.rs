@@ -105,7 +105,7 @@ pub enum Undecided {
         name: RefName,
         /// The node that began the transaction, as the intent names it.
         owner: BString,
-        /// The intent.
+        /// The file of the intent.
         path: PathBuf,
     },
 }

@@ -189,7 +189,7 @@ impl FilesBackend {
     }
 }
 
-/// Visits the refs from `start` on that come before `end`.
+/// Visits the refs that come before `end`. The cursor must stand at `start`.
 fn walk(cursor: &mut FilesCursor<'_>, start: &[u8], end: &[u8], visit: &mut OnOwn<'_>) -> Result<()> {
     let mut failed = Ok(());
     loop {

@@ -40,11 +40,11 @@ pub(crate) struct JournalFile {
 
 /// The outcome of an attempt to take an existing journal file.
 enum Attempt {
-    /// This process owns it now.
+    /// This process owns the file now.
     Taken(JournalFile),
-    /// Another batch owns it at present.
+    /// Another batch owns the file at present.
     Busy,
-    /// It holds an entry, is also the lock of a ref, is not a journal file, or cannot be opened.
+    /// The file holds an entry, is also the lock of a ref, is not a journal file, or cannot be opened.
     Unfit,
 }
 

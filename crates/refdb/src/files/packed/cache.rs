@@ -27,7 +27,7 @@ pub(crate) struct PackedCache {
 #[derive(Debug, Default)]
 struct Latest {
     file: Option<Arc<PackedFile>>,
-    /// The number of files that were opened so far.
+    /// How many times packed-refs was opened, or found missing, so far.
     opened: u64,
     /// On a network file system: what the last look found, and when it was first found.
     first_seen: Option<(Option<Found>, Instant)>,
