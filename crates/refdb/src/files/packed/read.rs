@@ -398,8 +398,8 @@ impl Packed {
         limit: usize,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
-        // Kept in local variables, because storing them behind the reference for each record costs three writes.
         debug_assert!(limit <= self.end(), "a walk ends with the records, at the latest: {limit}");
+        // The state is kept in local variables, because storing it in `walk` for each record costs three writes.
         let (mut last, mut next) = (walk.last, walk.next);
         let mut before = walk.before.as_bstr();
         let mut flow = Ok(ControlFlow::Continue(()));
