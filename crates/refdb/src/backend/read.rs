@@ -15,9 +15,9 @@ pub trait Snapshot: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::BrokenRef`](crate::Error::BrokenRef) if the ref's own file is corrupt or cannot be read, and in
-    /// reftables [`Error::BadTarget`](crate::Error::BadTarget) if the ref is symbolic and leads to a name that no ref
-    /// can have. Fails also if the store itself cannot be read.
+    /// [`Error::BrokenRef`](crate::Error::BrokenRef) if the ref's own file is corrupt, or cannot be read for a reason
+    /// such as missing permission, and in reftables [`Error::BadTarget`](crate::Error::BadTarget) if the ref is
+    /// symbolic and leads to a name that no ref can have. Fails also if the store itself cannot be read.
     fn get(&self, name: &BStr) -> Result<Option<Target>>;
 
     /// Answers many look-ups in one walk. `probes` come in ascending order of name, each name at most once.
