@@ -111,11 +111,11 @@ impl Counter {
     }
 }
 
-/// Number of threads that can count at once without sharing a cache line.
+/// Number of lanes, each on a cache line of its own. Threads take them in turn when they first count.
 const LANES: usize = 16;
 
 /// A counter for every call, divided into lanes that are summed when it is read. Each thread counts in a lane of its
-/// own as long as there are no more threads than lanes.
+/// own as long as no more threads than lanes have ever counted.
 #[derive(Default)]
 pub(crate) struct Spread([Counter; LANES]);
 

@@ -46,7 +46,8 @@ impl Screen {
     ///
     /// # Errors
     ///
-    /// Fails if a packet is invalid or exceeds a limit. Nothing may be passed to git then.
+    /// Fails if a packet is invalid, cannot be accepted, exceeds a limit, or brings an error message of the client.
+    /// Nothing may be passed to git then.
     ///
     /// # Panics
     ///

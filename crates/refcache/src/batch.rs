@@ -16,7 +16,8 @@ pub struct Batch {
     /// How the batch treats its edits: whether one rejected edit rejects all, whether the changes become visible
     /// together, and which checks differ from git's.
     pub options: TransactionOptions,
-    /// The types of new objects that the caller knows already. Others are read from the repository.
+    /// The types of new objects that the caller knows already. [`ViewSettings::objects`](crate::ViewSettings::objects)
+    /// says where those of other objects come from.
     pub known: BTreeMap<ObjectId, ObjectClass>,
     /// The committer for reflog entries; `None` for the one of the view's settings.
     pub committer: Option<Ident>,
@@ -55,7 +56,7 @@ pub struct Outcome {
     pub(crate) leads: bool,
 }
 
-/// Returns the types that the batch brings, and reads the types of other objects from the repository.
+/// Returns the types that the batch brings, and asks `others` for the types of other objects.
 struct Known<'a> {
     known: &'a BTreeMap<ObjectId, ObjectClass>,
     others: &'a dyn ObjectCheck,

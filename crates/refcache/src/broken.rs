@@ -1,4 +1,4 @@
-//! Broken refs, whose files are corrupt: which there are, and which of them a log has reported.
+//! Broken refs, whose files are corrupt or cannot be read: which there are, and which of them a log has reported.
 
 use crate::{Error, plan::Plan};
 use bstr::{BStr, BString, ByteSlice};
@@ -72,8 +72,8 @@ impl BrokenRefs {
         }
     }
 
-    /// Ends a walk through all refs of a plan, and forgets the refs of the plan that the walk found intact. `broken`,
-    /// which is sorted, has all refs that the walk found broken.
+    /// Ends a walk through all refs of a plan, and forgets the refs of the plan that the walk did not find broken.
+    /// `broken`, which is sorted, has all refs that the walk found broken.
     pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
         if self.count() > 0 {
             debug_assert!(broken.is_sorted(), "broken refs are found by binary search");

@@ -86,7 +86,8 @@ impl DirectMappedCache {
         is_it.then(|| entry.found.clone())
     }
 
-    /// Offers the result of a look-up. It is cached if the same name was the last one that was missed in its slot.
+    /// Offers the result of a look-up. The result is cached if the same name was the last one that was missed in its
+    /// slot, unless the name is too long or another thread uses the slot.
     pub(crate) fn put(&self, owner: u64, state: u64, name: &BStr, found: &Option<Found>) {
         debug_assert!(owner > 0, "0 owns the places that are empty");
         if name.len() > NAME_LEN_MAX {

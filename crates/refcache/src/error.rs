@@ -7,13 +7,15 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store failed: a broken ref, a lock that others hold, a rejected edit, an I/O error.
+    /// The store failed, for instance because a ref is broken, others hold a lock, an edit was rejected, or a file
+    /// could not be read.
     #[error(transparent)]
     Store(#[from] refdb::Error),
     /// The store failed for a group of batches that were to be written together; all of them have this error.
     #[error(transparent)]
     Shared(Arc<refdb::Error>),
-    /// The folder is no repository, or has a format that is not known.
+    /// The repository cannot be opened, for instance because the folder is no repository or has a format that is not
+    /// known.
     #[error(transparent)]
     Repository(#[from] refdb::RepositoryError),
     /// The repository was removed or renamed after it had been opened.

@@ -35,8 +35,8 @@ pub struct Resolved {
     pub links: Vec<RefName>,
     /// The last name of the chain, which is the requested name if that is not a symbolic ref.
     pub name: BString,
-    /// The ref of that name; `None` if it does not exist (an unborn branch, if `links` is not empty), or if the chain
-    /// has more than five symbolic refs.
+    /// The ref of that name; `None` if it does not exist (an unborn branch, if `links` is not empty) or is broken, or
+    /// if the chain has more than five symbolic refs.
     pub found: Option<Found>,
 }
 

@@ -9,8 +9,8 @@ use std::{fmt, sync::Arc};
 #[non_exhaustive]
 pub struct ViewsSettings {
     /// The limit, in bytes, on the memory of all caches of the process, which hold blocks of reftables, pages of
-    /// packed-refs, the index from objects to refs, listings of folders and single refs. Single refs take a quarter at
-    /// most.
+    /// packed-refs, the index from objects to refs, listings of folders and single refs. Single refs take about a
+    /// quarter at most.
     pub memory_bytes: usize,
     /// The limit on files that all views together keep open. More than half of what the process may open is reduced to
     /// that half. `None` for a quarter of what the process may open, and 8,192 at most. Less than 16 counts as 16.

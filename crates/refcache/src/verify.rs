@@ -31,7 +31,8 @@ pub struct Report {
 /// ref, unless writes of this process interfered with every comparison.
 const LOOKS_MAX: usize = 5;
 
-/// Maximum number of bytes of packed-refs that the store for the disk's side holds in memory during the walk.
+/// The number of bytes of packed-refs in memory above which the store for the disk's side releases that memory during
+/// the walk.
 const DISK_BYTES: usize = 1 << 20;
 
 impl View {

@@ -49,8 +49,9 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// # Blocking
 ///
-/// Queries read files and may wait for the disk, but never for the locks of writers. If several threads need a file
-/// that has changed, one reads it and the others wait for that thread. [`commit`](Self::commit) and
+/// Queries read files and may wait for the disk, but not for the locks of writers; on a network file system, a query
+/// that finds a file missing beside its lock file looks for it again for about 0.1 seconds. If several threads need a
+/// file that has changed, one reads it and the others wait for that thread. [`commit`](Self::commit) and
 /// [`optimize`](Self::optimize) wait for locks that others hold, as long as the repository's configuration says
 /// (`core.filesRefLockTimeout`, `core.packedRefsTimeout`, `reftable.lockTimeout`).
 ///
@@ -141,7 +142,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// A ref whose file is corrupt is an error that [`Error::broken_ref`] recognizes and that names the file.
+    /// Fails if the file of the ref is corrupt or cannot be read; [`Error::broken_ref`] recognizes this error, which
+    /// names the file.
     pub fn get(&self, name: &BStr) -> Result<Option<Found>> {
         if !is_safe(name) {
             return Ok(None);
@@ -233,7 +235,7 @@ impl View {
         })
     }
 
-    /// Returns whether there is any ref below `refs/`.
+    /// Returns whether there is any ref below `refs/`, not counting broken ones.
     pub fn has_refs(&self) -> Result<bool> {
         Ok(self.list(&ListOptions::default())?.next()?.is_some())
     }
@@ -273,15 +275,16 @@ impl View {
 
     /// The names, in order, of the refs below `refs/` that point at the object, directly or through an annotated tag.
     ///
-    /// In a repository with files, the first call after packed-refs has changed reads all of it.
+    /// In a repository with files, a tag is followed from a ref outside `refs/tags/` only if packed-refs has the peeled
+    /// object, and the first call after packed-refs has changed reads all of it.
     pub fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
         let mut found = self.pointing_at_each(std::slice::from_ref(id))?;
         Ok(found.remove(id).unwrap_or_default())
     }
 
-    /// The names, in order, of the refs below `refs/` that point at each of these objects, as consistent as those of a
-    /// [`Listing`]. An object without a ref has an empty entry. The files of loose refs are read for all objects
-    /// together.
+    /// The names, in order, of the refs below `refs/` that point at each of these objects, as
+    /// [`pointing_at`](Self::pointing_at) finds them, and as consistent as those of a [`Listing`]. An object without a
+    /// ref has an empty entry. The files of loose refs are read for all objects together.
     pub fn pointing_at_each(&self, ids: &[ObjectId]) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.few_pointing_at_each(ids, usize::MAX)
     }
@@ -313,7 +316,8 @@ impl View {
     ///
     /// A rejected atomic batch fails with [`refdb::Error::Rejected`]; the rejections of other batches are in the
     /// [`Outcome`]. If others hold locks, a hook refuses, or an I/O error occurs, the batch ends; nothing of it is
-    /// applied, except as said above or by the error.
+    /// applied, except as said above or by the error. After [`Error::Abandoned`], whether the batch was applied is not
+    /// known.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
         // What is read before the refs are locked may be as old as this call, so the server of a network file system is
         // not asked again about folders about which the check of the repository has asked it.
@@ -537,7 +541,7 @@ impl View {
         prepare(&mut fresh);
         let fresh = Arc::new(fresh);
         self.process.open_views.open(&self.slot, Arc::clone(&fresh));
-        // Without `old`, the view was only closed to make room for others, and its repository was not replaced.
+        // Without `old`, the view was not open yet, or was closed to make room for others: no repository was replaced.
         count(&self.counters.reopens, u64::from(old.is_some()));
         Ok(fresh)
     }

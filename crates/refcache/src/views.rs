@@ -51,7 +51,8 @@ impl Views {
     ///
     /// # Errors
     ///
-    /// Fails if the folder is no repository, cannot be read, or has a format that is not known.
+    /// Fails if the repository cannot be opened, for instance because the folder is no repository or has a format that
+    /// is not known.
     pub fn open(&self, git_dir: &Path, settings: &ViewSettings) -> Result<Arc<View>> {
         if let Some(view) = self.get(git_dir) {
             return Ok(view);

@@ -45,7 +45,8 @@ pub enum Error {
     /// A reftable is broken, or cannot hold a record.
     #[error(transparent)]
     Table(reftable::Error),
-    /// A ref's own file is corrupt. Other refs are not affected: a listing continues after it.
+    /// A ref's own file is corrupt or cannot be read, or a folder of refs may not be read. Other refs are not affected:
+    /// a listing continues after it.
     #[error(transparent)]
     BrokenRef(Box<BrokenRef>),
     /// packed-refs, a journal entry or another text file of the store is corrupt.
@@ -62,7 +63,8 @@ pub enum Error {
     /// [`Prepared::commit`](crate::Prepared::commit): where refs are files, earlier refs may have changed by then.
     #[error("{0}")]
     Rejected(Box<Rejection>),
-    /// There is no repository here, or its owner is not trusted, or its format is unknown.
+    /// The repository cannot be opened: for instance, there is none here, its owner is not trusted, or its format is
+    /// unknown.
     #[error(transparent)]
     Repository(#[from] refdb_repo::RepositoryError),
     /// The configuration cannot be used.

@@ -109,8 +109,8 @@ impl<'c> Channel<'c> {
         }
     }
 
-    /// Fails if the client has disconnected and the push depends on its connection. A client that has said nothing for
-    /// long and to which nothing was sent, for example during a hook, would not be missed otherwise.
+    /// Fails if the client has disconnected and the push depends on its connection. A client that leaves while nothing
+    /// is sent to it or read from it, for example during a hook, would otherwise go unnoticed.
     pub(super) fn check_client(&self) -> io::Result<()> {
         const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         if self.client != Client::Needed {

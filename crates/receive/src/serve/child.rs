@@ -137,8 +137,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Fails if the connection to the client fails, a signal arrives, or output that is to be returned is too long. The
-    /// program is then sent SIGTERM.
+    /// Fails, for example, if the connection to the client fails, a signal arrives, or output that is to be returned is
+    /// too long. If the program still runs, it is sent SIGTERM.
     pub(super) fn run(
         &self,
         input: Input<'_>,

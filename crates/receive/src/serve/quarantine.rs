@@ -95,7 +95,9 @@ impl Quarantine {
     /// [released](Self::release).
     ///
     /// They disappear if `git gc` packs them while no ref leads to them and a concurrent `git repack -ad` drops that
-    /// pack. Packs of a push do not need this, because they have a keep file until the refs are updated.
+    /// pack. Packs of a push do not need this, because they have a keep file until the refs are updated. On a file
+    /// system without hard links nothing is restored, because the quarantine does not keep the objects that it has
+    /// released.
     pub(super) fn restore(&self, sync: bool, sharing: SharedRepository) -> Result<()> {
         const FOLDER_LETTERS: usize = 2;
         let release = Release { fs: &self.fs, sync, sharing };

@@ -211,8 +211,9 @@ pub fn serve(
 ///
 /// # Errors
 ///
-/// Fails if the client disconnects too early, or if a signal arrives. If git, which reads the pack, cannot be run or
-/// fails, that is no error, but the report says so. No ref has changed in any case.
+/// Fails if the client disconnects too early, if a signal arrives, or if the repository's folder cannot be examined. If
+/// git, which reads the pack, cannot be run or fails, that is no error, but the report says so. No ref has changed in
+/// any case.
 pub fn turn_away(
     store: &Store,
     settings: &Settings,
@@ -435,9 +436,9 @@ impl Session<'_, '_> {
         updated
     }
 
-    /// Returns whether the repository is still where it was, and refuses all commands if it is not. Its files are reached
-    /// by their paths, and another repository may have taken the place of this one while a hook ran. Fails if the
-    /// client has disconnected and no ref has changed yet.
+    /// Returns whether the repository is still where it was, and refuses all commands if it is not. Its files are
+    /// reached by their paths, and another repository may have taken the place of this one while a hook ran. Fails if
+    /// the client has disconnected and no ref has changed yet.
     pub(super) fn can_still_be_done(&mut self) -> Result<bool, ServeError> {
         self.channel.check_client()?;
         let (path, id) = &self.folder;

@@ -1,5 +1,5 @@
 //! Updates the refs: checks each command by the rules and the update hook, and executes those that pass. An atomic push
-//! is one transaction; another push is one transaction for deletions and one for the rest.
+//! is one transaction; any other push is one transaction for deletions and one for the rest.
 
 use super::{
     ServeError,
@@ -172,7 +172,8 @@ impl Session<'_, '_> {
         Ok(self.channel.error_about(rejection.to_string().as_bytes(), rejection.names())?)
     }
 
-    /// Checks a command and returns its edit, or `None` if a rule or the update hook refuses it.
+    /// Checks a command and returns its edit, or `None` if the command is refused: by a rule, by the update hook, or
+    /// because its object is missing.
     fn judge(&mut self, at: usize, context: &PushContext<'_>) -> Result<Option<Edit>, ServeError> {
         let command = self.request.commands.get(at);
         let objects = self.objects;

@@ -5,7 +5,7 @@ use super::{
 use bstr::{BString, ByteSlice};
 use refdb_types::ObjectId;
 
-/// A client's request: everything it sends before the pack.
+/// A client's request: everything that the client sends before the pack.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Request {
     /// The commands. There are none if the client had nothing to push.
@@ -91,7 +91,8 @@ impl RequestReader {
     ///
     /// # Errors
     ///
-    /// Fails if a packet is invalid or exceeds a limit. The reader must not be used any more.
+    /// Fails if a packet is invalid, cannot be accepted, exceeds a limit, or brings an error message of the client. The
+    /// reader must not be used any more.
     pub fn take(&mut self, bytes: &[u8]) -> Result<usize, ProtocolError> {
         let mut taken = 0;
         loop {

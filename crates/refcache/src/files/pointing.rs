@@ -18,8 +18,9 @@ use std::{
 };
 
 impl FilesReader {
-    /// Finds the refs below `refs/` that point at each of these objects. The loose refs are walked for all objects
-    /// together. An object at which more than `most` packed refs point is left out.
+    /// Finds the refs below `refs/` that point at each of these objects, directly or through a tag that is recorded in
+    /// packed-refs or lies below `refs/tags/`. The loose refs are walked for all objects together. An object at which
+    /// more than `most` packed refs point is left out.
     pub(super) fn find_pointing_at(
         &self,
         ids: &[ObjectId],

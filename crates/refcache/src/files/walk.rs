@@ -16,8 +16,8 @@ use std::{
     thread,
 };
 
-/// The folders that were listed, by name. The time stamp of a folder changes whenever an entry is added, removed or
-/// replaced.
+/// The folders that were listed or found missing, by name. The time stamp of a folder changes whenever an entry is
+/// added, removed or replaced.
 pub(crate) struct Folders {
     known: HashMap<BString, Folder>,
     charge: Charge,

@@ -1,4 +1,4 @@
-//! The warnings of a view for a log, which reports each condition once.
+//! The warnings that a view has for a log.
 
 use super::View;
 use refdb::{BrokenRef, config::GitPacks, files::Disorder};

@@ -15,8 +15,9 @@ pub trait Snapshot: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::BrokenRef`](crate::Error::BrokenRef) if the ref's own file is corrupt, and in reftables
-    /// [`Error::BadTarget`](crate::Error::BadTarget) if the ref is symbolic and leads to a name that no ref can have.
+    /// [`Error::BrokenRef`](crate::Error::BrokenRef) if the ref's own file is corrupt, or cannot be read for a reason
+    /// such as missing permission, and in reftables [`Error::BadTarget`](crate::Error::BadTarget) if the ref is
+    /// symbolic and leads to a name that no ref can have. Fails also if the store itself cannot be read.
     fn get(&self, name: &BStr) -> Result<Option<Target>>;
 
     /// Answers many look-ups in one walk. `probes` come in ascending order of name, each name at most once.
@@ -151,9 +152,9 @@ pub trait Cursor {
     ///
     /// # Errors
     ///
-    /// [`Error::BrokenRef`](crate::Error::BrokenRef) for a ref whose file is corrupt, even if packed-refs has a value
-    /// for it, and for a folder that may not be read. The next call continues after that ref or folder; after another
-    /// error it may return `None` although there are more refs.
+    /// [`Error::BrokenRef`](crate::Error::BrokenRef) for a ref whose file is corrupt or cannot be read, even if
+    /// packed-refs has a value for the ref, and for a folder that may not be read. The next call continues after that
+    /// ref or folder; after another error it may return `None` although there are more refs.
     fn next(&mut self) -> Result<Option<RefView<'_>>>;
 
     /// Hands the following refs to `visit` until it breaks or there are no more. This does what a loop of

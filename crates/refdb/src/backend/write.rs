@@ -50,7 +50,7 @@ impl Claims for Vec<Claim<'_>> {
 pub struct Claim<'a> {
     /// The name of the ref itself, after symbolic refs have been followed: a valid or at least safe name.
     pub name: &'a BStr,
-    /// What the transaction will do with it.
+    /// What the transaction will do with the ref.
     pub kind: ClaimKind,
 }
 
@@ -103,7 +103,8 @@ pub trait Locked: Send + Sync {
     /// Prepares the changes of `steps` where no reader sees them. Called once.
     fn stage(&mut self, steps: &dyn Steps) -> Result<()>;
 
-    /// Makes the staged changes visible and releases the locks. `steps` are those that were staged.
+    /// Makes the staged changes visible and releases the locks, except after
+    /// [`Error::Unrecovered`](crate::Error::Unrecovered). `steps` are those that were staged.
     fn commit(self: Box<Self>, steps: &dyn Steps) -> Result<()>;
 }
 

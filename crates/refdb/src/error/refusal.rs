@@ -70,7 +70,7 @@ pub enum Misuse {
         /// The other path.
         other: PathBuf,
     },
-    /// A prepared transaction of this thread holds the lock, so that waiting for it would never end.
+    /// A prepared transaction of this thread holds the lock that the new one needs, so that waiting would never end.
     #[error("cannot lock references: a prepared transaction of this thread holds '{}'; commit it or give it up first", folder.display())]
     OwnLock {
         /// The folder of the locked stack of reftables, or `refs in memory`.
@@ -105,7 +105,7 @@ pub enum Undecided {
         name: RefName,
         /// The node that began the transaction, as the intent names it.
         owner: BString,
-        /// The intent.
+        /// The file of the intent.
         path: PathBuf,
     },
 }

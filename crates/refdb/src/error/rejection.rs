@@ -133,7 +133,7 @@ pub enum RejectionClass {
     IncorrectOldValue,
     /// The new value is invalid: there is no such object, it is not a commit for a branch, or HEAD would be deleted.
     InvalidNewValue,
-    /// A symbolic ref was expected.
+    /// The ref is expected to be symbolic, and holds an object.
     ExpectedSymref,
     /// The name differs from that of another ref only in case, on a file system that ignores case. No
     /// [`RejectionReason`] has this class yet.

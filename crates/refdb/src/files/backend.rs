@@ -106,7 +106,7 @@ impl FilesBackend {
     }
 
     /// The files that a writer of packed-refs locks: packed-refs itself, or its target if it is a symbolic link, and
-    /// the file that background pack-refs writes.
+    /// the file in which pack-refs makes a new packed-refs.
     pub(crate) fn packed_targets(&self) -> Result<[PathBuf; 2]> {
         let target = self.store.packed_target()?;
         let aside = write::aside(&target);
@@ -124,9 +124,10 @@ impl FilesBackend {
         Ok(())
     }
 
-    /// Moves loose refs into packed-refs while writers continue. The new packed-refs is made without the lock of
-    /// packed-refs, unless other writers spoil three attempts, and loose files are removed in portions, each under that
-    /// lock. Returns `None` if another process is packing the refs of this repository.
+    /// Moves loose refs into packed-refs while writers continue, if there are at least `options.from`. The new
+    /// packed-refs is made without the lock of packed-refs, unless other writers spoil three attempts, and loose files
+    /// are removed in portions, each under that lock. Returns `None` if another process is packing the refs of this
+    /// repository.
     pub fn pack_in_background(&self, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
         background::pack(&self.store, options)
     }
@@ -175,7 +176,8 @@ impl FilesBackend {
     ///
     /// # Errors
     ///
-    /// A folder that may not be read, other than `refs/` itself, is reported like a broken ref.
+    /// Fails if the folder cannot be read. If it is a folder below `refs/` that this user may not read, the error is
+    /// that of a broken ref.
     pub fn list_folder(&self, name: &BStr) -> Result<Vec<BString>> {
         let path = self.folder_path(name);
         let entries = match listing::list(&self.store.options.fs, &path, usize::MAX, Rivals::Possible) {
@@ -185,7 +187,7 @@ impl FilesBackend {
         Ok(entries.into_iter().map(|entry| entry.name.into()).collect())
     }
 
-    /// The path of a folder as [`list_folder`](Self::list_folder) names it.
+    /// The path of a folder, whose name has the form that [`list_folder`](Self::list_folder) expects.
     pub fn folder_path(&self, name: &BStr) -> PathBuf {
         self.store.layout.base_path(name).join(OsStr::from_bytes(name))
     }

@@ -20,7 +20,7 @@ impl PageBudget {
         self.used_bytes.load(Relaxed)
     }
 
-    /// The number of bytes that hold text of packed-refs.
+    /// The number of bytes that hold text of packed-refs files that are read page by page.
     pub fn text_bytes(&self) -> usize {
         self.text_bytes.load(Relaxed)
     }

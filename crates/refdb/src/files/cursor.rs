@@ -40,7 +40,8 @@ pub(super) struct FilesCursor<'s> {
     /// Refs before this name are not returned.
     floor: BString,
     last: Last,
-    /// The position in packed-refs where this walk began, or continued after a seek.
+    /// The position in packed-refs from which this walk has gone on without a gap: where it began, or continued after a
+    /// seek or in another file.
     begun: usize,
     /// Refs that this walk has missed in a packed-refs that turned out not to be sorted.
     left_out: VecDeque<Misplaced>,

@@ -74,8 +74,8 @@ impl Due<'_> {
     }
 }
 
-/// Judges a reflog without a lock. Returns it if it has to change or if its ref may have to be set. Otherwise, and
-/// always in a dry run, reports what becomes of its entries, if that is wanted.
+/// Judges a reflog without a lock. Returns the reflog if it has to change or if its ref may have to be set, except in a
+/// dry run. Otherwise reports what becomes of its entries, if that is wanted.
 fn look<'n>(
     store: &Arc<Store>,
     name: &'n RefName,

@@ -93,8 +93,8 @@ impl Moved {
         Ok(())
     }
 
-    /// Moves the reflogs back. A reflog that cannot be moved back stays under its new name; the ref itself is unchanged
-    /// all the same.
+    /// Moves the reflogs back. A reflog that cannot be moved back stays where it is; the ref itself is unchanged all
+    /// the same.
     pub(super) fn back(self, store: &Store) {
         for (from, to) in self.0 {
             let _ = move_log(store, &to, &from);

@@ -101,6 +101,6 @@ pub trait CommitObserver: Send + Sync {
     fn begin(&self, refs: Vec<(BString, Option<ObjectId>)>) -> u64;
 
     /// The batch has ended. Its journal entry is gone, unless the batch could not be recovered: then `unrecovered` is
-    /// the file of the entry, which exists until a later writer, of this process or another, recovers the batch.
+    /// the file of the entry, which exists until this process or another one recovers the batch.
     fn end(&self, batch: u64, unrecovered: Option<&Path>);
 }

@@ -26,7 +26,8 @@ impl FilesBackend {
         self.store.layout.git_dir != self.store.layout.common_dir
     }
 
-    /// Visits the root refs, then the refs below `refs/`, in ascending order of name.
+    /// Visits this worktree's root refs, then its refs below `refs/`, in ascending order of name. Shared refs are
+    /// visited in the main worktree only.
     pub(crate) fn for_each_own(&self, visit: &mut OnOwn<'_>) -> Result<()> {
         let mut cursor = FilesCursor::new(&self.store, true)?;
         if !self.is_linked() {
@@ -98,7 +99,7 @@ impl FilesBackend {
     }
 
     /// The names in packed-refs that are not below `refs/` and so are no refs. Some may be missed in a file that claims
-    /// to be sorted and is not.
+    /// to be sorted and is not. A linked worktree has none.
     pub(crate) fn packed_elsewhere(&self) -> Result<Vec<BString>> {
         let mut names = Vec::new();
         if self.is_linked() {
@@ -188,7 +189,7 @@ impl FilesBackend {
     }
 }
 
-/// Visits the refs from `start` on that come before `end`.
+/// Visits the refs that come before `end`. The cursor must stand at `start`.
 fn walk(cursor: &mut FilesCursor<'_>, start: &[u8], end: &[u8], visit: &mut OnOwn<'_>) -> Result<()> {
     let mut failed = Ok(());
     loop {

@@ -1,5 +1,5 @@
 //! A reusable journal file, which holds the entry of one batch at a time. The process that holds its `flock(2)` lock
-//! owns it. A file with an entry belongs to a batch in flight, or to a batch whose process has ended.
+//! owns it. A file with an entry belongs to a batch in flight, or to one that failed or whose process has ended.
 
 use crate::Result;
 use crate::files::{
@@ -40,11 +40,11 @@ pub(crate) struct JournalFile {
 
 /// The outcome of an attempt to take an existing journal file.
 enum Attempt {
-    /// This process owns it now.
+    /// This process owns the file now.
     Taken(JournalFile),
-    /// Another batch owns it at present.
+    /// Another batch owns the file at present.
     Busy,
-    /// It holds an entry, is also the lock of a ref, is not a journal file, or cannot be opened.
+    /// The file holds an entry, is also the lock of a ref, is not a journal file, or cannot be opened.
     Unfit,
 }
 
@@ -79,7 +79,7 @@ impl JournalFile {
 
     fn take_one(store: &Arc<Store>, id: BatchId) -> Result<Attempt> {
         let fs = &store.options.fs;
-        // A file that cannot be opened has been removed, or belongs to another user.
+        // A file that cannot be opened may have been removed, or belong to another user.
         let Ok(file) = fs.open_to_overwrite(&journal::path(store, id)) else { return Ok(Attempt::Unfit) };
         let stat = file.stat()?;
         if !stat.is_file() || stat.len_bytes > FILE_LEN_MAX_BYTES {

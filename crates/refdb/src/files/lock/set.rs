@@ -488,7 +488,7 @@ impl Locks {
         debug_assert!(self.own.iter().all(Option::is_none), "locks that sign others are released last");
         self.sources.clear();
         for folder in self.made.drain(..).rev() {
-            // It fails if refs are in the folder by now.
+            // The removal fails if refs are in the folder by now.
             let _ = fs.remove_dir(&folder);
         }
     }

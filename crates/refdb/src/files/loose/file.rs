@@ -86,7 +86,8 @@ fn open(fs: &Fs, path: &Path, rivals: Rivals) -> refdb_vfs::Result<File> {
 ///
 /// # Errors
 ///
-/// Fails on an I/O error that does not concern this file alone; a file that may not be read is [`At::Broken`].
+/// Fails on an I/O error, for instance if the disk fails or too many files are open. A file that this user may not
+/// read, and a pipe, socket or device, is [`At::Broken`] instead.
 pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
     let file = match open(fs, path, rivals) {
         Ok(file) => file,

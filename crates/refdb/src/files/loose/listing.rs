@@ -10,7 +10,7 @@ pub(crate) struct Entry {
     pub(crate) name: Vec<u8>,
     /// Whether only the ref's lock was seen. The ref's file may be about to be renamed into place, or not exist.
     pub(crate) is_in_doubt: bool,
-    /// Whether it is a symbolic link that does not lead to a folder.
+    /// Whether the entry is a symbolic link that does not lead to a folder.
     pub(crate) is_link: bool,
 }
 
@@ -29,8 +29,8 @@ pub enum Rivals {
     LockedOut,
 }
 
-/// Lists the refs and folders in a folder, in the order of refnames; empty if there is no such folder. Returns `None`
-/// if there are more than `limit` entries.
+/// Lists the refs and folders in a folder, in the order of refnames; empty if there is no such folder or its path is
+/// too long. Returns `None` if there are more than `limit` entries.
 ///
 /// While a ref is renamed from its lock file, a listing on some file systems shows only the lock and neither the old
 /// nor the new entry of the ref. So a lock that is seen without its ref puts the ref into the list as well; the reader

@@ -27,7 +27,7 @@ pub(crate) struct PackedCache {
 #[derive(Debug, Default)]
 struct Latest {
     file: Option<Arc<PackedFile>>,
-    /// The number of files that were opened so far.
+    /// How many times packed-refs was opened, or found missing, so far.
     opened: u64,
     /// On a network file system: what the last look found, and when it was first found.
     first_seen: Option<(Option<Found>, Instant)>,
@@ -118,8 +118,8 @@ pub enum Look {
     Read,
 }
 
-/// The longest packed-refs that a server reads completely at once; a longer one is read page by page. Where files are
-/// mapped, so is every packed-refs that is not empty.
+/// The longest packed-refs, in bytes, that a server reads completely at once; a longer one is read page by page. Where
+/// files are mapped, so is every packed-refs that is not empty.
 const WHOLE_LEN_MAX: u64 = 64 << 10;
 
 /// More than a tick of any server's clock, even where time stamps have only whole seconds.

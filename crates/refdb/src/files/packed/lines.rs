@@ -21,7 +21,7 @@ impl Packed {
                 HashKind::Sha1 => self.offer_lines::<40>(walk, limit, &names, lines)?,
                 HashKind::Sha256 => self.offer_lines::<64>(walk, limit, &names, lines)?,
             }
-            // Any other line is parsed as a record, which finds all faults.
+            // Any other line is parsed as a record, so that its faults are found.
             let (mut flow, mut name) = (ControlFlow::Continue(()), Vec::new());
             let walked = self.for_each(walk, limit, &mut |view| {
                 name.extend_from_slice(view.name);

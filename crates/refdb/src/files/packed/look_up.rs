@@ -83,7 +83,8 @@ impl Packed {
         }
     }
 
-    /// Converts all records to one block; `None` unless each is valid and greater than the one before.
+    /// Converts all records to one block; `None` if that fails, for example because a record is not valid or not
+    /// greater than the one before.
     pub fn to_block(&self) -> Option<RefBlock> {
         let all = self.read(0..self.end()).ok()?;
         self.block_of(&all, 0)

@@ -30,8 +30,8 @@ const FENCE_LEN: usize = 512;
 /// A packed-refs file of which only the parts that were needed so far are in private memory. These parts stay in memory
 /// as long as this value, so that readers need no mutex.
 ///
-/// A page exists in two forms, each made at its first use: a walk reads the text of the file, and names are looked up
-/// in a block, which takes about half as much memory.
+/// A page exists in two forms, each made at its first use: a walk and the first look-up read the text of the file, and
+/// later look-ups use a block, which takes about half as much memory.
 pub(crate) struct Pages {
     file: Arc<PackedSource>,
     len: usize,
@@ -56,7 +56,8 @@ type Fence = Option<Box<[u8]>>;
 struct Page {
     base: usize,
     records: Range<usize>,
-    /// One size for nearly all pages, so that the allocator can reuse released memory.
+    /// The bytes that were read. Nearly all pages allocate the same size, so that the allocator can reuse released
+    /// memory.
     buffer: Vec<u8>,
 }
 
@@ -232,8 +233,8 @@ impl Pages {
         Ok(page.base..page.base + page.records.len())
     }
 
-    /// The first name in a page. A broken line is treated as an empty name, so that the search reaches the line and
-    /// reports it.
+    /// The first name in a page or after it; `None` if no record follows. A broken line is treated as an empty name, so
+    /// that the search reaches the line and reports it.
     pub(crate) fn fence(&self, at: usize, name_at: usize) -> Result<Option<&[u8]>> {
         let Some(cell) = self.fences.get(at) else { return Ok(None) };
         if let Some(fence) = cell.get() {
@@ -276,7 +277,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Reads from one byte before `from` on into a buffer, and returns the range of the buffer with the records.
+    /// Reads from one byte before `from` on into a buffer, and returns the range of the buffer with the records that
+    /// begin in the `len` bytes from `from` on.
     fn read_around(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<Range<usize>> {
         let to = from.saturating_add(len).min(self.len);
         // One byte more, because a record begins after a newline.

@@ -77,7 +77,8 @@ pub struct Packed {
     pub(crate) bytes: Bytes,
     body: usize,
     traits: Traits,
-    /// Whether the records were sorted in memory, so that positions are not offsets in the file.
+    /// Whether these are records that were sorted in memory, or a part of a file, so that positions are not offsets in
+    /// the file.
     reordered: bool,
     /// Where the file was found not to be sorted although its header says so.
     disorder: Arc<OnceLock<Disorder>>,
@@ -110,7 +111,7 @@ pub struct PackedRecord<'a> {
 
 /// Why a record cannot be parsed.
 pub(crate) enum Broken {
-    /// The line at this position is not one of the format.
+    /// The line at this position is not as the format demands.
     Unexpected(usize),
     /// The last line has no newline.
     Unterminated,
@@ -176,7 +177,8 @@ impl Packed {
         if packed.traits.sorted || packed.is_sorted()? { Ok(packed) } else { packed.sort() }
     }
 
-    /// Reads the whole file and returns whether its records are in order, whatever the first line promises.
+    /// Returns whether the records are in order, whatever the first line promises. Reads the file up to the first
+    /// record that is not.
     pub(crate) fn is_sorted(&self) -> Result<bool> {
         let mut last = Vec::new();
         let (mut from, mut spare) = (self.body, Vec::new());
@@ -255,8 +257,8 @@ impl Packed {
         Some(Packed { path: self.path.clone(), bytes, disorder: Arc::clone(&self.disorder), ..*self })
     }
 
-    /// Returns a copy that reads further records through `file`, the same file opened again. Returns `None` if all of
-    /// them are in memory.
+    /// Returns a copy that reads further records through `file`, the same file opened again. Returns `None` if the file
+    /// is not read page by page.
     pub(crate) fn through(&self, file: &Arc<PackedSource>) -> Option<Self> {
         let Bytes::Paged(pages) = &self.bytes else { return None };
         let bytes = Bytes::Paged(pages.through(Arc::clone(file)));
@@ -313,7 +315,8 @@ impl Packed {
         &self.path
     }
 
-    /// Returns whether the records were sorted in memory, so that positions are not offsets in the file.
+    /// Returns whether positions are not offsets in the file, because the records were sorted in memory or are a part
+    /// of the file.
     pub(crate) fn is_moved(&self) -> bool {
         self.reordered
     }
@@ -375,7 +378,8 @@ impl Packed {
         self.record_in::<LEN_HEX>(bytes, base, at)
     }
 
-    /// Visits the records from `walk.next` on that begin before `limit`. Stops at a record that is out of order.
+    /// Visits the records from `walk.next` on that begin before `limit`. Stops at a record that is out of order if the
+    /// file claims to be sorted.
     pub(crate) fn for_each(
         &self,
         walk: &mut PackedWalk,
@@ -394,8 +398,8 @@ impl Packed {
         limit: usize,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<()>> {
-        // Kept in local variables, because storing them behind the reference for each record costs three writes.
         debug_assert!(limit <= self.end(), "a walk ends with the records, at the latest: {limit}");
+        // The state is kept in local variables, because storing it in `walk` for each record costs three writes.
         let (mut last, mut next) = (walk.last, walk.next);
         let mut before = walk.before.as_bstr();
         let mut flow = Ok(ControlFlow::Continue(()));

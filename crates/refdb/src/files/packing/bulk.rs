@@ -248,7 +248,7 @@ fn wait_for_rival(store: &Store, locks: &Locks, name: &BStr) -> Result<bool> {
 const LOOKS_MAX: usize = 100;
 
 /// Looks for refs below a new one, and waits for writers that hold locks there, until a ref is found or no writer is
-/// left.
+/// left. The ref of a writer that does not finish in time is returned like one that exists.
 fn rival_below(store: &Store, locks: &Locks, name: &BStr) -> Result<Option<Rival>> {
     debug_assert!(locks.holds(name), "who is below a ref of ours matters as long as it is locked: {name}");
     let mut looks_left = LOOKS_MAX;
@@ -278,7 +278,8 @@ fn rival_below(store: &Store, locks: &Locks, name: &BStr) -> Result<Option<Rival
     }
 }
 
-/// Collects the refs below a folder, and those that are locked.
+/// Collects in `refs` the refs below a folder, including those of which only the lock is seen, and in `busy` the locked
+/// ones.
 fn look_below(
     store: &Store,
     folder: &Path,

@@ -72,7 +72,8 @@ pub(crate) fn unlock((lock, since): Held, done: &mut BackgroundPacked) -> Result
     Ok(took)
 }
 
-/// Searches from a position on, and returns the position of the ref, or of the next one, and the ref's value.
+/// Searches packed-refs from a position on, and returns the ref's position and its packed value. A ref that is not
+/// packed has no value and the position of the ref after it.
 pub(crate) fn packed_value(old: &PackedFile, from: usize, name: &BStr) -> Result<(usize, Option<ObjectId>)> {
     let packed = &old.packed;
     let at = packed.seek(from, name)?;

@@ -56,7 +56,7 @@ impl Packing<'_> {
         gone: &mut BTreeSet<usize>,
         done: &mut BackgroundPacked,
     ) -> Result<bool> {
-        // Declared before the new file, so that a new file that is not used is removed while the lock is still held.
+        // The lock is declared before the new file, so that an unused new file is removed while the lock is still held.
         // Later, the file of that name might be the next writer's.
         let mut lock = if is_aside { None } else { Some(self.lock_packed()?) };
         let old = write::opened_packed(self.store)?;
@@ -74,7 +74,7 @@ impl Packing<'_> {
         if lock.is_none() {
             lock = Some(self.lock_packed()?);
         }
-        // Every deletion holds this lock, even if packed-refs does not change.
+        // git and refdb delete refs under this lock, even if packed-refs does not change.
         let is_same = self.store.packed()?.generation == old.generation;
         let lost = self.without_file(&missing)?;
         let is_valid = is_same && lost.is_empty();

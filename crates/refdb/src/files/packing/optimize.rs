@@ -79,7 +79,7 @@ pub(crate) fn plan(store: &Arc<Store>, options: &OptimizeOptions) -> Result<Opti
 }
 
 /// Returns whether packing is worth while by the rule of git 2.55 for `--auto`: the more refs are packed, the more
-/// loose refs make packing worth while. A packed ref counts as 100 bytes.
+/// loose refs it takes. A packed ref counts as 100 bytes.
 fn is_worth_while(loose: usize, packed_len_bytes: u64) -> bool {
     let refs = packed_len_bytes / 100;
     let log2 = u64::from(refs.checked_ilog2().unwrap_or(0));
@@ -118,7 +118,7 @@ fn count_loose(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(usize, Optimi
     Ok((count, optimized))
 }
 
-/// The selected loose refs, and the refs whose objects are missing.
+/// The selected loose refs, and the names of all loose refs whose objects are missing.
 fn loose_refs(store: &Arc<Store>, choice: &Choice<'_>) -> Result<(Vec<Loose>, Optimized)> {
     let (mut refs, mut optimized) = (Vec::new(), Optimized::default());
     candidates::for_each_loose(store, &mut |name, id| {

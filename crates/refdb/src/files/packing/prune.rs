@@ -19,8 +19,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time for which a portion of loose files is removed under the lock of packed-refs. git waits one second for
-/// that lock.
+/// A portion of removals ends, and the lock of packed-refs is released, about this long after it began. By default git
+/// waits one second for that lock.
 const PORTION: Duration = Duration::from_millis(150);
 
 /// Between portions the lock stays free for the time for which it was held, divided by this, but at most for
@@ -31,17 +31,18 @@ const PAUSE_PART: u32 = 2;
 /// Maximum number of threads that remove loose files.
 const THREADS: usize = 4;
 
-/// The number of loose files in the first portion, and the maximum in any portion.
+/// The number of loose files after which the first portion ends, give or take a piece, and the maximum of this number
+/// for later portions.
 const PORTION_FIRST: usize = 256;
 const PORTION_MAX: usize = 4096;
 
-/// The number of loose files of one folder that a thread removes before it checks the clock again. On a network file
-/// system, removing a file takes some 20 ms.
+/// The most loose files of one folder that a thread removes before it checks the clock again. On a network file system,
+/// removing a file takes some 20 ms.
 const PIECE_MAX: usize = 8;
 const _: () = assert!(PIECE_MAX <= PORTION_FIRST && PORTION_FIRST <= PORTION_MAX, "portions of one scale");
 
-/// Removes the loose files whose values are packed. Where refs are synced, each portion of removals is durable before
-/// the lock is released.
+/// Removes the loose files whose values are packed, until `goes_on` ends the packing; refs that others have locked stay
+/// loose. Where refs are synced, each portion of removals is durable before the lock is released.
 ///
 /// The lock is held as long as files are removed, because otherwise a ref that was deleted and created again meanwhile
 /// would be removed although it is no longer packed.
@@ -68,9 +69,9 @@ pub(crate) fn remove_loose(packing: &Packing<'_>, done: &mut BackgroundPacked) -
     Ok(())
 }
 
-/// Removes the loose files of the next pieces until the portion is large enough or has taken long enough. Returns the
-/// number of pieces and of files. Several threads take one piece after another, because they often wait for the file
-/// system.
+/// Removes the loose files of the next pieces until the portion is large enough or has taken long enough. Returns how
+/// many pieces were taken and how many files were removed. Several threads take one piece after another, because they
+/// often wait for the file system.
 fn remove_portion(store: &Store, seed: &Path, pieces: &[&[Loose]], portion: usize) -> Result<(usize, usize)> {
     let (begun, old) = (Instant::now(), store.packed()?);
     // The index of the next piece, and the number of refs in the pieces before it.
@@ -133,8 +134,8 @@ impl<'s> Pruning<'s> {
         Pruning { store, seed, buffer: Vec::new(), emptied: BTreeSet::new(), changed: BTreeSet::new() }
     }
 
-    /// Removes a loose file if it still has the packed value, and returns whether the file was removed. A ref that
-    /// somebody else has locked stays loose.
+    /// Removes a loose file if it still has the packed value, or is a symbolic link that leads nowhere. Returns whether
+    /// the file was removed. A ref that somebody else has locked stays loose.
     fn remove(&mut self, Loose { name, id, .. }: &Loose) -> Result<bool> {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(name.as_bstr()) else { return Ok(false) };
@@ -181,8 +182,8 @@ impl<'s> Pruning<'s> {
     }
 }
 
-/// Makes removals durable: a loose file that came back after a loss of power would hide the next value in packed-refs.
-/// For removed folders, it is enough to sync the lowest folder above them that remains.
+/// Makes removals durable if refs are synced: a loose file that came back after a loss of power would hide the next
+/// value in packed-refs. For removed folders, it is enough to sync the lowest folder above them that remains.
 fn make_durable(store: &Store, changed: &BTreeSet<PathBuf>) -> Result<()> {
     if store.options.sync { Ok(store.options.fs.sync_dirs(changed)?) } else { Ok(()) }
 }
