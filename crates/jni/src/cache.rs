@@ -302,8 +302,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_notices<'l>(
     })
 }
 
-/// Deletes those folders of a cache's other versions that no process has open for writing, and returns their number.
-/// The request has the root, the name and the version to keep.
+/// Deletes those folders of a cache's other versions that no process has open for writing and that contain no other
+/// files. Returns the number of deleted folders. The request has the root, the name and the version to keep.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_cleanVersions<'l>(
     env: EnvUnowned<'l>,

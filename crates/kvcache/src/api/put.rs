@@ -109,19 +109,19 @@ impl Cache {
         self.put_with(key, value, PutOptions::default())
     }
 
-    /// Puts a value, which every reader of this process sees when the call returns.
+    /// Puts a value, which every reader of this process sees when the call returns [`Put::Stored`].
     ///
     /// A buffered put never waits for the disk, nor for a lock that is held during a disk access. While the write
     /// buffer is full or the limit is reached, it waits for at most
     /// [`Options::put_timeout`](crate::Options::put_timeout), and is then refused. A written or synced put waits until
-    /// the value is as durable as asked, and is refused only if [`PutOptions::at_once`] is set.
+    /// the value is as durable as asked and is not refused, unless [`PutOptions::at_once`] is set.
     ///
     /// # Errors
     ///
     /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`]; [`Error::ReadOnly`] and
-    /// [`Error::Closed`]; [`Error::Encryption`] if there is no source of randomness; [`Error::File`] and
-    /// [`Error::WriteFailed`] if the disk does not take a durable put within 30 s, or if all writes to it have failed
-    /// for 2 s. After an error the value may be visible, but it is not durable.
+    /// [`Error::Closed`]; [`Error::Encryption`] if there is no source of randomness; [`Error::File`] if a write or sync
+    /// for a durable put fails; [`Error::WriteFailed`] if a durable put finds no room for 30 s, or if all writes to the
+    /// disk have failed for 2 s. After an error of the disk the value may be visible, but need not be durable.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         let until = if options.at_once { Durability::Buffered } else { options.durability };
         self.put_until(key, value, options, until)
@@ -281,7 +281,8 @@ impl Cache {
         Ok(was_there)
     }
 
-    /// Waits until the tombstones of all removals are in the log and everything in the log is as durable as asked.
+    /// Waits until the tombstones of all removals are in the log and everything in the log is as durable as asked. With
+    /// `Buffered`, only wakes the worker.
     fn make_removals_durable(&self, durability: Durability) -> Result<()> {
         let store = &self.store;
         if durability == Durability::Buffered {

@@ -117,7 +117,7 @@ pub(crate) struct SavedIndex {
     pub(crate) file: Option<Arc<File>>,
 }
 
-/// The footer at the end of a file, if it has one.
+/// The footer at the end of a file; `None` if there is none or it is damaged.
 pub(crate) fn read_footer(file: &File, file_bytes: u64, seq: u64) -> Result<Option<(Trailer, Entries)>> {
     footer_from(file_bytes, seq, |bytes, offset| Ok(file.read_exact_at(bytes, offset)?))
 }

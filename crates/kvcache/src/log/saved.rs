@@ -32,10 +32,11 @@ use std::{
 /// Number of entries for which one more thread is worth its cost.
 const ENTRIES_A_THREAD: usize = 100_000;
 
-/// Least number of bytes in each write but the last.
+/// Least number of bytes in each write of entries but the last.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The path of the saved index. To programs that do not know it, this is a segment of another cache, which they delete.
+/// The path of the saved index. To programs that do not know it, this is a segment of another cache, which they delete
+/// when they open the cache for writing.
 fn path_in(dir: &Path) -> PathBuf {
     dir.join(file_name(0))
 }
@@ -181,14 +182,15 @@ impl SavedShards {
         self.contents.segments.iter().map(|listed| listed.mark_bytes).collect()
     }
 
-    /// Reads the entries of all shards, so that it is known whether they are damaged; `None` if they are.
+    /// Reads the entries of all shards, so that it is known whether they can be used; `None` if they cannot be read or
+    /// are damaged.
     pub(crate) fn read_ahead(&mut self) -> Option<()> {
         self.ahead = self.read(0..SHARDS)?.into();
         Some(())
     }
 
     /// Reads the entries of these shards, which follow those of the call before, on as many threads as are useful;
-    /// `None` if they are damaged.
+    /// `None` if they cannot be read or are damaged.
     pub(crate) fn read(&mut self, shards: Range<usize>) -> Option<Vec<FoundShard>> {
         if !self.ahead.is_empty() {
             return Some(self.ahead.drain(..shards.len()).collect());

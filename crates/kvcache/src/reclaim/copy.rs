@@ -22,7 +22,8 @@ use crate::{
     },
 };
 
-/// What happens to the live entries of a segment that is to be deleted.
+/// What happens to the live entries of a segment that is to be deleted. An entry whose record is damaged or has expired
+/// is dropped in any case.
 pub(super) enum Fate {
     /// The entries that are worth most are kept, and the others are dropped.
     Chosen(Choice),
