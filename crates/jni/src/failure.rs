@@ -201,7 +201,7 @@ fn raise(env: &mut Env<'_>, failure: Failure) {
         }
         Failure::TooLarge(len) => raise_report(
             env,
-            &Report::bug(format!("an answer of {len} bytes is larger than a Java array can be; ask for less at once")),
+            &Report::bug(format!("an answer of length {len} is longer than a Java array can be; ask for less at once")),
         ),
         Failure::Engine(report) => raise_report(env, &report),
     };

@@ -20,7 +20,7 @@ pub(super) enum Shape {
     Oneline,
     Format {
         pieces: Vec<Piece>,
-        /// Whether entries are separated, rather than terminated, by a newline.
+        /// Whether entries are separated, rather than terminated, by a newline (by a NUL with `-z`).
         separates: bool,
     },
 }
