@@ -70,7 +70,7 @@ impl Session {
     }
 
     /// Returns how many digits distinguish `id` from all other objects: at least `least`, or, if that is `None`, at
-    /// least the number that `core.abbrev` sets, which may be all.
+    /// least the number that `core.abbrev` sets, which may be all, or git's default.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
         let abbreviation = self.abbreviation.as_ref().map_err(|report| Failure::Lines(report.clone()))?;
         match (least, *abbreviation) {

@@ -19,7 +19,7 @@ pub trait World {
     fn read(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>>;
 
     /// Returns how many digits distinguish `id` from all other objects: at least `least`, or, if that is `None`, at
-    /// least the number that the configuration sets.
+    /// least the number that the configuration sets or git's default.
     fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize>;
 
     /// Returns the shortest part of a refname that is unambiguous.

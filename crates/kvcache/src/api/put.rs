@@ -118,10 +118,11 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`]; [`Error::ReadOnly`] and
-    /// [`Error::Closed`]; [`Error::Encryption`] if there is no source of randomness; [`Error::File`] if a write or sync
-    /// for a durable put fails; [`Error::WriteFailed`] if a durable put finds no room for 30 s, or if all writes to the
-    /// disk have failed for 2 s. After an error of the disk the value may be visible, but need not be durable.
+    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`], in which case the key keeps
+    /// its older value; [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::Encryption`] if there is no source of
+    /// randomness; [`Error::File`] if a write or sync for a durable put fails; [`Error::WriteFailed`] if a durable put
+    /// finds no room for 30 s, or if all writes to the disk have failed for 2 s. After an error of the disk the value
+    /// may be visible, but need not be durable.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         let until = if options.at_once { Durability::Buffered } else { options.durability };
         self.put_until(key, value, options, until)

@@ -12,7 +12,7 @@ const MOST_LOOKS: u32 = 16;
 /// The records of a segment, found one after another.
 pub(crate) struct Scanned {
     pub(crate) entries: Entries,
-    /// Where the last record ends, in bytes.
+    /// Where the last record ends, or the segment's header if there is no record, in bytes.
     pub(crate) end: u64,
     /// Creation of the youngest intact record, in milliseconds since 1970.
     pub(crate) newest_ms: u64,

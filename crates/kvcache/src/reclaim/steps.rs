@@ -33,7 +33,7 @@ pub(crate) struct Reclaim {
     /// Number of the first segment of which every read was counted.
     pub(super) first_seq: u64,
     turn: Lock<Turn>,
-    /// What the index still lacks.
+    /// The shards of the index that are still to be filled; `None` if there are none.
     pub(super) loading: Lock<Option<Loading>>,
     /// Whether a step was due when this was last decided. If so, puts may give way to the worker.
     frees: AtomicBool,

@@ -47,7 +47,7 @@ pub(crate) fn start(reclaim: &Arc<Reclaim>, threads: &mut Vec<JoinHandle<()>>) -
 fn run_loader(reclaim: &Reclaim) {
     while !reclaim.calls.is_closed() && reclaim.load_step() {}
     reclaim.simulations.warm(&reclaim.store.view.index);
-    // There may be something to free.
+    // Segments can be freed now that the index is complete.
     reclaim.calls.wake();
 }
 
