@@ -85,7 +85,8 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     }
 }
 
-/// Replaces this process by git, which does everything. Returns only if git cannot be started.
+/// Replaces this process by git, which does everything. Returns only if git cannot be started or the git program leads
+/// back to refdb.
 fn leave(environment: &Environment, invocation: &Invocation<'_>) -> Failure {
     real_git::exec_command(environment, COMMAND.name, invocation.words, "this fetch")
 }

@@ -81,7 +81,7 @@ impl From<&refdb::Error> for Failure {
         let (mut ref_name, mut path) = (None, None);
         let kind = match error {
             error if error.io().is_some() => Kind::Io,
-            // The lock file could not be created: the disk is full, a permission is missing.
+            // The lock file could not be created, for example because the disk is full or a permission is missing.
             Error::Lock(refdb::vfs::LockError::Io(_)) => Kind::Io,
             Error::Lock(_) | Error::StackLocked(_) => Kind::Locked,
             Error::Stack(_) | Error::Table(_) => Kind::Corrupt,

@@ -150,7 +150,8 @@ pub enum Part {
         /// Whether the mail map is applied.
         mapped: bool,
     },
-    /// The time in a form; or git's message about an invalid form, which is printed only if there is a time to show.
+    /// The time in a form; or git's message about an invalid form, which is printed only if an object has the person's
+    /// line.
     Date(std::result::Result<DateForm, BString>),
 }
 

@@ -23,7 +23,7 @@ const NAP: Duration = Duration::from_micros(200);
 const DEAD_AFTER: Duration = Duration::from_secs(2);
 /// How often a write that failed on a full disk is tried again because another thread made room meanwhile.
 const MOST_AGAIN: u32 = 8;
-/// How long a durable write waits for a disk that takes nothing before it fails.
+/// How long durable writes and clears wait for room before they fail.
 const FIRM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Proof that a value was computed after a certain moment: [`Cache::ticket`] is called before the computation, and a
@@ -56,10 +56,10 @@ pub struct PutOptions {
     pub ticket: Option<Ticket>,
     /// When the put counts as done.
     pub durability: Durability,
-    /// Whether the put takes its place in the order of changes without waiting for room or for the disk, or else is
-    /// refused at once. Callers that hold a lock of their own set this, and call [`Cache::flush`] later to wait for the
-    /// durability. If `durability` is not `Buffered` and the disk takes nothing at all, the put fails instead of being
-    /// refused, because trying again would not help.
+    /// Whether the put waits neither for room nor for the disk: without room it is refused at once, and the call
+    /// returns before the value is durable. Callers that hold a lock of their own set this, and call [`Cache::flush`]
+    /// later to wait for the durability. If `durability` is not `Buffered` and the disk takes nothing at all, the put
+    /// fails instead of being refused, because trying again would not help.
     pub at_once: bool,
 }
 
@@ -111,10 +111,10 @@ impl Cache {
 
     /// Puts a value, which every reader of this process sees when the call returns [`Put::Stored`].
     ///
-    /// A buffered put never waits for the disk, nor for a lock that is held during a disk access. While the write
-    /// buffer is full or the limit is reached, it waits for at most
-    /// [`Options::put_timeout`](crate::Options::put_timeout), and is then refused. A written or synced put waits until
-    /// the value is as durable as asked and is not refused, unless [`PutOptions::at_once`] is set.
+    /// A buffered put waits for no sync, nor for a lock that is held during a disk access. While the write buffer is
+    /// full or the limit is reached, it writes a segment to the page cache or waits, and is refused after
+    /// [`Options::put_timeout`](crate::Options::put_timeout). A written or synced put waits until the value is as
+    /// durable as asked and is not refused, unless [`PutOptions::at_once`] is set.
     ///
     /// # Errors
     ///

@@ -95,8 +95,8 @@ enum Loaded {
 pub(crate) struct Recovered {
     /// In the order of the log.
     pub(crate) segments: Vec<Found>,
-    /// Files to be deleted: void, without an intact header, after a gap, or of another cache; all files if no crash can
-    /// have made the gap.
+    /// Files to be deleted: void, without an intact header, after a gap (see [`usable`]), or of another cache; all
+    /// files of segments if the gap cannot come from a crash.
     pub(crate) obsolete: Vec<PathBuf>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,

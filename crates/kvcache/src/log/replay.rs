@@ -26,7 +26,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// None yet, in this number of segments.
+    /// No live records yet, in this number of segments.
     pub(super) fn none(segments: usize) -> Self {
         Live { bytes_of: vec![0; segments], ..Live::default() }
     }

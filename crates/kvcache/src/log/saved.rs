@@ -117,8 +117,8 @@ fn write(file: &File, index: &Index, log: &[(u16, Meta)], mut contents: Contents
 }
 
 /// What [`recover`](super::recover::recover) would find, according to the saved index; `None` if there is none that can
-/// be believed. The segments have no entries; a replay of them would give those of the saved index, which are not read
-/// yet.
+/// be believed. The segments in the result have no entries: those of the saved index, which a replay of the segments
+/// would give too, are not read yet.
 pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<(Recovered, SavedShards)> {
     let mut names = names_in(fs, dir).ok()?;
     names.first().filter(|(seq, _)| *seq == 0)?;
@@ -162,7 +162,8 @@ pub(crate) struct SavedShards {
 }
 
 impl SavedShards {
-    /// `None` if the segments cannot have so many entries or marks.
+    /// The entries of the saved index with this content; `None` if the segments cannot have as many entries or marks as
+    /// it says.
     fn new(file: Arc<File>, contents: Contents, segments: &[Found]) -> Option<Self> {
         let ends: Vec<u64> = segments.iter().map(|found| found.records_end).collect();
         let left = segments.iter().zip(&contents.segments);

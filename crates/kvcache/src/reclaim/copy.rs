@@ -47,7 +47,7 @@ pub(super) struct Processed {
 /// Result of copying a record.
 #[derive(Clone, Copy)]
 enum Copied {
-    /// The record, or a newer one of its key, is at the end of the log, or the key was removed.
+    /// A copy of the record is at the end of the log, or none is needed, because the key was put again or removed.
     Yes,
     /// The record is damaged, has expired, or is not to be kept.
     Obsolete,

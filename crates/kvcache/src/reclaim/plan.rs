@@ -25,8 +25,8 @@ const LEAST_DEAD_BYTES: u64 = 512;
 pub(crate) enum Step {
     /// Evict the oldest segment: copy the entries that are worth most, as far as there is room, and drop the others.
     Evict(u16),
-    /// Empty the oldest segment: copy as many entries as there is room for. Unlike that of other segments, its space is
-    /// free at once, unless a write was ever synced.
+    /// Empty the oldest segment: copy as many entries as there is room for. Unless a write was ever synced, the space
+    /// of the oldest segment is free at once; that of other segments is free only after a sync.
     Vacate(u16),
     /// Compact a segment with much dead space: copy every entry.
     Compact(u16),
