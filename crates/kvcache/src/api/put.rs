@@ -324,8 +324,9 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Those of [`Cache::remove_with`], after which the entries are removed from memory, and [`Error::WriteFailed`] if
-    /// it waits for room in vain, in which case nothing is removed.
+    /// [`Error::ReadOnly`] and [`Error::Closed`], and [`Error::WriteFailed`] if the call waits for room in vain:
+    /// nothing is removed then. [`Error::File`] and [`Error::WriteFailed`] if the disk fails after the entries were
+    /// removed from memory; after a crash they may be back.
     pub fn clear_with(&self, durability: Durability) -> Result<()> {
         let (store, reclaim) = (&self.store, &self.reclaim);
         let start = Instant::now();
