@@ -190,7 +190,7 @@ pub enum Contents {
     Subject,
     /// Everything after the first paragraph, without a signature.
     Body,
-    /// The signature of a tag.
+    /// The signature at the end of the message.
     Signature,
     /// The first lines.
     Lines(usize),

@@ -15,7 +15,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Number of records, live or not.
+    /// Number of records: in a saved index the live ones, in footers all.
     fn records(&self) -> usize {
         match self {
             Source::Saved(saved) => saved.entries(),

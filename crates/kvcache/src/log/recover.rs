@@ -37,7 +37,7 @@ pub(crate) struct Found {
     pub(crate) records_end: u64,
     pub(crate) file_bytes: u64,
     pub(crate) newest_ms: u64,
-    /// Whether it has a footer.
+    /// Whether the file has an intact footer.
     pub(crate) sealed: bool,
     /// Whether all its records are known, at least by the hashes of their keys.
     is_whole: bool,

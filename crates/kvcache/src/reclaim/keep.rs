@@ -146,7 +146,7 @@ impl Keep {
         self.left_bytes
     }
 
-    /// Decides about one record.
+    /// Returns whether a record is copied, and takes its bytes off those that may be kept if so.
     pub(crate) fn take(&mut self, weighed: &Weighed, len: u64) -> bool {
         let fits = weighed.worth >= self.least && len <= self.left_bytes;
         if fits {

@@ -128,7 +128,7 @@ impl Reclaim {
         (old.or_else(|| plan(space, &state, &sealed)), state.is_short(space))
     }
 
-    /// Size and content of the files.
+    /// The present state of the files, which decides the next step.
     pub(super) fn state(&self, log: &Log) -> State {
         let counters = &self.store.view.counters;
         let emptied_bytes = log.emptied_bytes();
