@@ -1,5 +1,6 @@
 //! `refdb branch --list` and `refdb branch --show-current`: see git-branch(1). Everything else that git-branch does is
-//! left to git before refdb has changed anything or listed a branch.
+//! left to git before refdb has changed anything or listed a branch, except that refdb refuses a new branch, or a new
+//! name of one, that is too long for the repository's reftables.
 
 use crate::{
     Invocation,

@@ -46,7 +46,7 @@ pub struct Row<'a> {
 /// A ref that cannot be used.
 #[derive(Clone, Copy, Debug)]
 pub enum Broken<'a> {
-    /// The content of this ref is the null id, or is not a valid value.
+    /// The content of this ref is the null id or not a valid value, or cannot be read.
     Content(&'a BStr),
     /// Git would not create a ref of this name.
     Name(&'a BStr),

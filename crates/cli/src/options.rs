@@ -12,7 +12,8 @@ pub use usage::Asked;
 /// A command and everything that its command line can contain.
 ///
 /// Long options may be abbreviated to a unique prefix, most can be negated with `--no-`, and short ones can be bundled.
-/// A value follows `=`, follows a short option directly, or is the next word. Options may follow arguments, up to `--`.
+/// A value follows `=`, follows a short option directly, or, unless it is optional, is the next word. Options may
+/// follow arguments, up to `--`.
 #[derive(Debug)]
 pub struct Command {
     /// The program that users call: git or refdb.

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result, message, system_text};
 use refdb::{Snapshot, Store};
 use std::{cell::Cell, io, rc::Rc};
 
-/// Standard output through one large buffer, which is written when it is full and at the end.
+/// Standard output through one large buffer, which is written when it is full and by [`Output::flush`].
 ///
 /// Commands append to [`Output::buffer`] and call [`Output::relieve`] once for each record, which costs a single
 /// comparison.
@@ -38,7 +38,7 @@ impl Output {
         if self.is_full() { self.flush() } else { Ok(()) }
     }
 
-    /// Keeps everything until [`Output::flush`], because another program is going to lay it out.
+    /// Keeps everything until [`Output::flush`], for output that another program is going to lay out.
     pub fn hold(&mut self) {
         self.holds = true;
     }

@@ -41,7 +41,7 @@ pub static COMMAND: Command = Command {
 
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let environment = invocation.globals.environment();
-    // Git itself reports a usage error.
+    // Git interprets what refdb cannot parse, and reports usage errors.
     let Some((call, folder)) = parse(invocation.words, &environment) else {
         return Err(real_git::exec_command(&environment, COMMAND.name, invocation.words, "this push"));
     };
@@ -60,7 +60,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     Ok(reception.run(Client { input: input.as_fd(), output: output.as_fd() })?)
 }
 
-/// Parses the command line. Returns `None` if git would report a usage error.
+/// Parses the command line. Returns `None` for a usage error.
 fn parse<'w>(words: &'w [OsString], environment: &Environment) -> Option<(Call, &'w [u8])> {
     let mut call = Call::in_environment(environment);
     let mut folder = None;

@@ -69,8 +69,8 @@ impl Session {
         Ok(Session { store, paths, abbreviation, has_warned_of_hooks: Cell::new(false) })
     }
 
-    /// Returns how many digits distinguish `id` from all other objects: at least `least`, or at least the number that
-    /// `core.abbrev` sets, which may be all.
+    /// Returns how many digits distinguish `id` from all other objects: at least `least`, or, if that is `None`, at
+    /// least the number that `core.abbrev` sets, which may be all, or git's default.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
         let abbreviation = self.abbreviation.as_ref().map_err(|report| Failure::Lines(report.clone()))?;
         match (least, *abbreviation) {

@@ -328,8 +328,8 @@ fn exists(session: &Session, options: &Options) -> Result<u8> {
     tell_existence(session, name.as_bstr())
 }
 
-/// Returns the exit code that says whether the ref exists: 0 if it does, 2 if not, and 1 if that cannot be
-/// determined.
+/// Returns the exit code that says whether the ref exists: 0 if it does, 2 if not, and 1 if that cannot be determined.
+/// Fails if packed-refs cannot be read.
 pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
     let found = match RefName::new_safe(name.to_vec()) {
         Some(name) => session.store.get(name.as_bstr()),
@@ -378,8 +378,8 @@ fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
     }
 }
 
-/// Prints the lines of standard input whose ref does not exist. If a file is lost on a network file system, this line
-/// and the later ones are about the state of then.
+/// Prints the lines of standard input whose ref does not exist. If the server of a network file system loses a file
+/// that is being read, the current line and those after it are compared with the refs as they are then.
 fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Output) -> Result<u8> {
     let mut snapshot = session.store.snapshot()?;
     let mut is_listed = |name: &BStr| match is_listed(&*snapshot, name) {
@@ -417,7 +417,7 @@ fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Outp
     }
 }
 
-/// Returns whether no file can have the name of this ref.
+/// Returns whether refs are stored as files and the name of this ref is too long for a file.
 fn is_too_long(session: &Session, name: &BStr) -> bool {
     let path = session.paths.common_dir.join(name.to_path_lossy());
     let is_refused = || std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::InvalidFilename);

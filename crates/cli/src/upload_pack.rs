@@ -1,8 +1,8 @@
 //! `refdb upload-pack`, also as `git-upload-pack`: serves a client that fetches. A running `refdb serve` lists the
 //! refs, and git does the rest. See git-upload-pack(1).
 //!
-//! `REFDB_SERVE_SOCKET` names the server's socket. If it is unset, if no server can be reached there, or if the server
-//! cannot do exactly what git would do, git does everything.
+//! `REFDB_SERVE_SOCKET` names the server's socket. If the variable is unset, if the server cannot be asked, or if the
+//! server cannot do exactly what git would do, git does everything.
 
 use crate::{
     Invocation,
@@ -85,12 +85,13 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     }
 }
 
-/// Replaces this process by git, which does everything. Returns only if git cannot be started.
+/// Replaces this process by git, which does everything. Returns only if git cannot be started or the git program leads
+/// back to refdb.
 fn leave(environment: &Environment, invocation: &Invocation<'_>) -> Failure {
     real_git::exec_command(environment, COMMAND.name, invocation.words, "this fetch")
 }
 
-/// Parses the command line. Returns `None` if git would report a usage error.
+/// Parses the command line. Returns `None` if git must interpret it, for example because of a usage error.
 fn parse(words: &[OsString]) -> Option<Call<'_>> {
     let (mut is_stateless, mut only_advertises, mut is_strict, mut timeout, mut folder) =
         (false, false, false, 0, None);

@@ -42,8 +42,8 @@ impl Store {
     /// Prepares and commits the edits in one transaction. Returns them as gix-ref does: with symbolic refs followed,
     /// and with the previous values filled in.
     ///
-    /// Without a committer, it is taken from the environment and the configuration, as in git. The call waits for the
-    /// locks of other processes as long as the configuration of the repository says.
+    /// If no committer is given, one is taken from the environment and the configuration, as in git. The call waits for
+    /// the locks of other processes as long as the configuration of the repository says.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Prepared<'_> {
     }
 
     /// Makes the new values visible and releases the locks. Returns the edits. Where refs are synced (`core.fsync`),
-    /// the new values are on stable storage when it returns.
+    /// the new values are on stable storage when the call returns.
     ///
     /// # Errors
     ///
@@ -261,7 +261,7 @@ fn check_one(edit: &mut RefEdit, now: &dyn Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// Returns the value of the ref; `None` if it does not exist or its file is corrupt.
+/// Returns the value of the ref; `None` if the ref does not exist or is broken.
 fn value(now: &dyn Snapshot, name: &FullNameRef) -> Result<Option<Target>> {
     match now.get(name.as_bstr()) {
         Ok(target) => target.as_ref().map(|target| target_for_gix(TargetView::from(target))).transpose(),

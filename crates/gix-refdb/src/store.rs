@@ -10,8 +10,8 @@ use gix_ref::{FullNameRef, PartialNameRef, Reference, file::find::NotFound};
 use refdb::{HashKind, Snapshot, TargetView};
 use std::{ops::ControlFlow, path::Path};
 
-/// The refs of a repository, in either storage format. Every call looks at the disk for the current refs, and blocks
-/// while it does.
+/// The refs of a repository, in either storage format. Every call that finds, lists or edits refs looks at the disk for
+/// the current ones, and blocks while it does.
 #[derive(Debug)]
 pub struct Store {
     inner: refdb::Store,

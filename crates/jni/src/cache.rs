@@ -170,7 +170,7 @@ fn split(bytes: &mut [u8], len: jint) -> Result<(&mut [u8], &mut [u8]), Failure>
 const STORED: jint = 0;
 const REFUSED: jint = 1;
 const NO_ROOM: jint = 2;
-/// A flag beside the durability: the put fails at once if there is no room, and waits for nothing.
+/// A flag beside the durability: the put waits for nothing, and stores nothing if there is no room.
 const AT_ONCE: jint = 4;
 
 /// Puts a value. The exchange buffer has the key, and the value behind it. If the value is too large for the cache, it
@@ -302,8 +302,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_notices<'l>(
     })
 }
 
-/// Deletes those folders of a cache's other versions that no process has open for writing, and returns their number.
-/// The request has the root, the name and the version to keep.
+/// Deletes those folders of a cache's other versions that no process has open for writing and that contain no other
+/// files. Returns the number of deleted folders. The request has the root, the name and the version to keep.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_cleanVersions<'l>(
     env: EnvUnowned<'l>,

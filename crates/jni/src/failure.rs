@@ -81,7 +81,7 @@ impl From<&refdb::Error> for Failure {
         let (mut ref_name, mut path) = (None, None);
         let kind = match error {
             error if error.io().is_some() => Kind::Io,
-            // The lock file could not be created: the disk is full, a permission is missing.
+            // The lock file could not be created, for example because the disk is full or a permission is missing.
             Error::Lock(refdb::vfs::LockError::Io(_)) => Kind::Io,
             Error::Lock(_) | Error::StackLocked(_) => Kind::Locked,
             Error::Stack(_) | Error::Table(_) => Kind::Corrupt,
@@ -201,7 +201,7 @@ fn raise(env: &mut Env<'_>, failure: Failure) {
         }
         Failure::TooLarge(len) => raise_report(
             env,
-            &Report::bug(format!("an answer of {len} bytes is larger than a Java array can be; ask for less at once")),
+            &Report::bug(format!("an answer of length {len} is longer than a Java array can be; ask for less at once")),
         ),
         Failure::Engine(report) => raise_report(env, &report),
     };

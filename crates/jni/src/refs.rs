@@ -364,8 +364,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_listClose<'l>(
     })
 }
 
-/// Returns the refs that point at each of some objects, directly or through an annotated tag: the version of the refs
-/// in eight bytes, and then for each object, in order, the number of names and the names.
+/// Returns the refs below `refs/` that point at each of some objects, directly or through an annotated tag: the version
+/// of the refs in eight bytes, and then for each object, in order, the number of names and the names.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_pointingAt<'l>(
     env: EnvUnowned<'l>,

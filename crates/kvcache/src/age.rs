@@ -82,8 +82,8 @@ impl Ages {
         latest.saturating_add(running.saturating_sub(self.latest_at_ms.load(Ordering::Relaxed)))
     }
 
-    /// The time to record for the next run, in which entries that had expired by then stay expired: the present time,
-    /// or a later one if entries that had expired by then are still to be removed.
+    /// The time to publish for the next run, to which entries that had expired at that time stay expired: the present
+    /// time, or the time given to [`Ages::defer_expiry`] if that is later.
     pub(crate) fn seen_ms(&self) -> u64 {
         self.now_ms().max(self.deferred_ms.load(Ordering::Relaxed))
     }

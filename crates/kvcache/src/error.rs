@@ -59,7 +59,7 @@ pub enum Error {
          or remove the folder", path.display()
     )]
     WrongKey {
-        /// The file with the encrypted secrets.
+        /// The cache's `format` file.
         path: PathBuf,
     },
     /// Key and value are longer than this cache takes.

@@ -16,7 +16,7 @@ use crate::{
 ///
 /// # Panics
 ///
-/// If a result lies outside the file or would be written differently from how it was read.
+/// If a result contradicts the bytes or another result, for example because it lies outside the file.
 pub fn segment(bytes: &[u8]) {
     let seq = SegmentHeader::decode(bytes).map_or(1, |header| {
         assert_eq!(header.encode(), bytes[..header.encode().len()]);

@@ -3,7 +3,7 @@
 //! `plan`, `keep` and `drift` decide without effects, and `ghost_list` remembers evicted keys. `steps` acts, with the
 //! help of `evict` and `copy`. `pending_deletion` has the segments that `deletion` deletes. `worker` and `calls` are
 //! the background threads, `simulation` estimates the hit ratio of other limits, and `loading` fills the index, without
-//! which nothing can be freed.
+//! which only a clear can free segments.
 
 pub(crate) mod calls;
 mod choice;

@@ -11,7 +11,7 @@ pub(crate) fn open(fs: &Fs, path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// The first `most_bytes` of one of the small files.
+/// Reads one of the small files, but at most its first `most_bytes`.
 pub(crate) fn read(fs: &Fs, path: &Path, most_bytes: u64) -> Result<Vec<u8>> {
     debug_assert!(most_bytes <= 1 << 20, "only small files are read at once: {most_bytes}");
     let file = open(fs, path)?;
@@ -23,7 +23,7 @@ pub(crate) fn check_place(fs: &Fs, path: &Path) -> Result<()> {
     if fs.find(path)?.is_none_or(|now| now.is_file()) { Ok(()) } else { Err(no_file(path)) }
 }
 
-/// Fails if `file` is not a regular file. It is left alone, because another program or a person put it there.
+/// Fails if `file` is not a regular file. Such a file is left alone, because another program or a person put it there.
 pub(crate) fn check(file: &File) -> Result<()> {
     if file.stat()?.is_file() { Ok(()) } else { Err(no_file(file.path())) }
 }

@@ -28,7 +28,8 @@ pub(super) fn export(folder: &Path, settings: &Settings) -> Result<u8> {
     }
 }
 
-/// Stores the entries of an export from standard input, as [`Cache::import`] does.
+/// Stores the entries of an export from standard input, as [`Cache::import`] does. If the cache exists, entries beyond
+/// the given limit are evicted first.
 pub(super) fn import(folder: &Path, settings: &Settings) -> Result<u8> {
     let Some(limit) = settings.limit else {
         return Err(COMMAND.wrong_use(Some(message!["import needs --limit"])));

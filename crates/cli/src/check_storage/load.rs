@@ -1,5 +1,5 @@
-//! The load: clients on all hosts read and change a few refs at once, and every operation is recorded for `judge`, with
-//! times of the coordinator's clock.
+//! The load: clients on all hosts read and change a few refs at once. Each read that was answered and each write that
+//! was not refused is recorded for `judge`, with times of the coordinator's clock.
 
 use super::{
     host::{Failure, Host, Trouble},

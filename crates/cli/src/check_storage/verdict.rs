@@ -32,7 +32,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Returns 0 for safe, 1 for unsafe and late, and 2 if the folder was not tested.
+    /// Returns 0 for safe, 1 for unsafe and late, and 2 if the folder was not tested or not tested fully.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Verdict::Safe => 0,

@@ -150,7 +150,8 @@ pub enum Part {
         /// Whether the mail map is applied.
         mapped: bool,
     },
-    /// The time in a form; or git's message about an invalid form, which is printed only if there is a time to show.
+    /// The time in a form; or git's message about an invalid form, which is printed only if an object has the person's
+    /// line.
     Date(std::result::Result<DateForm, BString>),
 }
 
@@ -189,7 +190,7 @@ pub enum Contents {
     Subject,
     /// Everything after the first paragraph, without a signature.
     Body,
-    /// The signature of a tag.
+    /// The signature at the end of the message.
     Signature,
     /// The first lines.
     Lines(usize),

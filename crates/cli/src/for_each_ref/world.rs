@@ -18,7 +18,8 @@ pub trait World {
     /// Replaces `data` by an object's content and returns its type, or `None` if the object is missing.
     fn read(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>>;
 
-    /// Returns how many digits distinguish `id` from all other objects: at least `least`, or at least git's default.
+    /// Returns how many digits distinguish `id` from all other objects: at least `least`, or, if that is `None`, at
+    /// least the number that the configuration sets or git's default.
     fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize>;
 
     /// Returns the shortest part of a refname that is unambiguous.

@@ -50,7 +50,7 @@ impl Command {
         }
     }
 
-    /// Returns the text for `-h` and for wrong usage.
+    /// Returns the text for `-h`, for `--help-all` and for wrong usage.
     pub fn usage(&self, asked: Asked) -> String {
         let mut text = String::new();
         self.push_forms(&mut text);

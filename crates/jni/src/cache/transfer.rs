@@ -33,7 +33,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
 }
 
 /// Puts the entries of an export from an `InputStream`. Returns how many were stored, how many were left out because
-/// the cache has a value that is as new or newer, and how many because they are too large.
+/// the cache has a value that is as new or newer or the key changed meanwhile, and how many because they are too large.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_importFrom<'l>(
     env: EnvUnowned<'l>,

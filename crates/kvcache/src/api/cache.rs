@@ -98,9 +98,9 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`Error::File`] and [`Error::WriteFailed`] if the disk fails. The cache then deletes all its entries, so that no
-    /// value comes back that was replaced or removed. On a full disk it deletes older entries, all of them if need be,
-    /// and returns no error.
+    /// [`Error::File`] and [`Error::WriteFailed`] if the disk fails. The cache then deletes all its entries, unless the
+    /// disk fails at that too, so that no value comes back that was replaced or removed. On a full disk it deletes
+    /// older entries, all of them if need be, and returns no error.
     pub fn close(&self) -> Result<()> {
         if self.read_only || self.reclaim.calls.is_closed() {
             return Ok(());

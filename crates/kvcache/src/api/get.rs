@@ -1,4 +1,4 @@
-//! Look-ups, which wait for no lock unless they find a damaged record.
+//! Look-ups, which wait for writers only if they find a damaged record.
 
 use crate::{
     api::cache::Cache,
@@ -47,7 +47,8 @@ impl Cache {
 
     /// Calls `take` with the value of a key, without copying it, and with the time of its creation in milliseconds
     /// since 1970. Returns what `take` returns, or `None` if the key has no value, if the value has expired, if its
-    /// record is damaged, or if the record was moved or replaced during each of 8 attempts to read it.
+    /// record is damaged or cannot be read, or if the record was moved or replaced during each of 8 attempts to read
+    /// it.
     ///
     /// A get waits for a writer only to drop a damaged record, and never while that writer uses the disk. It may wait
     /// for the disk until the pages of the record are in memory.
@@ -215,6 +216,6 @@ enum Read<'a> {
     Value(&'a [u8], u64),
     OtherKey,
     Damaged,
-    /// The record is not there any more, because it was moved, or replaced, since the index was read.
+    /// The record was moved or replaced since the index was read, or its file cannot be read.
     Gone,
 }

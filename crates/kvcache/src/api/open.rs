@@ -41,14 +41,15 @@ impl Cache {
     ///
     /// Files that cannot be used, because they are damaged, of an older format, or encrypted with a key that is not
     /// given, are deleted: the cache starts without them, and [`Cache::notices`] says so. Opening uses the index that
-    /// [`Cache::close`] saved. After a kill, or if the files have changed since, it reads the footers of all segments
-    /// and the whole last segment.
+    /// [`Cache::close`] saved, if there is one and the files have not changed since. Otherwise, for example after a
+    /// kill, it reads the footers of all segments, and the whole of a segment without an intact footer, which usually
+    /// is the last one.
     ///
     /// If there are more than a million records, a background thread fills the index after this call has returned.
     /// Until an entry has been found, it is a miss, [`Cache::stats`] does not count it, and [`Cache::remove`] removes
-    /// it but returns false. Meanwhile nothing is evicted or compacted, so that puts are refused when the limit is
-    /// reached. Calls that need all entries, as an export, an import, a compaction and closing, wait until the index is
-    /// filled.
+    /// it but returns false. Meanwhile nothing is evicted or compacted, so that buffered puts are refused and durable
+    /// ones wait when the limit is reached. Calls that need all entries, such as an export, an import, a compaction and
+    /// closing, wait until the index is filled.
     ///
     /// # Errors
     ///

@@ -83,8 +83,8 @@ impl Options {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Durability {
     /// As soon as every reader of this process sees the write. It reaches the file within milliseconds while the disk
-    /// keeps up; `kill -9` may undo the last of these writes, the newest first. Such a write never waits for the disk,
-    /// and a put may be refused.
+    /// keeps up; `kill -9` may undo the last of these writes, the newest first. Such a put or removal waits for no
+    /// sync, and such a put may be refused.
     #[default]
     Buffered,
     /// As soon as the operating system has it, so that it survives `kill -9`. Such a write waits while the disk cannot

@@ -23,7 +23,7 @@ const NAP: Duration = Duration::from_micros(200);
 const DEAD_AFTER: Duration = Duration::from_secs(2);
 /// How often a write that failed on a full disk is tried again because another thread made room meanwhile.
 const MOST_AGAIN: u32 = 8;
-/// How long a durable write waits for a disk that takes nothing before it fails.
+/// How long durable writes and clears wait for room before they fail.
 const FIRM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Proof that a value was computed after a certain moment: [`Cache::ticket`] is called before the computation, and a
@@ -56,10 +56,10 @@ pub struct PutOptions {
     pub ticket: Option<Ticket>,
     /// When the put counts as done.
     pub durability: Durability,
-    /// Whether the put takes its place in the order of changes without waiting for room or for the disk, or else is
-    /// refused at once. Callers that hold a lock of their own set this, and call [`Cache::flush`] later to wait for the
-    /// durability. If `durability` is not `Buffered` and the disk takes nothing at all, the put fails instead of being
-    /// refused, because trying again would not help.
+    /// Whether the put waits neither for room nor for the disk: without room it is refused at once, and the call
+    /// returns before the value is durable. Callers that hold a lock of their own set this, and call [`Cache::flush`]
+    /// later to wait for the durability. If `durability` is not `Buffered` and the disk takes nothing at all, the put
+    /// fails instead of being refused, because trying again would not help.
     pub at_once: bool,
 }
 
@@ -109,19 +109,20 @@ impl Cache {
         self.put_with(key, value, PutOptions::default())
     }
 
-    /// Puts a value, which every reader of this process sees when the call returns.
+    /// Puts a value, which every reader of this process sees when the call returns [`Put::Stored`].
     ///
-    /// A buffered put never waits for the disk, nor for a lock that is held during a disk access. While the write
-    /// buffer is full or the limit is reached, it waits for at most
-    /// [`Options::put_timeout`](crate::Options::put_timeout), and is then refused. A written or synced put waits until
-    /// the value is as durable as asked, and is refused only if [`PutOptions::at_once`] is set.
+    /// A buffered put waits for no sync, nor for a lock that is held during a disk access. While the write buffer is
+    /// full or the limit is reached, it writes a segment to the page cache or waits, and is refused after
+    /// [`Options::put_timeout`](crate::Options::put_timeout). A written or synced put waits until the value is as
+    /// durable as asked and is not refused, unless [`PutOptions::at_once`] is set.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`]; [`Error::ReadOnly`] and
-    /// [`Error::Closed`]; [`Error::Encryption`] if there is no source of randomness; [`Error::File`] and
-    /// [`Error::WriteFailed`] if the disk does not take a durable put within 30 s, or if all writes to it have failed
-    /// for 2 s. After an error the value may be visible, but it is not durable.
+    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`], in which case the key keeps
+    /// its older value; [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::Encryption`] if there is no source of
+    /// randomness; [`Error::File`] if a write or sync for a durable put fails; [`Error::WriteFailed`] if a durable put
+    /// finds no room for 30 s, or if all writes to the disk have failed for 2 s. After an error of the disk the value
+    /// may be visible, but need not be durable.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         let until = if options.at_once { Durability::Buffered } else { options.durability };
         self.put_until(key, value, options, until)
@@ -281,7 +282,8 @@ impl Cache {
         Ok(was_there)
     }
 
-    /// Waits until the tombstones of all removals are in the log and everything in the log is as durable as asked.
+    /// Waits until the tombstones of all removals are in the log and everything in the log is as durable as asked. With
+    /// `Buffered`, only wakes the worker.
     fn make_removals_durable(&self, durability: Durability) -> Result<()> {
         let store = &self.store;
         if durability == Durability::Buffered {
@@ -322,8 +324,9 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Those of [`Cache::remove_with`], after which the entries are removed from memory, and [`Error::WriteFailed`] if
-    /// it waits for room in vain, in which case nothing is removed.
+    /// [`Error::ReadOnly`] and [`Error::Closed`], and [`Error::WriteFailed`] if the call waits for room in vain:
+    /// nothing is removed then. [`Error::File`] and [`Error::WriteFailed`] if the disk fails after the entries were
+    /// removed from memory; after a crash they may be back.
     pub fn clear_with(&self, durability: Durability) -> Result<()> {
         let (store, reclaim) = (&self.store, &self.reclaim);
         let start = Instant::now();

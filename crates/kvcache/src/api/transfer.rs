@@ -40,7 +40,7 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// Those of `to`.
+    /// The errors of `to`.
     pub fn export(&self, to: &mut dyn Write) -> io::Result<u64> {
         let mut to = Summed { inner: to, crc: 0 };
         to.write_all(&MAGIC)?;

@@ -139,7 +139,8 @@ impl Sealer {
     }
 
     /// Decrypts a checked record in place, if the cache is encrypted, and returns the offsets of key and value. `None`
-    /// if the record was written with another secret, or if only one of record and cache is encrypted.
+    /// if the record was encrypted with another secret or changed since, or if only one of record and cache is
+    /// encrypted.
     pub(crate) fn open(&self, header: &RecordHeader, record: &mut [u8]) -> Option<(usize, usize)> {
         let start = crate::format::record::RECORD_HEADER_BYTES;
         match self {

@@ -2,7 +2,8 @@
 //! uses.
 //!
 //! A record is appended and the index updated in one step under this lock, so the order of records in the log is the
-//! order in which the cache changed. Nothing under the lock touches a disk.
+//! order in which the cache changed; only a tombstone that finds no room is appended later, but before the next put.
+//! Nothing under the lock touches a disk.
 
 mod life;
 
@@ -35,13 +36,13 @@ use std::{
 /// Why there is no room for a record at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoRoom {
-    /// The limit is reached.
+    /// The limit is reached, or there are as many segments as possible.
     Space,
     /// The write buffer is full.
     Buffer,
 }
 
-/// The position at which the log ended after an append; callers wait until everything before it is on disk.
+/// A position in the log, up to which bytes may be written or synced.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct LogPosition {
     pub(crate) seq: u64,
@@ -130,7 +131,7 @@ pub(crate) struct Log {
     largest_bytes: u64,
     /// Bytes of a segment with the largest record that waits for room; 0 if none waits.
     awaited_bytes: u64,
-    /// Removed keys whose tombstones found no room yet; these are appended before any other record.
+    /// Removed keys whose tombstones found no room yet; these are appended before any put or copy.
     pending_removals: VecDeque<u64>,
     /// Position up to which the log must be durable so that all removals in it are durable; `None` if it has none.
     removals_end: Option<LogPosition>,
@@ -307,8 +308,8 @@ impl Log {
         !self.pending_removals.is_empty()
     }
 
-    /// Returns whether tombstones wait for a slot or for room within the limit, rather than for the write buffer,
-    /// which has room again soon in any case.
+    /// Returns whether tombstones wait for a slot or for room within the limit, rather than for the write buffer, which
+    /// has room again once the worker has written.
     pub(crate) fn removals_lack_space(&self) -> bool {
         self.has_pending_removals()
             && (self.free_slots.is_empty() || !self.has_space(RECORD_HEADER_BYTES, Priority::Upkeep))

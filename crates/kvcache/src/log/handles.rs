@@ -4,8 +4,8 @@ use crate::sync::{Lock, Rank};
 use refdb_vfs::{File, Fs};
 use std::{collections::VecDeque, path::Path, sync::Arc};
 
-/// Number of files that stay open. With the lock file and the file that is being written, a cache has four descriptors
-/// at rest.
+/// Maximum number of files that stay open. With the lock file and the file that is being written, a cache has at most
+/// four descriptors at rest.
 const KEPT: usize = 2;
 
 pub(crate) struct Handles {

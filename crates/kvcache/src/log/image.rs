@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc};
 /// The bytes of a segment in memory, from which records are read until they are in the file.
 ///
 /// A place is published in the index only after its bytes are in the image. A reader that arrives so late that another
-/// segment has taken the slot finds bytes that fail its checks, or the record of another hash.
+/// segment has taken the slot finds no bytes, bytes that fail its checks, or the record of another hash.
 pub(crate) struct Image {
     filled: Filled,
     /// The image's share of the write buffer.

@@ -49,9 +49,9 @@ impl Hit {
     }
 }
 
-/// Number of slots of each shard that are in use, including those without a record. The holder of this value may
-/// change the index.
+/// The state of the index that only changes need. Whoever holds this value may change the index.
 pub(crate) struct Fill {
+    /// Number of slots of each shard that are in use, including those without a record.
     used: Box<[u32]>,
     spare: Spare,
     /// For each shard whose old entries are not known yet: the [`known`] parts of the hashes that were removed.

@@ -15,7 +15,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Number of records, live or not.
+    /// Number of records: in a saved index the live ones, in footers all.
     fn records(&self) -> usize {
         match self {
             Source::Saved(saved) => saved.entries(),
@@ -60,7 +60,7 @@ impl Loading {
         self.next == SHARDS
     }
 
-    /// Reads the next shards; `None` if they are damaged in the saved index.
+    /// Reads the next shards; `None` if the saved index does not have them intact.
     pub(crate) fn read(&mut self) -> Option<Part> {
         let range = self.next..(self.next + self.at_once).min(SHARDS);
         let (marks, shards) = match &mut self.source {

@@ -37,7 +37,7 @@ pub(crate) struct Found {
     pub(crate) records_end: u64,
     pub(crate) file_bytes: u64,
     pub(crate) newest_ms: u64,
-    /// Whether it has a footer.
+    /// Whether the file has an intact footer.
     pub(crate) sealed: bool,
     /// Whether all its records are known, at least by the hashes of their keys.
     is_whole: bool,
@@ -95,8 +95,8 @@ enum Loaded {
 pub(crate) struct Recovered {
     /// In the order of the log.
     pub(crate) segments: Vec<Found>,
-    /// Files to be deleted: void, without an intact header, after a gap, or of another cache; all files if no crash can
-    /// have made the gap.
+    /// Files to be deleted: void, without an intact header, after a gap (see [`usable`]), or of another cache; all
+    /// files of segments if the gap cannot come from a crash.
     pub(crate) obsolete: Vec<PathBuf>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
@@ -117,7 +117,7 @@ pub(crate) struct SavedIndex {
     pub(crate) file: Option<Arc<File>>,
 }
 
-/// The footer at the end of a file, if it has one.
+/// The footer at the end of a file; `None` if there is none or it is damaged.
 pub(crate) fn read_footer(file: &File, file_bytes: u64, seq: u64) -> Result<Option<(Trailer, Entries)>> {
     footer_from(file_bytes, seq, |bytes, offset| Ok(file.read_exact_at(bytes, offset)?))
 }

@@ -26,7 +26,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// None yet, in this number of segments.
+    /// No live records yet, in this number of segments.
     pub(super) fn none(segments: usize) -> Self {
         Live { bytes_of: vec![0; segments], ..Live::default() }
     }
@@ -76,8 +76,8 @@ impl Replay {
         self.segments.iter().map(Entries::len).sum()
     }
 
-    /// Counts the records of each part of a shard, unless that was done before. Returns for each segment the bytes that
-    /// its marks take of its file.
+    /// Counts the records of each part of a shard, and returns for each segment the bytes that its marks take of its
+    /// file; `None` if that was done before.
     pub(crate) fn count(&mut self) -> Option<Vec<u64>> {
         if !self.shares.is_empty() {
             return None;

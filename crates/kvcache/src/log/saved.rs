@@ -32,10 +32,11 @@ use std::{
 /// Number of entries for which one more thread is worth its cost.
 const ENTRIES_A_THREAD: usize = 100_000;
 
-/// Least number of bytes in each write but the last.
+/// Least number of bytes in each write of entries but the last.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// The path of the saved index. To programs that do not know it, this is a segment of another cache, which they delete.
+/// The path of the saved index. To programs that do not know it, this is a segment of another cache, which they delete
+/// when they open the cache for writing.
 fn path_in(dir: &Path) -> PathBuf {
     dir.join(file_name(0))
 }
@@ -116,8 +117,8 @@ fn write(file: &File, index: &Index, log: &[(u16, Meta)], mut contents: Contents
 }
 
 /// What [`recover`](super::recover::recover) would find, according to the saved index; `None` if there is none that can
-/// be believed. The segments have no entries; a replay of them would give those of the saved index, which are not read
-/// yet.
+/// be believed. The segments in the result have no entries: those of the saved index, which a replay of the segments
+/// would give too, are not read yet.
 pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<(Recovered, SavedShards)> {
     let mut names = names_in(fs, dir).ok()?;
     names.first().filter(|(seq, _)| *seq == 0)?;
@@ -161,7 +162,8 @@ pub(crate) struct SavedShards {
 }
 
 impl SavedShards {
-    /// `None` if the segments cannot have so many entries or marks.
+    /// The entries of the saved index with this content; `None` if the segments cannot have as many entries or marks as
+    /// it says.
     fn new(file: Arc<File>, contents: Contents, segments: &[Found]) -> Option<Self> {
         let ends: Vec<u64> = segments.iter().map(|found| found.records_end).collect();
         let left = segments.iter().zip(&contents.segments);
@@ -181,14 +183,15 @@ impl SavedShards {
         self.contents.segments.iter().map(|listed| listed.mark_bytes).collect()
     }
 
-    /// Reads the entries of all shards, so that it is known whether they are damaged; `None` if they are.
+    /// Reads the entries of all shards, so that it is known whether they can be used; `None` if they cannot be read or
+    /// are damaged.
     pub(crate) fn read_ahead(&mut self) -> Option<()> {
         self.ahead = self.read(0..SHARDS)?.into();
         Some(())
     }
 
     /// Reads the entries of these shards, which follow those of the call before, on as many threads as are useful;
-    /// `None` if they are damaged.
+    /// `None` if they cannot be read or are damaged.
     pub(crate) fn read(&mut self, shards: Range<usize>) -> Option<Vec<FoundShard>> {
         if !self.ahead.is_empty() {
             return Some(self.ahead.drain(..shards.len()).collect());

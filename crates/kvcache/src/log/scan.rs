@@ -12,7 +12,7 @@ const MOST_LOOKS: u32 = 16;
 /// The records of a segment, found one after another.
 pub(crate) struct Scanned {
     pub(crate) entries: Entries,
-    /// Where the last record ends, in bytes.
+    /// Where the last record ends, or the segment's header if there is no record, in bytes.
     pub(crate) end: u64,
     /// Creation of the youngest intact record, in milliseconds since 1970.
     pub(crate) newest_ms: u64,
@@ -21,8 +21,8 @@ pub(crate) struct Scanned {
 }
 
 /// Finds every intact record from the start of a segment's bytes up to the first that is not. With `steps_over`, a
-/// damaged record does not end the scan if its header or the footer gives its key's hash and length; that key counts as
-/// removed, because the content of the record is not known.
+/// damaged record does not end the scan if its header or the footer gives its key's hash and length; a damaged put then
+/// counts as a removal of its key, because the value is not known.
 pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
     let mut scanned = Scanned { entries: Entries::default(), end: 0, newest_ms: 0, damaged: 0 };
     let (mut at, mut looks) = (SEGMENT_HEADER_BYTES, 0);
@@ -44,8 +44,8 @@ pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
     scanned
 }
 
-/// The marks of a sealed segment whose footer is damaged; none if the scan does not reach the end of the records,
-/// because the records behind it may be marks too.
+/// The marks of a sealed segment whose footer is damaged; none unless the trailer is intact and the scan reaches the
+/// end of the records that it names, because records that the scan does not reach may be marks too.
 pub(crate) fn marks_without_footer(bytes: &[u8], seq: u64) -> Entries {
     let found = scan(bytes, seq, true);
     let trailer = bytes.last_chunk::<TRAILER_BYTES>().and_then(|end| Trailer::decode_in(end, seq, bytes.len() as u64));

@@ -39,7 +39,7 @@ pub(crate) struct Segment {
     mapping: OnceLock<Growing>,
     /// Number of bytes that are in the file.
     flushed: AtomicU64,
-    /// Number of bytes that are on stable storage.
+    /// Number of bytes that this process has brought to stable storage.
     synced: AtomicU64,
     /// Whether a sync failed once. Locked during a sync, so that no thread mistakes another's failure for success.
     lost: Mutex<bool>,

@@ -72,8 +72,8 @@ impl Store {
         Error::File(error)
     }
 
-    /// Saves the index for the next start if the limit has room for that. A saved index is of no use once the files
-    /// change.
+    /// Saves the index for the next start if the log is at rest and the limit has room for the file. A saved index is
+    /// of no use once the files change.
     pub(crate) fn save_index(&self) -> Result<()> {
         let (sealed, store, room) = {
             let log = self.log();

@@ -21,7 +21,8 @@ impl Tickets {
         &self.by_stripe[hash as usize % STRIPES]
     }
 
-    /// A number that changes with every invalidation of the key, and of the few other keys that share its counter.
+    /// A number that changes with every invalidation of the key, of another key that shares its counter, or of all
+    /// keys.
     pub(crate) fn of(&self, hash: u64) -> u64 {
         let all = self.of_all.load(Ordering::Acquire);
         self.stripe(hash).load(Ordering::Acquire).wrapping_add(all)

@@ -22,7 +22,8 @@ use crate::{
     },
 };
 
-/// What happens to the live entries of a segment that is to be deleted.
+/// What happens to the live entries of a segment that is to be deleted. An entry whose record is damaged or has expired
+/// is dropped in any case.
 pub(super) enum Fate {
     /// The entries that are worth most are kept, and the others are dropped.
     Chosen(Choice),
@@ -46,7 +47,7 @@ pub(super) struct Processed {
 /// Result of copying a record.
 #[derive(Clone, Copy)]
 enum Copied {
-    /// The record, or a newer one of its key, is at the end of the log, or the key was removed.
+    /// A copy of the record is at the end of the log, or none is needed, because the key was put again or removed.
     Yes,
     /// The record is damaged, has expired, or is not to be kept.
     Obsolete,

@@ -104,10 +104,10 @@ impl Reclaim {
         Choice::new(keep, is_whole, popularity)
     }
 
-    /// Copies all live records of a segment and its marks, which are tombstones and notes of dropped segments; then the
-    /// segment waits for its deletion. False if there is no room now. A segment whose marks cannot be read is left as
-    /// it is, with the result true, until it is the oldest, because without the marks removed values would come back
-    /// from older segments.
+    /// Copies the live records of a segment and those of its marks (tombstones and notes of dropped segments) that are
+    /// still needed; then the segment waits for its deletion. Records that are damaged or have expired are dropped.
+    /// False if there is no room now. A segment whose marks cannot be read is left as it is, with the result true,
+    /// until it is the oldest, because without the marks removed values would come back from older segments.
     pub(super) fn compact(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Result<bool> {
         if self.store.log().stays_for_marks(segment.slot, entries.mark_bytes()) {
             return Ok(true);

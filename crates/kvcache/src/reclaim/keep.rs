@@ -5,7 +5,7 @@ use crate::format::rate::Rate;
 
 /// Reads in a round that are assumed for a key about which nothing is known.
 const NEW_READS: f32 = 0.05;
-/// The least worth of a record that is kept. A record that was put once and never read is worth less.
+/// The least worth of a record that an eviction keeps. A record that was put once and never read is worth less.
 const LEAST_READS: f32 = 0.051;
 /// Least rate from which the effect of a read is computed, so that a read of a rarely read record still moves its rate.
 const LEAST_STEP_READS: f32 = 0.02;
@@ -146,7 +146,7 @@ impl Keep {
         self.left_bytes
     }
 
-    /// Decides about one record.
+    /// Returns whether a record is copied, and takes its bytes off those that may be kept if so.
     pub(crate) fn take(&mut self, weighed: &Weighed, len: u64) -> bool {
         let fits = weighed.worth >= self.least && len <= self.left_bytes;
         if fits {

@@ -1,7 +1,7 @@
 //! Filling the index after a start, while the cache is in use.
 //!
-//! Until a shard is filled, its old entries are misses, and what is put or removed wins over them. No segment is freed
-//! before the index is complete, because nobody knows which of its records are live.
+//! Until a shard is filled, its old entries are misses, and what is put or removed wins over them. Before the index is
+//! complete, nobody knows which records of a segment are live, so only a clear frees segments.
 
 use super::steps::Reclaim;
 use crate::{
@@ -15,7 +15,8 @@ impl Reclaim {
         *self.loading.lock() = Some(loading);
     }
 
-    /// Fills the next shards of the index. Returns false if none is left.
+    /// Fills the next shards of the index. Returns false if none is left to fill, for example because the cache was
+    /// cleared.
     pub(crate) fn load_step(&self) -> bool {
         let mut loading = self.loading.lock();
         let more = loading.as_mut().is_some_and(|left| self.load(left));
@@ -44,8 +45,8 @@ impl Reclaim {
         !loading.is_done()
     }
 
-    /// Turns to the footers, because the saved index is damaged. If a footer is damaged too, everything is removed,
-    /// because values that its records had replaced could come back.
+    /// Turns to the footers, because the saved index cannot be used. If a footer cannot be read either, everything is
+    /// removed, because values that its records had replaced could come back.
     fn load_footers(&self, loading: &mut Loading) -> bool {
         let footers: Option<Vec<Entries>> = (0..loading.segments).map(|slot| self.footer_of(slot)).collect();
         if let Some(footers) = footers {

@@ -1,5 +1,5 @@
-//! Segments to be deleted: those that were emptied, which wait until the copies of their entries are durable, and those
-//! that a clear made void.
+//! Segments to be deleted: those that were emptied, which usually wait until the copies of their entries are durable,
+//! and those that a clear made void.
 
 use crate::sync::{Lock, Rank};
 use std::any::Any;
@@ -13,7 +13,7 @@ pub(crate) struct PendingDeletion {
     pub(super) emptied: Lock<Vec<Named>>,
     /// Segments that a clear made void.
     pub(super) void: Lock<Vec<Named>>,
-    /// What a clear or the opening of the cache left in memory, or as an open file, and the worker drops.
+    /// Memory and open files that a clear or the opening of the cache left behind, which the worker drops.
     garbage: Lock<Vec<Box<dyn Any + Send>>>,
 }
 

@@ -5,15 +5,17 @@ use crate::log::{
     space::{Priority, Space, copy_room},
 };
 
-/// Files that take at most one part in `ROOMY` of the limit are not compacted: dead space costs nothing while there is
-/// room, and the longer a segment waits, the less of it must be copied.
+/// As long as the files take at most one part in `ROOMY` of the limit, the worker does not compact to free dead space,
+/// which costs nothing while there is room: the longer a segment waits, the less of it must be copied.
 const ROOMY: u64 = 2;
-/// When the files take more than that, compaction starts once they are larger than the live entries by this factor,
-/// in 64ths: 1.2.
+/// When the files take more than that, compaction starts once they are larger than the live entries times this factor,
+/// in 64ths (1.2), plus two segments.
 const LARGE: u64 = 77;
-/// Compaction is behind the puts when the files are larger by this factor: 1.22.
+/// Compaction is behind the puts when the files are larger than the live entries times this factor, in 64ths (1.22),
+/// plus two segments.
 const TOO_LARGE: u64 = 78;
-/// Maximum number of compactions in a row that are made because space is short; then an eviction follows in any case.
+/// Maximum number of compactions in a row that are made because space is short; then an eviction follows, however much
+/// dead space there is.
 const COMPACTIONS_IN_A_ROW: u32 = 16;
 /// Least dead space in bytes that is worth the mark which a compaction leaves.
 const LEAST_DEAD_BYTES: u64 = 512;
@@ -23,8 +25,8 @@ const LEAST_DEAD_BYTES: u64 = 512;
 pub(crate) enum Step {
     /// Evict the oldest segment: copy the entries that are worth most, as far as there is room, and drop the others.
     Evict(u16),
-    /// Empty the oldest segment: copy as many entries as there is room for. Unlike that of other segments, its space is
-    /// free at once, unless a write was ever synced.
+    /// Empty the oldest segment: copy as many entries as there is room for. Unless a write was ever synced, the space
+    /// of the oldest segment is free at once; that of other segments is free only after a sync.
     Vacate(u16),
     /// Compact a segment with much dead space: copy every entry.
     Compact(u16),
@@ -37,7 +39,7 @@ pub(crate) enum Step {
 pub(crate) struct State {
     /// Bytes of all segments' files, in whole blocks.
     pub(crate) used_bytes: u64,
-    /// Bytes of emptied segments, which are deleted as soon as the copies are durable.
+    /// Bytes of segments that are emptied or void, and only wait for their deletion.
     pub(crate) emptied_bytes: u64,
     /// Bytes that live records take of the files, with their footer entries.
     pub(crate) live_bytes: u64,
@@ -131,11 +133,11 @@ fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> 
     crowded(space, state, sealed).or_else(|| tidy(space, state, sealed))
 }
 
-/// The step that makes room: compacts the segment with the largest share of dead space if that is at least a third,
-/// else evicts the oldest. If emptied segments take more than a sixteenth of the limit, the step concerns the oldest
-/// segment, because only the oldest one's room is free at once; if that must wait for a sync too, there is no step.
-/// Entries are dropped only if there is little dead space, if there is no room to copy, after
-/// [`COMPACTIONS_IN_A_ROW`], or if emptied segments cannot be deleted.
+/// The step that makes room; `None` if there is nothing to do but wait until emptied segments are deleted. Usually this
+/// compacts the segment with the largest share of dead space, or evicts the oldest segment if that share is less than a
+/// third, if the copies find no room, or after [`COMPACTIONS_IN_A_ROW`]. While emptied segments take more than a
+/// sixteenth of the limit, only the oldest segment is a candidate, because only its room is free at once. If emptied
+/// segments cannot be deleted, the oldest segment is dropped.
 fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_stuck {
         return Some(Step::Drop);
@@ -171,7 +173,7 @@ fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Ste
     }
 }
 
-/// Compacts the segment with the least content if there are too many segments with little content.
+/// Compacts the segment with the least content if there are too many segments and that one is less than half full.
 fn crowded(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if !state.is_crowded(space) || state.is_stuck {
         return None;
@@ -212,7 +214,7 @@ pub(crate) fn tidiable(meta: &Meta, oldest_seq: u64, part: u64) -> bool {
     dead >= LEAST_DEAD_BYTES && dead * part >= meta.file_bytes
 }
 
-/// The step that frees a segment whose youngest entry has expired; `None` if there is no such segment.
+/// The step that frees a segment whose live entries have all expired; `None` if there is no such segment.
 pub(crate) fn expired(sealed: &[(u16, Meta)], now_ms: u64, max_age_ms: u64) -> Option<Step> {
     let oldest = oldest(sealed)?.1.seq;
     let is_old = |meta: &Meta| meta.live_bytes > 0 && now_ms.saturating_sub(meta.newest_ms) > max_age_ms;

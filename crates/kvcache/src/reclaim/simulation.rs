@@ -36,8 +36,7 @@ struct SimulatedCaches {
     by_limit: [SimulatedCache; 3],
 }
 
-/// A simulated cache. It knows each key by the [`known`] part of the hash, and has the size and the number of gets of
-/// each.
+/// A simulated cache. It knows each key by the [`known`] part of the hash, and has the size and the use count of each.
 #[derive(Default)]
 struct SimulatedCache {
     entries: HashMap<u64, (u64, u8)>,

@@ -33,7 +33,7 @@ pub(crate) struct Reclaim {
     /// Number of the first segment of which every read was counted.
     pub(super) first_seq: u64,
     turn: Lock<Turn>,
-    /// What the index still lacks.
+    /// The shards of the index that are still to be filled; `None` if there are none.
     pub(super) loading: Lock<Option<Loading>>,
     /// Whether a step was due when this was last decided. If so, puts may give way to the worker.
     frees: AtomicBool,
@@ -93,7 +93,8 @@ impl Reclaim {
         self.turn.lock()
     }
 
-    /// Performs the next step, if one is due; false if not, or if the index is not complete yet.
+    /// Performs the next step. Returns false if none is due or if the step that is due can do nothing now. As long as
+    /// the index is incomplete, only segments that are emptied or void are deleted.
     pub(super) fn step(&self) -> Result<bool> {
         let mut turn = self.turn();
         if self.delete_void()? || self.delete_oldest_emptied()? {
@@ -127,7 +128,7 @@ impl Reclaim {
         (old.or_else(|| plan(space, &state, &sealed)), state.is_short(space))
     }
 
-    /// Size and content of the files.
+    /// The present state of the files, which decides the next step.
     pub(super) fn state(&self, log: &Log) -> State {
         let counters = &self.store.view.counters;
         let emptied_bytes = log.emptied_bytes();
@@ -167,7 +168,8 @@ impl Reclaim {
         self.delete_emptied().map(drop)
     }
 
-    /// Compacts every segment that is [`tidiable`] by a tenth or has no live entry.
+    /// Compacts the segments that are [`tidiable`] by a tenth or have no live entry, except for those whose copies find
+    /// no room. Stops early if the cache is closed meanwhile.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.finish_loading();
         let (mut turn, store) = (self.turn(), &self.store);
@@ -228,8 +230,8 @@ impl Reclaim {
         self.drop_oldest(&mut self.turn())
     }
 
-    /// Removes all entries and deletes every segment without writing first, so that removed entries stay removed on a
-    /// disk that takes nothing.
+    /// Removes all entries and deletes all segments that exist, without writing first, so that removed entries stay
+    /// removed on a disk that takes nothing.
     pub(crate) fn wipe(&self) -> Result<()> {
         let (_turn, store) = (self.turn(), &self.store);
         // An earlier clear may have used the last free block, so what it made void is deleted first.

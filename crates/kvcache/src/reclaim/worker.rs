@@ -1,6 +1,6 @@
-//! The background threads of a cache. The worker writes to the disk and enforces the limit. The syncer waits for syncs,
-//! so that the worker need not, and deletes emptied segments. A third thread fills the index after a start, and then
-//! ends.
+//! The background threads of a cache. The worker writes to the disk and enforces the limit. The syncer syncs and
+//! deletes emptied segments, so that the worker need not wait for that; only an eviction may make the worker wait for a
+//! sync. If opening the cache has not filled the index, a third thread does so, and then ends.
 
 use crate::{
     error::Result,
@@ -14,9 +14,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The pause of the worker between two writes; the records of that time are written together.
+/// The pause of an awake worker after each round, unless it is woken; the records of that time are written together.
 const REST: Duration = Duration::from_millis(2);
-/// Number of pauses after which an idle worker goes to sleep, so that steady puts need not wake it.
+/// Number of pauses without work after which the worker goes to sleep, so that steady puts need not wake it.
 const ROUNDS_AWAKE: u32 = 25;
 const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(4);
@@ -47,7 +47,7 @@ pub(crate) fn start(reclaim: &Arc<Reclaim>, threads: &mut Vec<JoinHandle<()>>) -
 fn run_loader(reclaim: &Reclaim) {
     while !reclaim.calls.is_closed() && reclaim.load_step() {}
     reclaim.simulations.warm(&reclaim.store.view.index);
-    // There may be something to free.
+    // Segments can be freed now that the index is complete.
     reclaim.calls.wake();
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn round(reclaim: &Reclaim) -> Result<bool> {
         worked = true;
         reclaim.write_step()?;
     }
-    // A single write, because puts always bring more records and each write costs a system call.
+    // A single write: while there are puts, more records are there after each one, and each write costs a system call.
     worked |= reclaim.write_step()?;
     let mut log = reclaim.store.log();
     if log.has_pending_removals() {

@@ -109,8 +109,9 @@ impl TrailerRules {
 
 /// Returns the lines of a message that contain its trailers, if there are any.
 ///
-/// These lines are the last paragraph, unless it is also the first one. Either all of its lines must be trailers, or at
-/// least a quarter must be trailers and one of them must be configured or one that git itself adds.
+/// These lines are the last paragraph, unless it is also the first one. Comments aside, either all lines of the
+/// paragraph must be trailers, or at least a quarter must be trailers and one of them must be configured or one that
+/// git itself adds.
 pub(super) fn find<'m>(message: &'m [u8], rules: &TrailerRules) -> &'m [u8] {
     let end = end_of_text(message, rules);
     let text = &message[..end];

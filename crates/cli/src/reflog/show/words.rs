@@ -20,7 +20,7 @@ pub(super) enum Shape {
     Oneline,
     Format {
         pieces: Vec<Piece>,
-        /// Whether entries are separated, rather than terminated, by a newline.
+        /// Whether entries are separated, rather than terminated, by a newline (by a NUL with `-z`).
         separates: bool,
     },
 }
@@ -147,7 +147,7 @@ fn shape(value: &[u8]) -> Option<Shape> {
         (None, None) if value.contains(&b'%') => (value, false),
         (None, None) => return None,
     };
-    // An empty format shows nothing at all.
+    // An empty format is left to git, which then shows nothing at all.
     (!format.is_empty()).then_some(())?;
     Some(Shape::Format { pieces: pieces(format)?, separates })
 }

@@ -77,8 +77,8 @@ impl Log {
         (is_at_rest && sealed.iter().all(|(_, meta)| meta.sealed)).then_some(sealed)
     }
 
-    /// Returns whether the index has the entries of all segments. As long as it does not, no segment can be freed,
-    /// because nobody knows which of its records are live.
+    /// Returns whether the index has the entries of all segments. As long as it does not, only a clear can free a
+    /// segment, because nobody knows which of its records are live.
     pub(crate) fn is_loaded(&self) -> bool {
         self.fill.is_complete()
     }

@@ -90,7 +90,7 @@ pub(super) type At = (usize, usize);
 
 /// Where an entry is put.
 pub(super) enum SlotFor {
-    /// The slot that has its tag already.
+    /// The slot that has the entry's tag already.
     Entry(At),
     /// The slot of a removed entry.
     Reused(At),
