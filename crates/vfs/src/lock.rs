@@ -50,7 +50,8 @@ impl LockTimeout {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Someone else holds the lock, or this process itself. The next writer removes a [signed](Fs::signing_locks) lock
-    /// file once its owner has certainly ended; any other lock file stays until its owner or a person removes it.
+    /// file once its owner has certainly ended, or has the recovery handler remove it if the lock belongs to a batch.
+    /// An unsigned lock file usually stays until its owner or a person removes it.
     #[error(
         "'{}' is held by {}",
         path.display(),
@@ -164,7 +165,7 @@ impl DetachedLock {
         self.0.forget();
     }
 
-    /// Releases the lock whose file this is.
+    /// Releases the lock by removing its file, which is at `path`.
     pub fn remove(mut self, fs: &Fs, path: &Path) -> Result<(), Error> {
         self.0.forget();
         fs.remove_file(path)
@@ -175,8 +176,8 @@ impl DetachedLock {
 const GIVEN_UP: &[u8] = b"\0";
 
 /// Marks the new content in the open file as given up, before the file loses its name. Without the mark, a process that
-/// has opened the file, too, takes it for content that has replaced the locked file. A file that has other names is
-/// left as it is.
+/// has opened the file, too, takes it for content that has replaced the locked file. An empty file, and one that has
+/// other names, is left as it is.
 pub fn give_up_content(content: &File) -> Result<(), Error> {
     if content.stat()?.len_bytes > 0 && content.names()? == 1 {
         content.overwrite(GIVEN_UP, 0)?;

@@ -281,8 +281,8 @@ enum Name {
 }
 
 impl Name {
-    /// Determines this by the number of links, which only NFS is known to report. `kind` returns the file system of the
-    /// file.
+    /// Returns [`Name::None`] if the file has no link left on NFS. Other file systems are not known to report the
+    /// number of links. `kind` returns the file system of the file.
     fn of(links: u64, kind: impl FnOnce() -> rustix::io::Result<StatFs>) -> Self {
         let is_gone = links == 0 && kind().is_ok_and(|kind| kind::is_nfs(&kind));
         if is_gone { Name::None } else { Name::Some }

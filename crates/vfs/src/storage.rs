@@ -16,7 +16,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Returns the mount that `path` is on, from `/proc/self/mountinfo`; `None` if it cannot be found there.
+    /// Returns the first mount in `/proc/self/mountinfo` of the device that `path` is on; `None` if none is found
+    /// there.
     pub fn of(path: &Path) -> Option<Self> {
         if planted("vfs-nocto") {
             return Some(Mount::parse("nfs4,rw,vers=4.2,nocto"));
