@@ -220,7 +220,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or parsed, has a value that git refuses, or has an extension that is not known.
+    /// Fails if the file cannot be read or parsed, has a value that git refuses, or needs version 1 and has an
+    /// extension that is not known.
     pub fn config_with_ref_format(&self, fs: &Fs, to: RefFormat) -> Result<Vec<u8>, RepositoryError> {
         let file = self.common_dir.join("config");
         let text = match fs.read(&file) {

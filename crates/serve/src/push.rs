@@ -37,7 +37,8 @@ pub(crate) struct Push {
     pub(crate) output: PipeWriter,
     /// The turn under the limit on pushes, which is given back when this push has ended.
     pub(crate) turn: Turn,
-    /// To which the time of the thread is added, but not that of the programs that it starts.
+    /// The processor time of the request. That of the thread is added to it, but not that of the programs that the
+    /// thread starts.
     pub(crate) cpu: Cpu,
 }
 
