@@ -31,9 +31,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A repository that was found, is safe to use, and has a supported format. The only files that have been read are
-/// `config`, `config.worktree`, those that identify a repository, such as `HEAD`, and the configuration above the
-/// repository if it decides whether the repository is safe.
+/// A repository that was found and has a supported format. Whether its owner was checked depends on the function that
+/// returned it. The only files that have been read are `config`, `config.worktree`, those that identify a repository,
+/// such as `HEAD`, and the configuration above the repository if it decides whether the repository is safe.
 #[derive(Clone, Debug)]
 pub struct Repository {
     git_dir: PathBuf,

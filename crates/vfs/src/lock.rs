@@ -65,7 +65,7 @@ pub enum LockError {
         }
     )]
     Held {
-        /// The lock file.
+        /// The path of the lock file.
         path: PathBuf,
         /// The age of the lock file when waiting ended, in seconds; 0 if the file was gone by then.
         age_seconds: u64,
@@ -195,7 +195,7 @@ pub fn is_content_given_up(content: &File) -> Result<bool, Error> {
 const NAME_LEN_MAX: usize = 255;
 
 impl Lock {
-    /// The lock file of `target`.
+    /// Returns the path of the lock file of `target`.
     pub fn path_of(target: &Path) -> PathBuf {
         path::lock_of(target)
     }
@@ -331,12 +331,12 @@ impl Lock {
         self.content.take()
     }
 
-    /// The file this lock is for.
+    /// Returns the path of the file that this lock is for.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// The lock file.
+    /// Returns the path of the lock file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -376,7 +376,7 @@ impl Lock {
         self.fs.create_afresh(path, self.mode)
     }
 
-    /// Where the new content is written.
+    /// Returns the path of the file into which the new content is written.
     pub fn content_path(&self) -> Cow<'_, Path> {
         match self.place {
             Place::Within => Cow::Borrowed(&self.path),

@@ -37,7 +37,7 @@ pub enum Op<'a> {
     Link(&'a Path, &'a Path),
     /// The first path becomes a symbolic link whose content is the second.
     Symlink(&'a Path, &'a Path),
-    /// The name is removed.
+    /// A file's name is removed.
     Remove(&'a Path),
     /// A folder is created.
     MakeDir(&'a Path),

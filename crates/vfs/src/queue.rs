@@ -280,7 +280,7 @@ pub struct Turn {
 /// What a writer knows from its last turn about those who want the same lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
-    /// How many others will probably come.
+    /// The number of other writers that will probably come.
     pub others: usize,
     /// How long to wait for them before the lock is taken.
     pub pause: Duration,

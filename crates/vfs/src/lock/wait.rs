@@ -52,7 +52,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// No queue.
+    /// Returns a line without a queue: the writer only polls for the lock file.
     pub(super) fn none() -> Self {
         Line { queue_of: None, kind: ALONE, crowd: None, ahead: None, head: None }
     }
