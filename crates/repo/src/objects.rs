@@ -92,7 +92,7 @@ impl Objects {
     }
 
     /// Returns the object folders that `objects/info/alternates` names. Returns `None` if git and gitoxide could
-    /// interpret that file differently.
+    /// interpret that file differently, or if it cannot be read.
     pub fn alternates(&self) -> Option<Vec<PathBuf>> {
         alternates::alternates(&self.state().dir)
     }

@@ -161,8 +161,8 @@ async fn run(options: Options, settings: Settings, listeners: Vec<Listener>) -> 
 }
 
 /// Returns how many connections may be open: `serve.maxConnections`, or fewer if the process may not open so many files
-/// besides those that requests need, but at least half of the limit on open files if `serve.maxConnections` allows as
-/// many. A request on an open connection would otherwise fail for lack of a descriptor.
+/// besides those that requests need. Half of the limit on open files is always left for connections. A request on an
+/// open connection would otherwise fail for lack of a descriptor.
 fn connections_max(limits: &Limits) -> usize {
     /// The pipes of a fetch or push, and what a push opens itself.
     const FILES_EACH: usize = 8;

@@ -37,8 +37,7 @@ pub(crate) struct Push {
     pub(crate) output: PipeWriter,
     /// The turn under the limit on pushes, which is given back when this push has ended.
     pub(crate) turn: Turn,
-    /// The processor time of the request. That of the thread is added to it, but not that of the programs that the
-    /// thread starts.
+    /// Counts the processor time of the thread, but not that of the programs that the thread starts.
     pub(crate) cpu: Cpu,
 }
 

@@ -125,8 +125,8 @@ enum Place {
     BesideBegun,
 }
 
-/// A lock file or a journal file to which other locks can be links. The lock of a lock file is held until the file is
-/// removed.
+/// A lock file or a journal file to which other locks can be links. If it is a lock file, its lock is held until the
+/// file is removed.
 #[derive(Debug)]
 pub struct LockSource {
     path: PathBuf,

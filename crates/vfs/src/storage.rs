@@ -73,8 +73,8 @@ impl Mount {
         matches!(self.kind(), "cifs" | "smb3")
     }
 
-    /// Returns the reason why refs must not be written here in any format, if there is one: the client does not ask the
-    /// server even about a file that is opened, or a file cannot be created, linked or renamed in one step.
+    /// Returns the reason why refs must not be written here in any format, if there is one: that the client does not
+    /// ask the server even about a file that is opened, or that a file cannot be created or renamed in one step.
     pub fn fault(&self) -> Option<&'static str> {
         match self.kind() {
             "fuse.sshfs" => Some("sshfs answers from a cache of its own without asking the server"),
@@ -89,7 +89,7 @@ impl Mount {
     }
 
     /// Returns the reason why loose refs and packed-refs must not be written here, if there is one: that of
-    /// [`fault`](Self::fault), or a program can miss that another machine has changed a folder, even if it asks the
+    /// [`fault`](Self::fault), or that a program can miss a change of a folder by another machine even if it asks the
     /// server first.
     pub fn fault_of_files(&self) -> Option<&'static str> {
         if let Some(fault) = self.fault() {
