@@ -10,9 +10,9 @@ use std::{
 
 /// The environment variables and the folder that decide which repository is meant and how it is configured.
 ///
-/// A command-line program uses [`Environment::process`]. A server starts from [`Environment::empty`], because its own
-/// variables mean nothing for the repositories that it serves, or from [`Environment::exactly`] if it does the work of a
-/// program that would have an environment of its own.
+/// [`Environment::process`] is for a command-line program, [`Environment::without_git`] for a library whose callers
+/// name the repository, [`Environment::empty`] for a server whose own variables mean nothing for its repositories, and
+/// [`Environment::exactly`] for a server that does the work of a program with an environment of its own.
 #[derive(Clone, Debug)]
 pub struct Environment {
     inherit: Inherit,

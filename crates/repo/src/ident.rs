@@ -169,8 +169,8 @@ fn host() -> BString {
     canonical.unwrap_or_else(|| [&name, &b".(none)"[..]].concat().into())
 }
 
-/// Removes characters that would break a line of a reflog, and, as git does, blanks, control characters and most
-/// punctuation at either end.
+/// Removes characters that would break a line of a reflog, and, as git does, blanks, control characters and the
+/// characters `,:;<>"\'` at either end.
 fn without_crud(text: &BStr) -> BString {
     let is_crud = |byte: u8| byte <= b' ' || b",:;<>\"\\'".contains(&byte);
     let start = text.iter().position(|byte| !is_crud(*byte)).unwrap_or(text.len());

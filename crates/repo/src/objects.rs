@@ -1,6 +1,6 @@
-//! The objects of a repository. To classify an object, it is read, verified and parsed, unless it is larger than 32 MiB
-//! and no tag: the class then comes from its header. Listings use [`Objects::content`], which verifies nothing, because
-//! git's listings do not verify either.
+//! The objects of a repository. To classify an object, it is read, verified and parsed, unless it exceeds the limit on
+//! reads, or is larger than 32 MiB and no tag: its kind then comes from its header. Listings use [`Objects::content`],
+//! which verifies nothing, because git's listings do not verify either.
 
 // Read in this order: [`Objects`], `content` (when an object is valid), `database` (where objects are read), `known`
 // (objects that were read) and `seen` (objects that were looked up).
@@ -92,7 +92,7 @@ impl Objects {
     }
 
     /// Returns the object folders that `objects/info/alternates` names. Returns `None` if git and gitoxide could
-    /// interpret that file differently.
+    /// interpret that file differently, or if it cannot be read.
     pub fn alternates(&self) -> Option<Vec<PathBuf>> {
         alternates::alternates(&self.state().dir)
     }
@@ -150,8 +150,9 @@ impl Objects {
     }
 
     /// Makes these objects show the replacements of replaced objects from now on, as `git replace` does. `find` returns
-    /// the replacement of each replaced object, and is called at once, unless this method has succeeded before.
-    /// [`Objects::classify`], [`Objects::peel`] and [`Objects::verified_content`] still read the object itself.
+    /// the replacement of each replaced object, and is called at once, unless this method has succeeded before. Only
+    /// [`Objects::kind`], [`Objects::header`], [`Objects::content`], [`Objects::commit`], [`Objects::tag_target`] and
+    /// [`Objects::tree_entry`] show replacements.
     ///
     /// # Errors
     ///
@@ -234,7 +235,8 @@ impl Objects {
         })
     }
 
-    /// Returns the tree and the parents of a commit, or `None` if there is no such commit.
+    /// Returns the tree and the parents of a commit, or `None` if there is no such commit, if it is broken, or if it
+    /// exceeds the [limit on reads](Self::limit_reads).
     pub fn commit(&self, id: &ObjectId) -> Result<Option<Commit>, ObjectError> {
         let id = &self.replaced.of(id)?;
         let state = &mut *self.state_for(id)?;
@@ -249,7 +251,7 @@ impl Objects {
     }
 
     /// Returns the object that an annotated tag names, which may be another tag. Returns `None` if there is no such
-    /// tag.
+    /// tag, if it is broken, or if it exceeds the [limit on reads](Self::limit_reads).
     pub fn tag_target(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
         let id = &self.replaced.of(id)?;
         Ok(match self.state_for(id)?.read(id)? {
@@ -258,7 +260,8 @@ impl Objects {
         })
     }
 
-    /// Returns the id of a tree's entry, or `None` if there is no such tree or entry.
+    /// Returns the id of a tree's entry, or `None` if there is no such tree or entry, or if the tree is broken or
+    /// exceeds the [limit on reads](Self::limit_reads).
     pub fn tree_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<ObjectId>, ObjectError> {
         let tree = &self.replaced.of(tree)?;
         let state = &mut *self.state_for(tree)?;

@@ -31,9 +31,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A repository that was found, is safe to use, and has a supported format. The only files that have been read are
-/// `config`, `config.worktree`, those that identify a repository, such as `HEAD`, and the configuration above the
-/// repository if it decides whether the repository is safe.
+/// A repository that was found and has a supported format. Whether its owner was checked depends on the function that
+/// returned it. The only files that have been read are `config`, `config.worktree`, those that identify a repository,
+/// such as `HEAD`, and the configuration above the repository if it decides whether the repository is safe.
 #[derive(Clone, Debug)]
 pub struct Repository {
     git_dir: PathBuf,
@@ -220,7 +220,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or parsed, has a value that git refuses, or has an extension that is not known.
+    /// Fails if the file cannot be read or parsed, has a value that git refuses, or needs version 1 and has an
+    /// extension that is not known.
     pub fn config_with_ref_format(&self, fs: &Fs, to: RefFormat) -> Result<Vec<u8>, RepositoryError> {
         let file = self.common_dir.join("config");
         let text = match fs.read(&file) {

@@ -51,7 +51,7 @@ impl Cpu {
         let Some(nanos) = &self.0 else { return };
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return };
         let Some((_, fields)) = stat.rsplit_once(')') else { return };
-        // utime, stime, cutime and cstime are fields 14 to 17; the second one ends with the parenthesis.
+        // The fields 14 to 17 are utime, stime, cutime and cstime. Field 2 ends with the parenthesis.
         let ticks: u64 = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
         nanos.fetch_add(ticks * TICK_NANOS, Relaxed);
     }

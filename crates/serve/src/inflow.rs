@@ -26,8 +26,9 @@ pub(crate) struct Inflow {
 
 impl Inflow {
     /// Returns the body of a request. Reading fails with `TimedOut` if the client sends nothing for the time
-    /// `limits.idle`, or if the whole body takes longer than `limits.request_time`, with `FileTooLarge` if the body
-    /// has more than `bytes_max` bytes after decompression, and otherwise if the body cannot be decompressed.
+    /// `limits.idle`, or if the whole body takes longer than `limits.request_time`, with `FileTooLarge` if the body has
+    /// more than `bytes_max` bytes after decompression, and with another error if the body cannot be received or
+    /// decompressed.
     pub(crate) fn new(headers: &HeaderMap, body: Incoming, limits: &Limits, bytes_max: Option<u64>) -> Self {
         let mut timed = TimeoutReader::new(Pieces { body, piece: Bytes::new() });
         timed.set_timeout(Some(limits.idle));

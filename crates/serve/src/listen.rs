@@ -161,7 +161,8 @@ async fn run(options: Options, settings: Settings, listeners: Vec<Listener>) -> 
 }
 
 /// Returns how many connections may be open: `serve.maxConnections`, or fewer if the process may not open so many files
-/// besides those that requests need. A request on an open connection would otherwise fail for lack of a descriptor.
+/// besides those that requests need, because a request on an open connection would otherwise fail for lack of a
+/// descriptor. At least half of the limit on open files is left for connections.
 fn connections_max(limits: &Limits) -> usize {
     /// The pipes of a fetch or push, and what a push opens itself.
     const FILES_EACH: usize = 8;

@@ -194,8 +194,8 @@ impl Git {
         Ok(Running::new(output, feeder, Some(Process { child, cpu, _turn: turn })))
     }
 
-    /// Starts to receive a push in a thread. The thread holds `turn`, not the response, because a push that has begun
-    /// to change refs is completed even if the client disconnects, as with git.
+    /// Starts to receive a push in a thread. The thread, and not the response, holds `turn`, because a push that has
+    /// begun to change refs is completed even if the client disconnects, as with git.
     fn receive(
         &self,
         wish: Wish,
@@ -213,8 +213,9 @@ impl Git {
     }
 }
 
-/// Copies a request to a service. Fails if the client disconnects, or if the service closes its input. A service does
-/// so if it needs no more input or has failed, which its output shows.
+/// Copies a request to a service. Fails if the request cannot be read to its end, for example because the client
+/// disconnects, or if the service closes its input. A service does so if it needs no more input or has failed, which
+/// its output shows.
 async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inflow>) -> io::Result<()> {
     to.write_all(&begin).await?;
     let mut buffer = vec![0; FIRST_BYTES];
@@ -237,7 +238,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// buffers of full size would take longer than receiving such a push.
 const FIRST_BYTES: usize = 2 << 10;
 
-/// A running service. Dropping it closes the pipes to the service.
+/// A running service. Dropping it closes the pipes to the service, and kills `git upload-pack`.
 #[derive(Debug)]
 pub(crate) struct Running {
     output: pipe::Receiver,
@@ -251,7 +252,7 @@ pub(crate) struct Running {
     _program: Option<Process>,
 }
 
-/// A process, which is killed on drop, and its place under the limit on fetches.
+/// A process, which is killed on drop, and its turn under the limit on fetches.
 #[derive(Debug)]
 struct Process {
     child: Child,
@@ -283,7 +284,8 @@ impl Running {
         running
     }
 
-    /// Waits until the service has begun. Returns `false` if that takes longer than `longest`; it never begins then.
+    /// Waits until the service has begun. Returns `false` if that takes longer than `longest`; the service is called
+    /// off then.
     pub(crate) async fn begins(&mut self, longest: Duration) -> bool {
         match self.waiting.take() {
             Some(waiting) => waiting.begins(longest).await,

@@ -37,7 +37,7 @@ pub(crate) struct Push {
     pub(crate) output: PipeWriter,
     /// The turn under the limit on pushes, which is given back when this push has ended.
     pub(crate) turn: Turn,
-    /// To which the time of the thread is added, but not that of the programs that it starts.
+    /// Counts the processor time of the thread, but not that of the programs that the thread starts.
     pub(crate) cpu: Cpu,
 }
 

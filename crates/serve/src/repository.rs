@@ -97,8 +97,8 @@ impl Repositories {
         Some(served)
     }
 
-    /// Opens the repository in this folder. If `serve.openRepositories` are open already, first closes those that were
-    /// least recently used.
+    /// Opens the repository in this folder. If `serve.openRepositories` are open already, closes about an eighth of
+    /// them, the least recently used ones.
     pub(crate) fn open(&self, folder: &Path) -> io::Result<Arc<Served>> {
         let served = Arc::new(Served::open(folder, &self.views, &self.environment)?);
         self.use_now(&served);

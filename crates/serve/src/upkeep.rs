@@ -3,7 +3,8 @@
 //! `git receive-pack` runs `git maintenance run --auto` after each push. It nearly always finds nothing to do, but
 //! finding that out takes more processor time than the rest of a small push, and the time grows with the number of
 //! refs. One run after several pushes does what is due after all of them. This module therefore delays the run until no
-//! push has arrived for [`QUIET`], but not longer than [`DELAY_MAX`], and bounds the share of time that runs take.
+//! push has arrived for [`QUIET`], or until the first push was [`DELAY_MAX`] ago. It also bounds the number of runs at
+//! a time and the share of time that they take, which may delay a run further.
 
 use refdb_receive::Maintenance;
 use std::{
@@ -23,7 +24,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 /// The time without a push after which a run begins.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Maximum time for which further pushes delay a run.
+/// The time after the first push from which further pushes do not delay a run any more.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 
 /// The denominator of the share of time for which a repository is maintained: at most a tenth.

@@ -227,7 +227,7 @@ impl Repo {
     ///
     /// # Panics
     ///
-    /// If one of them exists.
+    /// If git refuses to create them, for example because one of them exists.
     pub fn create_refs<N: AsRef<[u8]>>(&self, refs: impl IntoIterator<Item = (N, ObjectId)>) {
         let mut input = Vec::new();
         for (name, oid) in refs {

@@ -90,9 +90,9 @@ fn unless_there<T>(made: io::Result<T>, go_on: impl FnOnce(T) -> io::Result<()>)
     }
 }
 
-/// Copies everything below a folder into an empty one. Returns `false`, and copies nothing, if a file or a symbolic
-/// link names the folder, because the copy would lead back to the original, or if there is a pipe, which nobody can
-/// read.
+/// Copies everything below a folder into an empty one. Returns `false`, and copies nothing, if a symbolic link or a
+/// file other than an object names the folder, because the copy would lead back to the original, or if there is
+/// something that cannot be copied, such as a pipe.
 pub(crate) fn copy_unless_it_leads_back(from: &Path, to: &Path) -> io::Result<bool> {
     let tree = Tree::read(from)?;
     let is_whole = !tree.has_others && !tree.names(from);

@@ -42,11 +42,12 @@ static OWNER: AtomicI32 = AtomicI32::new(0);
 /// The memory in which the handler assembles a path.
 static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 
-/// Makes an abort of this process remove its locks. This is meant for programs; the host of a library has its own
-/// handlers (decision 0047).
+/// Makes an abort of this process remove the lock files whose paths are recorded. This is meant for programs; the host
+/// of a library has its own handlers (decision 0047).
 ///
-/// The path of each lock is recorded in memory before the lock is created, and a handler of `SIGABRT` unlinks the
-/// paths. The handler allocates nothing and waits for nothing: it only reads atomics in memory that is never freed.
+/// The path of a lock is recorded in memory before the lock is created, unless the lock is that of a batch, and a
+/// handler of `SIGABRT` unlinks the paths. The handler allocates nothing and waits for nothing: it only reads atomics
+/// in memory that is never freed.
 pub(crate) fn install() -> io::Result<()> {
     static ONCE: Once = Once::new();
     let mut installed = Ok(());
@@ -69,7 +70,7 @@ pub(crate) fn install() -> io::Result<()> {
 pub(crate) struct Note(u32);
 
 impl Note {
-    /// No place.
+    /// Stands for a path that is not recorded.
     pub(crate) const NONE: Note = Note(u32::MAX);
 
     /// Records the path of a lock that is about to be created, and allocates whatever memory that needs.

@@ -44,7 +44,7 @@ impl EndedBoot {
         EndedBoot { machine_is_off: true, ..self }
     }
 
-    /// Linux' `boot_id`.
+    /// Returns the `boot_id` that Linux gave to the boot.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -66,7 +66,7 @@ impl Error {
         )
     }
 
-    /// Returns whether the path is a symbolic link where none was to be followed.
+    /// Returns whether the path is a symbolic link where none was to be followed, or leads through too many links.
     pub fn is_symlink(&self) -> bool {
         self.source.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
     }
@@ -77,7 +77,8 @@ impl Error {
         self.source.raw_os_error().is_some_and(|errno| errnos.contains(&errno))
     }
 
-    /// Returns whether permissions, of the file or of a folder on the way to it, forbid the operation.
+    /// Returns whether the operation is not permitted, for example by the permissions of the file or of a folder on the
+    /// way to it.
     pub fn is_forbidden(&self) -> bool {
         self.source.kind() == io::ErrorKind::PermissionDenied
     }
@@ -107,7 +108,8 @@ impl Error {
         Errno::from_io_error(&self.source).is_some_and(|errno| TRANSIENT.contains(&errno))
     }
 
-    /// Returns whether the file was replaced on a network file system while it was open (`ESTALE`): open it again.
+    /// Returns whether the file was replaced or removed on a network file system while it was open (`ESTALE`): open it
+    /// again.
     pub fn is_stale(&self) -> bool {
         is_stale(&self.source)
     }

@@ -95,7 +95,8 @@ impl File {
             .map_err(|source| Error::new("read", &self.path, source))
     }
 
-    /// Reads from where the last read ended, at first from the start of the file, to its end.
+    /// Reads from the position where the last read or write without an offset ended, at first from the start of the
+    /// file, to its end.
     pub fn read_to_end(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.require_name()
@@ -141,7 +142,8 @@ impl File {
         Ok(())
     }
 
-    /// Reads this number of bytes, or as many as remain, from where the last read ended.
+    /// Reads this number of bytes, or as many as remain, from the position where the last read or write without an
+    /// offset ended.
     pub fn read_len(&self, len_bytes: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let read = match bytes.try_reserve_exact(usize::try_from(len_bytes).unwrap_or(usize::MAX)) {

@@ -105,8 +105,8 @@ impl Fs {
         Fs { heir: None, ..self.clone() }
     }
 
-    /// Returns this file system, on which the locks of that boot are treated as those of ended processes unless
-    /// somebody holds them.
+    /// Returns this file system, on which the locks of that boot are treated as those of ended processes, unless
+    /// somebody holds them or the file system does not show whether somebody does.
     pub fn with_ended_boot(self, boot: EndedBoot) -> Self {
         Fs { ended_boot: Some(Arc::new(boot)), ..self }
     }
@@ -489,8 +489,9 @@ impl Fs {
         })
     }
 
-    /// Brings a folder's entries to stable storage. On NFS this does nothing, because the server has made each change
-    /// of an entry durable before it answered, as the protocol demands.
+    /// Brings a folder's entries to stable storage. If this `Fs` was made for NFS (see [`at`](Self::at)), it does
+    /// nothing, because the server has made each change of an entry durable before it answered, as the protocol
+    /// demands.
     pub fn sync_dir(&self, path: &Path) -> Result<()> {
         if self.is_nfs {
             return Ok(());

@@ -38,8 +38,9 @@ pub fn catch_signals() -> io::Result<()> {
     })?
 }
 
-/// Makes an abort of this process remove the process's locks. Rust aborts when memory runs out. This is meant for
-/// programs that handle the other signals, such as SIGTERM, themselves.
+/// Makes an abort of this process remove the lock files that the process holds, except those of batches and those that
+/// are to [outlive aborts](crate::Lock::outlive_aborts). Rust aborts when memory runs out. This is meant for programs
+/// that handle the other signals, such as SIGTERM, themselves.
 ///
 /// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails instead. Programs that the process
 /// starts have the default action of SIGXFSZ.
@@ -109,7 +110,7 @@ pub fn pretend(signal: i32) {
     RECEIVED.get_or_init(Arc::default).store(signal as usize, Ordering::Relaxed);
 }
 
-/// The signal that was caught, if any.
+/// Returns the signal that was caught last, or that [`pretend`] was given, if there is one.
 pub fn received() -> Option<i32> {
     let signal = RECEIVED.get()?.load(Ordering::Relaxed);
     (signal != 0).then_some(signal as i32)

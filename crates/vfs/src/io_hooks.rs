@@ -1,4 +1,4 @@
-//! Calls the I/O hook before each change of the disk, and counts open files.
+//! Calls the I/O hook before visible changes of the disk, and counts open files.
 
 use crate::{Descriptors, Error, IoHook, LookUp, Op, Result, Verdict, descriptors::is_want};
 use std::{borrow::Cow, io, path::Path, sync::Arc};

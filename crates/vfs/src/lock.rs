@@ -50,7 +50,8 @@ impl LockTimeout {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Someone else holds the lock, or this process itself. The next writer removes a [signed](Fs::signing_locks) lock
-    /// file once its owner has certainly ended; any other lock file stays until its owner or a person removes it.
+    /// file once its owner has certainly ended, or has the recovery handler remove it if the lock belongs to a batch.
+    /// An unsigned lock file usually stays until its owner or a person removes it.
     #[error(
         "'{}' is held by {}",
         path.display(),
@@ -64,7 +65,7 @@ pub enum LockError {
         }
     )]
     Held {
-        /// The lock file.
+        /// The path of the lock file.
         path: PathBuf,
         /// The age of the lock file when waiting ended, in seconds; 0 if the file was gone by then.
         age_seconds: u64,
@@ -124,8 +125,8 @@ enum Place {
     BesideBegun,
 }
 
-/// A lock file or a journal file to which other locks can be links. The lock of a lock file is held until the file is
-/// removed.
+/// A lock file or a journal file to which other locks can be links. If it is a lock file, its lock is held until the
+/// file is removed.
 #[derive(Debug)]
 pub struct LockSource {
     path: PathBuf,
@@ -164,7 +165,7 @@ impl DetachedLock {
         self.0.forget();
     }
 
-    /// Releases the lock whose file this is.
+    /// Releases the lock by removing its file, which is at `path`.
     pub fn remove(mut self, fs: &Fs, path: &Path) -> Result<(), Error> {
         self.0.forget();
         fs.remove_file(path)
@@ -175,8 +176,8 @@ impl DetachedLock {
 const GIVEN_UP: &[u8] = b"\0";
 
 /// Marks the new content in the open file as given up, before the file loses its name. Without the mark, a process that
-/// has opened the file, too, takes it for content that has replaced the locked file. A file that has other names is
-/// left as it is.
+/// has opened the file, too, takes it for content that has replaced the locked file. An empty file, and one that has
+/// other names, is left as it is.
 pub fn give_up_content(content: &File) -> Result<(), Error> {
     if content.stat()?.len_bytes > 0 && content.names()? == 1 {
         content.overwrite(GIVEN_UP, 0)?;
@@ -194,7 +195,7 @@ pub fn is_content_given_up(content: &File) -> Result<bool, Error> {
 const NAME_LEN_MAX: usize = 255;
 
 impl Lock {
-    /// The lock file of `target`.
+    /// Returns the path of the lock file of `target`.
     pub fn path_of(target: &Path) -> PathBuf {
         path::lock_of(target)
     }
@@ -330,12 +331,12 @@ impl Lock {
         self.content.take()
     }
 
-    /// The file this lock is for.
+    /// Returns the path of the file that this lock is for.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// The lock file.
+    /// Returns the path of the lock file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -375,7 +376,7 @@ impl Lock {
         self.fs.create_afresh(path, self.mode)
     }
 
-    /// Where the new content is written.
+    /// Returns the path of the file into which the new content is written.
     pub fn content_path(&self) -> Cow<'_, Path> {
         match self.place {
             Place::Within => Cow::Borrowed(&self.path),

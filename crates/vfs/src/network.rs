@@ -10,8 +10,8 @@
 //! Opening a folder, however, asks the server for its attributes, and if the folder has changed, the client looks its
 //! names up again. A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens the folder of each file first.
 //! So a file that it returns had its name, and a name that it does not find was absent, at some time since the call
-//! began. In NFS 3, where only time stamps and no counter show that a folder has changed, this holds only as far as the
-//! server's time stamps differ.
+//! began, or since the [`AskingOnce`](crate::AskingOnce) of the thread was created. In NFS 3, where only time stamps
+//! and no counter show that a folder has changed, this holds only as far as the server's time stamps differ.
 
 use crate::{
     Error, File, Fs, LookUp, Result, ServerHandle, Stat, again_if_lost, asked, error::is_stale, kind, path, planted,
@@ -32,7 +32,8 @@ const DEPTH_MAX: usize = 64;
 impl Fs {
     /// Returns this file system with the settings that the files in `folder` need. On a network file system, and on any
     /// that is not known to be local, the server is asked about the folder of each name before the name is looked up,
-    /// so that an open file had its name, and an absent name was absent, at some time since the call began.
+    /// so that an open file had its name, and an absent name was absent, at some time since the call began, or as
+    /// [`AskingOnce`](crate::AskingOnce) says while one lives.
     ///
     /// # Errors
     ///
@@ -82,8 +83,8 @@ impl Fs {
         is_locked
     }
 
-    /// Opens something by its name. On a network file system the result had that name during the call, and if it is
-    /// reported absent, the server said so.
+    /// Opens something by its name. On a network file system the result is as new as [`Fs::at`] says. Fails with
+    /// `ESTALE` if others keep replacing the file.
     pub(crate) fn opening<T: AsFd, E: Into<io::Error>>(
         &self,
         path: &Path,
@@ -281,8 +282,8 @@ enum Name {
 }
 
 impl Name {
-    /// Determines this by the number of links, which only NFS is known to report. `kind` returns the file system of the
-    /// file.
+    /// Returns [`Name::None`] if the file has no link left on NFS. Other file systems are not known to report the
+    /// number of links. `kind` returns the file system of the file.
     fn of(links: u64, kind: impl FnOnce() -> rustix::io::Result<StatFs>) -> Self {
         let is_gone = links == 0 && kind().is_ok_and(|kind| kind::is_nfs(&kind));
         if is_gone { Name::None } else { Name::Some }

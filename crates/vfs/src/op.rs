@@ -6,7 +6,7 @@ use std::{
 /// An operation that changes the disk, shown to an [`IoHook`] before it is done.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
-    /// A new, empty file; fails if the name exists.
+    /// A new, empty file is created. This fails if the name exists, unless the file is opened for appending.
     Create(&'a Path),
     /// These bytes are appended to the file.
     Write(&'a Path, &'a [u8]),
@@ -14,11 +14,11 @@ pub enum Op<'a> {
     Overwrite(&'a Path, u64, &'a [u8]),
     /// `len` bytes of `from`, starting at `offset`, are appended to `to`.
     Copy {
-        /// Where the bytes come from.
+        /// The file from which the bytes are copied.
         from: &'a Path,
         /// Offset in `from`.
         offset: u64,
-        /// How many bytes.
+        /// Number of bytes to copy.
         len: u64,
         /// The file that grows.
         to: &'a Path,
@@ -29,7 +29,7 @@ pub enum Op<'a> {
     SyncDir(&'a Path),
     /// The first path is renamed to the second, and replaces what was there.
     Rename(&'a Path, &'a Path),
-    /// The two files exchange their names.
+    /// What is at the two paths is exchanged.
     Exchange(&'a Path, &'a Path),
     /// Everything on the file system of this folder goes to stable storage.
     SyncAll(&'a Path),
@@ -37,7 +37,7 @@ pub enum Op<'a> {
     Link(&'a Path, &'a Path),
     /// The first path becomes a symbolic link whose content is the second.
     Symlink(&'a Path, &'a Path),
-    /// The name is removed.
+    /// A file's name is removed.
     Remove(&'a Path),
     /// A folder is created.
     MakeDir(&'a Path),

@@ -47,9 +47,9 @@ const VERSION: u32 = 1;
 /// `net.core.somaxconn` is lower.
 const BACKLOG: i32 = 4096;
 
-/// A waiter that says in its first message that it may take its turn while the first one holds the lock.
+/// The first message of a waiter that may take its turn while the head of the queue holds the lock.
 pub(crate) const JOINS: u8 = b'j';
-/// A waiter that wants the lock for itself.
+/// The first message of a waiter that wants the lock for itself.
 pub(crate) const ALONE: u8 = b'a';
 /// Stands for the kind of a writer whose first message was not read yet.
 const UNREAD: u8 = b'?';
@@ -68,7 +68,8 @@ pub(crate) enum Entered {
     First(QueueHead),
     /// Others wait already.
     Behind(Channel),
-    /// Another user has taken the name of the queue, or sockets cannot be used.
+    /// Another user has taken the name of the queue, sockets cannot be used, or heads came and went during each
+    /// attempt.
     Unavailable,
 }
 
@@ -89,7 +90,8 @@ impl Queue {
 
     /// Enters the queue. `kind` is [`JOINS`] or [`ALONE`].
     pub(crate) fn enter(&self, kind: u8) -> Entered {
-        // The first can leave between the two attempts, but somebody is first after every failed one.
+        // Another writer can become the head of the queue between a refused connection and the attempt to bind, and can
+        // leave before the next connection.
         for _ in 0..3 {
             match self.connect() {
                 Ok(channel) if channel.is_of_this_user() => {
@@ -278,7 +280,7 @@ pub struct Turn {
 /// What a writer knows from its last turn about those who want the same lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
-    /// How many others will probably come.
+    /// The number of other writers that will probably come.
     pub others: usize,
     /// How long to wait for them before the lock is taken.
     pub pause: Duration,

@@ -11,11 +11,12 @@ use std::{
 /// file for one of git.
 pub(crate) const LEN_MAX: usize = 128;
 
-/// The maximum length of the start of a journal file (slot), which signs its locks: the line of the batch, and that of
-/// the host.
+/// The maximum length in bytes of the start of a journal file (slot), which signs its locks: the line of the batch, and
+/// that of the host.
 pub(crate) const SLOT_LEN_MAX: usize = LEN_MAX + "host \n".len() + HOST_LEN_MAX;
 
-/// A longer host name is cut. With this length the longest line of a lock stays below [`LEN_MAX`].
+/// The maximum length in bytes of a host name; a longer one is cut. With this length the longest line of a lock stays
+/// below [`LEN_MAX`].
 const HOST_LEN_MAX: usize = 40;
 
 /// The process that made a lock file, as the file says.
@@ -52,7 +53,7 @@ impl Signature {
         format!("held by refdb, process {}, boot {}{host}\n", self.pid, self.boot)
     }
 
-    /// Reads such a line, with a host or without; `None` for anything else.
+    /// Reads a line that [`encode`](Self::encode) has made, with a host or without; `None` for anything else.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         Self::decode_owner(text.strip_prefix("held by refdb, process ")?)
@@ -74,7 +75,7 @@ impl Signature {
         format!("held by a batch of refdb, record {id}, process {}, boot {}\n", self.pid, self.boot)
     }
 
-    /// Reads such a line; `None` for anything else.
+    /// Reads a line that [`encode_batch`](Self::encode_batch) has made; `None` for anything else.
     pub(crate) fn decode_batch(bytes: &[u8]) -> Option<(Self, BatchId)> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (id, owner) = text.strip_prefix("held by a batch of refdb, record ")?.split_once(", process ")?;
@@ -112,8 +113,8 @@ pub fn slot_start(id: BatchId) -> Option<String> {
     Some(own.encode_batch(id) + &host)
 }
 
-/// Returns a host name in the form for signatures: cut, and with a dash for each byte that could end the line or
-/// control a terminal. `None` for an empty one.
+/// Returns a host name in the form for signatures: cut, and with a dash for each byte other than an ASCII letter or
+/// digit, `.` and `_`, so that none ends the line or controls a terminal. `None` for an empty one.
 fn plain_host(name: &[u8]) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     let plain = name.iter().take(HOST_LEN_MAX).map(|&byte| if is_plain(byte) { char::from(byte) } else { '-' });

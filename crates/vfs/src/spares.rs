@@ -72,7 +72,7 @@ impl Spares {
         !std::mem::replace(&mut self.state().is_clean, true)
     }
 
-    /// Returns a spare for a new file, which exists and is locked.
+    /// Returns a spare for a new file, which the caller has to lock and sign.
     pub(crate) fn add(self: &Arc<Self>, path: PathBuf, file: File) -> Spare {
         Spare { path, file, home: Arc::downgrade(self), used: Instant::now() }
     }

@@ -16,7 +16,8 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Returns the mount that `path` is on, from `/proc/self/mountinfo`; `None` if it cannot be found there.
+    /// Returns the first mount in `/proc/self/mountinfo` of the device that `path` is on; `None` if none is found
+    /// there.
     pub fn of(path: &Path) -> Option<Self> {
         if planted("vfs-nocto") {
             return Some(Mount::parse("nfs4,rw,vers=4.2,nocto"));
@@ -72,8 +73,8 @@ impl Mount {
         matches!(self.kind(), "cifs" | "smb3")
     }
 
-    /// Returns the reason why refs must not be written here in any format, if there is one: the client does not ask the
-    /// server even about a file that is opened, or a file cannot be created, linked or renamed in one step.
+    /// Returns the reason why refs must not be written here in any format, if there is one: that the client does not
+    /// ask the server even about a file that is opened, or that a file cannot be created or renamed in one step.
     pub fn fault(&self) -> Option<&'static str> {
         match self.kind() {
             "fuse.sshfs" => Some("sshfs answers from a cache of its own without asking the server"),
@@ -88,7 +89,7 @@ impl Mount {
     }
 
     /// Returns the reason why loose refs and packed-refs must not be written here, if there is one: that of
-    /// [`fault`](Self::fault), or a program can miss that another machine has changed a folder, even if it asks the
+    /// [`fault`](Self::fault), or that a program can miss a change of a folder by another machine even if it asks the
     /// server first.
     pub fn fault_of_files(&self) -> Option<&'static str> {
         if let Some(fault) = self.fault() {

@@ -29,9 +29,9 @@ impl Fs {
         })
     }
 
-    /// Brings the entries of these folders to stable storage, several at a time, because a disk can make one flush for
-    /// all syncs that wait. If a folder no longer exists, the closest existing folder above it is synced, so that its
-    /// removal is durable.
+    /// Brings the entries of these folders to stable storage, with several threads if there are more than [`EACH`],
+    /// because a disk can make one flush for all syncs that wait. If a folder no longer exists, the closest existing
+    /// folder above it is synced, so that its removal is durable.
     pub fn sync_dirs(&self, folders: &BTreeSet<PathBuf>) -> Result<()> {
         let folders: Vec<&Path> = folders.iter().map(PathBuf::as_path).collect();
         let next = AtomicUsize::new(0);

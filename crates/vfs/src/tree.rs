@@ -20,9 +20,10 @@ impl Folder {
     /// `enter` is called for each folder and returns which of its folders are entered next. `leave` is called with a
     /// folder's parent and name, once everything below the folder is done, but not for the folder where the walk
     /// begins. A folder that is gone, or has become a link, is skipped. If a folder cannot be opened, `unreadable` is
-    /// called, and the walk goes on without the folder. If one of the three returns an error, the walk ends with it.
-    /// The walk ends early, with `Ok(false)`, if `enter` returns `None` or `leave` returns `false`. If a folder was
-    /// moved, so that the walk cannot go up again, the walk ends with `Ok(true)` after a call of `unreadable`.
+    /// called, and the walk goes on without the folder. The walk ends with the first error that one of these three
+    /// functions returns, and fails if this folder cannot be opened again. The walk ends early, with `Ok(false)`, if
+    /// `enter` returns `None` or `leave` returns `false`. If the walk cannot go up again, for example because a folder
+    /// was moved, `unreadable` is called, and the walk ends with `Ok(true)`.
     pub fn walk<E: From<Error>>(
         &self,
         mut unreadable: impl FnMut(Error) -> std::result::Result<(), E>,
@@ -61,7 +62,8 @@ impl Folder {
         Ok(true)
     }
 
-    /// Removes a file, or a folder with everything in it. An entry that is already gone is not an error.
+    /// Removes the entry `name`, which was listed as `kind`: a file, or a folder with everything in it. An entry that
+    /// is already gone is not an error.
     pub fn remove_tree(&self, name: &OsStr, kind: EntryKind) -> Result<()> {
         if kind != EntryKind::Dir {
             return removed(self.remove_file(name));
@@ -84,7 +86,7 @@ impl Folder {
     }
 
     /// Removes a folder that holds nothing but empty folders. Returns `false` if something else is in it, or if one of
-    /// the folders may not be removed.
+    /// the folders cannot be removed.
     fn remove_empty_tree(&self, name: &OsStr) -> Result<bool> {
         let enter = |folder: &Folder| {
             let mut folders = Vec::new();
@@ -119,7 +121,7 @@ impl Folder {
 
 impl Fs {
     /// Removes a folder that holds nothing but empty folders, as git does where it wants to write a ref. Returns
-    /// `false` if something else is in the folder or in its place, or if a folder may not be removed.
+    /// `false` if something else is in the folder or in its place, or if a folder cannot be removed.
     pub fn remove_empty_tree(&self, path: &Path) -> Result<bool> {
         // Nearly all such folders are empty, so one call suffices.
         match emptied(self.remove_dir(path)) {

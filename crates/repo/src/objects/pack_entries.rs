@@ -31,7 +31,8 @@ pub enum PackError {
     /// The base of a delta depends on that delta.
     #[error("the pack cannot be read: object {0} is a delta that depends on itself; repack the objects and push again")]
     Circle(ObjectId),
-    /// The folder of packs cannot be listed, or a pack, its index or one of its entries cannot be read.
+    /// The folder of packs cannot be listed, a pack, its index or one of its entries cannot be read, or the base of a
+    /// delta is not in the pack.
     #[error("cannot read the pack '{}'", .0.display())]
     Unreadable(PathBuf),
 }

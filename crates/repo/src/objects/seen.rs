@@ -9,7 +9,7 @@ pub(super) struct Seen {
     objects: Memo<ObjectId, Option<ObjectKind>, OBJECTS_MAX>,
 }
 
-/// Number of slots in the cache, which takes a little more than 1 MiB.
+/// Maximum number of slots in the cache, which then takes 1.5 MiB.
 const OBJECTS_MAX: usize = 1 << 15;
 
 impl Seen {

@@ -2,11 +2,12 @@ use crate::config::{ConfigError, reason};
 use bstr::BString;
 use std::path::PathBuf;
 
-/// The reason why there is no repository to work with. For each reason that git has as well, it exits with status 128.
+/// The reason why there is no repository to work with. Git exits with status 128 for each of these reasons that it
+/// knows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepositoryError {
-    /// There is no repository in the current folder or above it.
+    /// There is no repository in the current folder or above it, as far up as git searches.
     #[error("not a git repository (or any of the parent directories): .git")]
     NotFound,
     /// There is no repository between the current folder and the topmost folder of its file system.

@@ -11,7 +11,8 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// Fails if the text cannot be parsed, has a value that git refuses, or has an extension that is not known.
+/// Fails if the text cannot be parsed, has a value that git refuses, or needs version 1 and has an extension that is
+/// not known.
 pub fn with_ref_format(
     text: &[u8],
     to: RefFormat,

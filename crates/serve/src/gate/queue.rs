@@ -4,9 +4,9 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A limit on the fetches, or on the pushes, that run at the same time. Those of one repository occupy only some of the
-/// places, by default two thirds, so that fetches that take long or hooks that hang in one repository do not stop those
-/// in others.
+/// A limit on the fetches, or on the pushes, that run at the same time. Those of one repository occupy at most
+/// `per_repository` places, by default two thirds of all, so that fetches that take long or hooks that hang in one
+/// repository do not stop those in others.
 pub(super) struct Queue {
     all: Places,
     per_repository: usize,

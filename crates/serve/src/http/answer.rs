@@ -22,7 +22,7 @@ pub(crate) struct Body {
     pub(super) is_remote: bool,
     pub(super) record: Record,
     /// The request's turns, held until the response is complete or the client has disconnected.
-    #[expect(dead_code, reason = "the places are freed when they are dropped")]
+    #[expect(dead_code, reason = "the turns are given back when they are dropped")]
     pub(super) turns: Vec<Turn>,
 }
 

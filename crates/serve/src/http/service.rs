@@ -255,7 +255,7 @@ impl Server {
         Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
     }
 
-    /// Waits until a service has begun, for as long as for a place in the queue.
+    /// Waits until a service has begun, for `serve.queueSeconds` at most.
     async fn begun(&self, mut running: Running) -> Result<Running, Failure> {
         if running.begins(self.settings.limits.queue).await { Ok(running) } else { Err(Refused::Busy.into()) }
     }

@@ -41,8 +41,8 @@ fn may_change_answers(name: &OsStr) -> bool {
     is_of_git || name == "HOME" || name == "XDG_CONFIG_HOME"
 }
 
-/// Returns the name of the first variable that only git obeys. The server ignores such a variable, and removes some
-/// from the environment of its programs, so an equal value in the server does not help.
+/// Returns the name of the first variable that only git obeys. The server ignores such a variable or removes it from
+/// the environment of its programs, so an equal value in the server does not help.
 pub(super) fn for_git_alone(variables: &[(OsString, OsString)]) -> Option<&OsStr> {
     let is_obeyed = |name: &OsStr| !name.as_bytes().starts_with(b"GIT_") || name.as_bytes().starts_with(b"GIT_CONFIG");
     variables.iter().map(|(name, _)| &name[..]).find(|name| !is_obeyed(name))

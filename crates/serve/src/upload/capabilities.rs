@@ -1,5 +1,5 @@
 //! The capabilities that upload-pack offers to clients. The server asks the installed git for them, and caches the
-//! answer for each configuration.
+//! answers for up to [`KNOWN_MAX`] configurations.
 
 use crate::{
     program::{Git, Place},

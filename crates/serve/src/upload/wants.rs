@@ -119,7 +119,7 @@ pub(crate) fn not_visible_tips(
     Ok(others)
 }
 
-/// Returns the object to which a ref leads, or `None` if the ref cannot be read.
+/// Returns the object to which a ref leads, or `None` if the ref leads to no object or cannot be read.
 fn tip(served: &Served, name: &BStr) -> Option<ObjectId> {
     served.view().resolve(name).ok()?.found?.target.id()
 }

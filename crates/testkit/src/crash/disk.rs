@@ -13,8 +13,8 @@ use std::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disk {
     /// Changes of folders reach the disk in the order in which they were made, and any sync makes all earlier ones
-    /// durable, as with the journals of XFS and, by default, ext4. The content of a file is durable once that file has
-    /// been synced; until then it may be lost whatever else is synced.
+    /// durable, as with the journals of XFS and, by default, ext4. The content of a file is durable once that file or
+    /// the whole file system has been synced; until then it may be lost, whichever other files and folders are synced.
     Journaled,
     /// Anything that was not synced may be lost, in any combination. Syncing a file makes its content durable, and
     /// syncing a folder its entries. POSIX promises no more than this.

@@ -14,7 +14,7 @@ pub struct Plan {
     pub bare: bool,
     /// The parts of the repository, in the order in which they are created.
     pub parts: Vec<Part>,
-    /// The steps.
+    /// The steps, in the order in which they are run.
     pub steps: Vec<Step>,
 }
 
@@ -50,7 +50,7 @@ pub enum Part {
 /// A command line.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The folder in which it runs.
+    /// The folder in which the command runs.
     pub place: Place,
     /// Changes to the environment: `NAME=VALUE` sets a variable, and `NAME` removes it.
     pub environment: Vec<BString>,

@@ -20,7 +20,7 @@ pub enum Acquired {
 }
 
 impl Acquired {
-    /// The lock that a writer gets which does not join others.
+    /// Returns the lock. Panics if this is a turn, which only a writer that joins others gets.
     pub fn into_lock(self) -> Lock {
         match self {
             Acquired::Lock(lock) => lock,
@@ -106,7 +106,8 @@ impl Lock {
         if is_signed { signing::content_of(&lock) } else { lock }
     }
 
-    /// Makes an abort of the process leave the new content from now on. An unsigned lock stays, too.
+    /// Makes an abort of the process leave the new content from now on, and the lock file too if it contains the new
+    /// content.
     pub fn keep_content(&mut self) {
         self.content_note().forget();
     }

@@ -1,7 +1,7 @@
 //! Removes the locks made during a boot that an administrator says has ended.
 //!
-//! On a file system that machines share, no machine can find out that another one will not come back, so no machine
-//! removes a lock of another boot by itself. An administrator can know, and names the boot.
+//! On a network file system, no machine can find out that another one will not come back, so no client of the file
+//! server removes a lock of another boot by itself. An administrator can know, and names the boot.
 
 use super::{
     Lock, StaleLock,

@@ -40,12 +40,12 @@ impl StaleLock {
         StaleLock { suspect, id }
     }
 
-    /// The batch to which the lock belongs.
+    /// Returns the id of the batch to which the lock belongs.
     pub fn id(&self) -> BatchId {
         self.id
     }
 
-    /// The lock file.
+    /// Returns the path of the lock file.
     pub fn path(&self) -> &Path {
         self.suspect.file.path()
     }

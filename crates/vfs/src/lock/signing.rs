@@ -86,8 +86,8 @@ fn open(fs: &Fs, path: &Path) -> Result<Option<(File, Stat)>> {
     Ok(stat.is_file().then_some((file, stat)))
 }
 
-/// Locks a file, unless somebody has it locked: here, or on a client of this machine's NFS server, where the owner is
-/// hidden from `flock` if this machine sees the file as one of its own disk.
+/// Locks a file with `flock`, and returns whether nobody else has it locked. If `is_local`, a record lock counts too:
+/// the kernel's NFS server takes one for a client that has the file locked, and `flock` does not show it.
 pub(super) fn lock_alone(file: &File, is_local: bool) -> Result<bool> {
     Ok(file.try_lock()? && !(is_local && file.is_record_locked()?))
 }

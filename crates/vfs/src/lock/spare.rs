@@ -41,7 +41,8 @@ pub(super) fn link(
             spare.put_back();
             Err(error)
         }
-        // The folder of the lock is missing, or somebody has removed the spare file, which is not used again.
+        // For example, the folder of the lock is missing, or somebody has removed the spare file. The spare file is not
+        // used again.
         Err(LockError::Io(_)) => Ok(None),
     }
 }
@@ -57,7 +58,8 @@ fn take(fs: &Fs, spares: &Arc<Spares>) -> Option<Spare> {
     make(&fs, spares).ok().flatten()
 }
 
-/// Makes a file whose signature is on stable storage before the first lock is a link to it.
+/// Makes a spare file, whose signature is on stable storage before the first lock is a link to the file. `None` if the
+/// file cannot be signed.
 fn make(fs: &Fs, spares: &Arc<Spares>) -> Result<Option<Spare>> {
     let path = spares.folder().join(format!("{PREFIX}{}{SUFFIX}", BatchId::random()));
     let file = fs.create_new(&path, 0o666)?;

@@ -13,16 +13,17 @@ use std::{
 
 /// How many times longer than for one holder a writer waits for all holders together, before it fails.
 const HOLDERS_TIMES: u32 = 60;
-/// The least time for which a writer waits for all holders together, because it would otherwise hardly wait if the
-/// timeout is a few milliseconds.
+/// The least limit on the time for which a writer waits for all holders together, because otherwise it would hardly
+/// wait if the timeout for one holder is a few milliseconds.
 const HOLDERS_MIN: Duration = Duration::from_secs(60);
 
 /// A waiter that finds the lock free this many times in a row, each after at most [`Wait::SLICE`], leaves the queue and
 /// polls itself.
 const FREE_SLICES_MAX: u32 = 2;
 
-/// Repeats `attempt` until nobody holds the lock at `path`, or [`lock_timeout`](LockTimeout) has passed. A lock whose
-/// owner is certainly dead is removed, or passed to the recovery handler if it is that of a batch.
+/// Repeats `attempt` while it fails because someone holds the lock at `path`, until [`lock_timeout`](LockTimeout) has
+/// passed or a signal was caught. A lock whose owner is certainly dead is removed, or passed to the recovery handler if
+/// it is that of a batch.
 pub(super) fn wait_for<T>(
     fs: &Fs,
     path: &Path,
@@ -41,7 +42,7 @@ pub(super) struct Line<'a> {
     /// polled for.
     queue_of: Option<(&'a Path, &'a str)>,
     kind: u8,
-    /// The other writers that are known to want the lock. If there are any, the queue is entered before the first
+    /// What is known of other writers that want the lock. If this is set, the queue is entered before the first
     /// attempt.
     pub(super) crowd: Option<Crowd>,
     /// The channel to the head of the queue, while that is another writer.
@@ -51,7 +52,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// No queue.
+    /// Returns a line without a queue: the writer only polls for the lock file.
     pub(super) fn none() -> Self {
         Line { queue_of: None, kind: ALONE, crowd: None, ahead: None, head: None }
     }
@@ -261,7 +262,7 @@ impl Wait {
     /// The longest mean pause between two attempts; chance makes a pause up to half as long again. With longer pauses,
     /// writers share the lock less evenly.
     const LONGEST_PAUSE: Duration = Duration::from_micros(1500);
-    /// The head of a queue polls for all that wait behind it.
+    /// The pause between two attempts of the head of a queue, which polls for all that wait behind it.
     const PAUSE_OF_HEAD: Duration = Duration::from_micros(100);
     /// How long a waiter in a queue sleeps before it checks for signals and timeouts.
     const SLICE: Duration = Duration::from_millis(50);

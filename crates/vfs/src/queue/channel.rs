@@ -38,7 +38,7 @@ pub enum Received {
     Message(Vec<u8>, Vec<OwnedFd>),
     /// Nothing in the given time.
     Nothing,
-    /// The other process has closed its end, or died.
+    /// The other process has closed its end or died, or the channel cannot be read.
     Ended,
 }
 
@@ -55,7 +55,7 @@ impl Channel {
         is_of_this_user(&self.0)
     }
 
-    /// The byte that the other side sends first.
+    /// Returns the byte that the other side sends first; `None` if it does not arrive within `pause`.
     pub(super) fn kind(&self, pause: Duration) -> Option<u8> {
         let mut kind = [0];
         let mut read = || recv(&self.0, &mut kind, RecvFlags::DONTWAIT).map(|(_, len)| len);
