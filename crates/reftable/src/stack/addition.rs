@@ -47,9 +47,9 @@ pub struct Addition {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are the large one")]
 pub(super) enum Held {
-    /// Its own. The table list is replaced by this process.
+    /// The lock that this process holds; this process replaces the list.
     Lock(Lock),
-    /// That of another process, which adds the records of this addition to its own.
+    /// The lock of another process, which adds the records of this addition to its own.
     Turn(Turn),
 }
 
@@ -201,9 +201,10 @@ impl Addition {
     ///
     /// # Errors
     ///
-    /// If a table or the list cannot be written. The stack is unchanged then, except after [`StackError::NotDurable`].
-    /// An addition that [joined](Stack::join) another process can also fail with [`StackError::GroupGivenUp`], after
-    /// which the stack is unchanged, and with [`StackError::OutcomeUnknown`].
+    /// If a table or the list cannot be written, or if tables that are merged at once cannot be read or a signal asks
+    /// the process to end meanwhile. The stack is unchanged then, except after [`StackError::NotDurable`]. An addition
+    /// that [joined](Stack::join) another process can also fail with [`StackError::GroupGivenUp`], after which the
+    /// stack is unchanged, and with [`StackError::OutcomeUnknown`].
     pub fn commit(mut self) -> Result<Committed, StackError> {
         if matches!(self.lock, Held::Turn(_)) {
             return self.end_turn();

@@ -37,8 +37,8 @@ pub(super) struct Past {
     pub(super) relay: Relay,
 }
 
-/// Before a writer takes the lock again, it waits for the others of its group for the duration of the last turn divided
-/// by this. Git and JGit can get the lock meanwhile.
+/// The divisor of the time that a leader held the lock: for the result, but at most [`GATHER_MAX`], a writer of that
+/// group waits for the others before it takes the lock again. Git and JGit can get the lock meanwhile.
 const GATHER_PART: u32 = 4;
 
 /// Where the list is replaced in less time than this, as in a memory file system, a writer is faster by itself than in
