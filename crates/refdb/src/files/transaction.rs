@@ -324,7 +324,8 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Renames the new contents of loose refs into place, one after the other, and syncs their folders.
+    /// Renames the new contents of loose refs into place, one after the other, and syncs their folders where refs are
+    /// synced.
     fn publish_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let mut changed = BTreeSet::new();
         for (claim, step) in claimed {

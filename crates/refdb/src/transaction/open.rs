@@ -23,12 +23,12 @@ use std::fmt;
 ///
 /// # Atomicity
 ///
-/// Until the commit begins nothing changes: a rejection, a lock that cannot be taken, a hook that refuses, or a full
+/// Until the commit begins no ref changes: a rejection, a lock that cannot be taken, a hook that refuses, or a full
 /// disk while values are staged leaves every ref as it was. What a commit that fails, is killed or loses power half-way
 /// leaves behind depends on the backend:
 ///
-/// - *reftable*: all changes of one stack appear at once. A transaction on shared refs and on refs of a worktree's own
-///   changes two stacks, the shared one first.
+/// - *reftable*: all changes of one stack appear at once. A transaction on shared refs and on refs of worktrees' own
+///   changes several stacks one after the other, the shared one first.
 /// - *files*: packed-refs is replaced first, then loose files are renamed into place one by one, then the loose files
 ///   of deleted refs are removed. After an I/O error, a kill or a loss of power **earlier refs of the transaction can
 ///   be changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: those of
@@ -304,7 +304,7 @@ impl Prepared<'_> {
     /// [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed or undone where that is
     /// possible; [`Error::Unrecovered`](crate::Error::Unrecovered) and [`Error::HalfDone`](crate::Error::HalfDone) say
     /// that it was not. With reftables, [`StackError::NotDurable`](crate::StackError::NotDurable) says that the changes
-    /// of a stack are made, but may not survive a loss of power; those of a second stack are not made then.
+    /// of a stack are made, but may not survive a loss of power; those of later stacks are not made then.
     /// [`Error::Hook`](crate::Error::Hook) says that all refs are changed, but the hook could not be run, and so does
     /// [`Error::Interrupted`](crate::Error::Interrupted) if a signal came while the hook ran.
     pub fn commit(mut self) -> Result<Committed> {

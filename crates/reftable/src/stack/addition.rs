@@ -124,14 +124,14 @@ impl Addition {
     /// writes no records, no table is added.
     ///
     /// `expected_bytes` is an estimate of the table's size, which should be too low rather than too high, or 0 if it is
-    /// unknown. If a table of that size would be merged with older ones at once, their records are copied into it while
-    /// it is written. Should there be no room for that, or should the records of all not fit into blocks, the table is
-    /// written again without them; `build` is called twice then.
+    /// unknown. If a table of that size would be merged with older ones at once, their records can be copied into it
+    /// while it is written. If there is no room for them on the disk, or if the table cannot be completed because they
+    /// do not fit into its blocks, the table is written again without them; `build` is called twice then.
     ///
     /// # Errors
     ///
     /// The error of `build`; [`StackError::UpdateIndex`] if `limits` begin before
-    /// [`next_update_index`](Self::next_update_index); and errors of reading older tables and of writing.
+    /// [`next_update_index`](Self::next_update_index) or are empty; and errors of reading older tables and of writing.
     pub fn add_table<E: From<StackError>>(
         &mut self,
         limits: RangeInclusive<u64>,

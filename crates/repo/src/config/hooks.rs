@@ -50,8 +50,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As in git, fails if any hook, even one for another event, has a variable without a value, has an event but
-    /// itself the name of an event of githooks(5), or is enabled for an event but has no command.
+    /// As in git, fails if any hook, even one for another event, has a variable without a value, has an event although
+    /// its own name is that of an event of githooks(5), or is enabled for an event but has no command.
     pub fn hooks(&self, event: &str) -> Result<Vec<ConfiguredHook>, ConfigError> {
         let mut settings = HookSettings::default();
         settings.read(self)?;
@@ -69,9 +69,9 @@ impl Config {
         settings.warnings
     }
 
-    /// Returns whether the configured hooks of an event run. They do not if `hook.EVENT.enabled` is false, unless a
-    /// hook has the event's name, or if a setting of a hook has an error. The file of the event's name in the hooks
-    /// folder is independent of this setting.
+    /// Returns whether the configured hooks of an event run. They do not run if a setting of hooks has an error, nor if
+    /// `hook.EVENT.enabled` is false and no hook has the event's name. The file of the event's name in the hooks folder
+    /// is independent of these settings.
     pub fn is_event_enabled(&self, event: &str) -> bool {
         let mut settings = HookSettings::default();
         // Where the settings have an error, no hook runs anyway.

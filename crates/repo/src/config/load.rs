@@ -50,7 +50,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Reads all files in order.
+    /// Reads all files in order, and then the settings of the command line.
     pub(crate) fn load(mut self) -> Result<Config, ConfigError> {
         self.config.files.clone_from(&self.outer.looked_for);
         self.read_all()?;

@@ -136,8 +136,7 @@ impl<S: Sink> TableWriter<S> {
     ///
     /// Each level lists the blocks of the level below, and levels are added until one block suffices, because JGit
     /// reads only the first block of the highest level. No index block is larger than the block size, because C git
-    /// would
-    /// miss the rest of it. If names are too long for that, the section is refused.
+    /// would miss the rest of the block. If names are too long for that, the section is refused.
     pub(super) fn finish_section(&mut self, unindexed_max: usize, padded: bool) -> Result<u64> {
         let mut level = std::mem::take(&mut self.index);
         self.last_key.clear();
