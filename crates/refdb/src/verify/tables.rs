@@ -1,4 +1,4 @@
-//! A stack of reftables: the names of its tables, and the refs in it.
+//! Checks a stack of reftables: the names of its tables, and the refs in it.
 
 use super::{Check, Looking, Verified, Verifier, Worktree, content::verify_target};
 use crate::Result;
@@ -81,7 +81,7 @@ fn refs(verifier: &mut Verifier<'_>, worktree: &Worktree, snapshot: &Snapshot) -
     verified
 }
 
-/// Returns whether a ref needs no further check, as almost all do not.
+/// Returns whether a ref needs no further check, which is the case for almost all refs.
 #[inline(always)]
 fn is_faultless(names: &mut OrderedNames, entry: &RefEntry<'_>, deep: bool) -> bool {
     !deep && names.accept_full(entry.name()) && entry.direct().is_some_and(|id| !id.is_null())

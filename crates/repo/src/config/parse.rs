@@ -303,7 +303,7 @@ pub(crate) fn canonical_key(key: &[u8]) -> Result<Vec<u8>, BadKey> {
 /// The fault of a key that a user typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadKey {
-    /// The key has no dot, or nothing in front of it.
+    /// The key has no dot, or nothing in front of its last dot.
     NoSection,
     /// Nothing follows the last dot.
     NoName,
