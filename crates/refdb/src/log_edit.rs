@@ -41,7 +41,8 @@ pub trait LogJudge {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct PruneLogs {
-    /// Make the old value of each entry that stays equal to the new value of the one that stays before it.
+    /// Make the old value of each entry that stays equal to the new value of the one that stays before it. In files, as
+    /// in git, the first entry that stays gets a null old value.
     pub rewrite: bool,
     /// Set each ref that is not symbolic to the new value of the last entry that stays, unless that value is null. In
     /// reftables and in memory, only refs that exist are set.

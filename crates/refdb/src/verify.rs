@@ -59,7 +59,8 @@ impl Store {
     /// # Errors
     ///
     /// The list of worktrees, packed-refs, a symbolic link, a table's file, the object database, or a folder in which
-    /// refs of the other format would be cannot be read. Whatever else cannot be read is reported.
+    /// refs of the other format would be cannot be read. Whatever else cannot be read is reported; with reftables, so
+    /// is an error of the object database, as [`Verified::Unreadable`].
     pub fn verify(&self, deep: bool, report: &mut dyn FnMut(Verified)) -> Result<()> {
         if !self.backend().is_on_disk() {
             return Ok(());

@@ -32,8 +32,8 @@ pub enum Error {
         /// The table's upper limit.
         max: u64,
     },
-    /// A record does not fit into a block, or an index block has no room for two keys of that length. Shorten the name,
-    /// or use a larger block size (`reftable.blockSize`).
+    /// A record does not fit into a block, C git could not write or read it, or an index block has no room for two keys
+    /// of that length. Shorten the name, or use a larger block size (`reftable.blockSize`).
     #[error(
         "the record of '{name}' does not fit in a block of {block_size} bytes, or its name is too long for the index; \
          shorten the name or raise reftable.blockSize"

@@ -119,7 +119,8 @@ impl Merged {
 
     /// Returns the refs that point to an object, directly or through a tag, in order of name.
     ///
-    /// Tables with an index of objects are searched through it, others from their first ref to the last.
+    /// A table is searched through its index of objects if that lists the blocks with refs to the object, and otherwise
+    /// from its first ref to the last.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A file: sections of blocks (refs, objects, logs). An index finds the blocks of a section that has many.
+//! A table is a file of sections of blocks (refs, objects, logs). An index finds the blocks of a section that has many.
 //!
 //! ```text
 //! | header, ref block ... | ref index ... | object block ... | object index ... |

@@ -88,8 +88,8 @@ impl Config {
     }
 
     /// Returns the files that decide what the configuration is: those that were read, and those that were looked for
-    /// and did not exist. While none of them changes, the configuration stays the same in the same environment, unless
-    /// it [depends on the branch](Self::depends_on_branch).
+    /// but do not exist or must not be read. While none of them changes, the configuration of a repository that stays
+    /// in its place is the same in the same environment, unless it [depends on the branch](Self::depends_on_branch).
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }

@@ -1,5 +1,6 @@
-//! Answers many look-ups in one walk, [`CHUNK_LEN`] names at a time. A folder with many of the names is listed, instead
-//! of opening a file for each name; then packed-refs is validated once for the chunk and searched by galloping.
+//! Answers many look-ups in one walk, [`CHUNK_LEN`] names at a time. A folder with many of the names, and not too many
+//! others, is listed instead of opening a file for each name. If any file leaves a question open, packed-refs is
+//! validated once for the chunk and searched by galloping.
 
 use super::{
     Packed,

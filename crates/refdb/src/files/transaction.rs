@@ -48,7 +48,8 @@ pub(super) struct FilesLocked {
     atomic_visibility: bool,
     refused: Vec<(usize, RejectionReason)>,
     snapshot: FilesSnapshot,
-    /// packed-refs before the transaction, which is restored if another writer has committed a conflicting ref.
+    /// packed-refs before the transaction, which is restored if another writer has, or may have, committed a
+    /// conflicting ref.
     before: Option<Arc<PackedFile>>,
     /// Refs whose loose values were moved into packed-refs.
     cleared: Vec<BString>,
@@ -141,7 +142,7 @@ impl FilesLocked {
             && !step.is_broken
     }
 
-    /// Writes a loose ref's new content into its lock file.
+    /// Writes a loose ref's new content beside the present file, under the ref's lock.
     fn stage_loose(&mut self, claim: usize, step: &Step<'_>, value: TargetView<'_>) -> Result<()> {
         let options = &self.store.options;
         let Some(path) = self.store.layout.ref_path(step.name) else { return Ok(()) };
@@ -323,7 +324,8 @@ impl FilesLocked {
         Ok(())
     }
 
-    /// Renames the new contents of loose refs into place, one after the other, and syncs their folders.
+    /// Renames the new contents of loose refs into place, one after the other, and syncs their folders where refs are
+    /// synced.
     fn publish_loose(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let mut changed = BTreeSet::new();
         for (claim, step) in claimed {

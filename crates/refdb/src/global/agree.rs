@@ -34,8 +34,9 @@ pub enum Verdict {
     Again(Mark),
 }
 
-/// Commits a transaction if the arbiter agrees or does not decide about its refs, else aborts it. A transaction that an
-/// open intent bars is aborted without asking.
+/// Commits a transaction if the arbiter agrees or does not decide about its refs, else aborts it. A transaction without
+/// any of the changes that [`refs_of`] returns is committed without asking, and one that an open intent bars is aborted
+/// without asking.
 pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> Result<Committed> {
     let refs = refs_of(prepared.steps());
     if refs.is_empty() {

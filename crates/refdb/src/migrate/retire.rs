@@ -255,7 +255,7 @@ fn root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Adds HEAD to the old files, under its lock.
+/// Adds HEAD to the old files. The caller must hold the lock of HEAD.
 pub(super) fn keep_head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let (head, old) = (place.dir.join("HEAD"), place.below(&root.old()).join("HEAD"));
     make_folders(&site.fs, &root.path, &place.below(&root.old()).join("refs"))?;

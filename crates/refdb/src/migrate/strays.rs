@@ -59,14 +59,14 @@ pub(super) fn clear(site: &Site<'_>, dry_run: bool) -> Result<Vec<BString>> {
     Err(MigrateError::Strays { found: refs, more })
 }
 
-/// Removes a stray file, unless a folder in its path has become a symbolic link.
+/// Removes a stray file. Fails if a folder in its path has become a symbolic link.
 fn remove(site: &Site<'_>, path: &BStr) -> Result<()> {
     let path = Path::new(OsStr::from_bytes(path));
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { unreachable!("a reflog is in a folder") };
     Ok(site.fs.folder(&site.common)?.below(folder)?.remove_file(name)?)
 }
 
-/// Returns whether this is the reflog of a ref that does not exist. Writers of files write the reflog first, so the
+/// Returns whether this is a stray reflog whose ref has no stray file. Writers of files write the reflog first, so the
 /// writer of such a reflog failed when it came to the ref.
 fn is_lone_log(site: &Site<'_>, path: &BString, found: &BTreeSet<BString>) -> bool {
     let path = site.common.join(OsStr::from_bytes(path));

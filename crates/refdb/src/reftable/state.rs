@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// The state of the stacks as a reader sees it.
 ///
-/// The stacks of this worktree are read when the snapshot is taken, and those of other worktrees anew each time a name
-/// in them is requested.
+/// The stacks of this worktree, and locked stacks, are read when the snapshot is taken. The stacks of other worktrees
+/// are read anew each time a name in them is requested.
 pub(super) struct ReftableSnapshot {
     stacks: Arc<Stacks>,
     merged: BTreeMap<Place, Merged>,

@@ -85,8 +85,8 @@ impl StoreBuilder {
         self
     }
 
-    /// Sets whether a commit returns only when the refs are on stable storage. By default `core.fsync` decides, and if
-    /// that is not set either, commits are not synced.
+    /// Sets whether a commit returns only when the refs are on stable storage. By default `core.fsync` decides; if that
+    /// is not set, commits are not synced.
     pub fn sync(mut self, sync: bool) -> Self {
         self.syncing = Syncing::Given(sync);
         self

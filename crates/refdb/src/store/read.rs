@@ -44,7 +44,7 @@ impl Ref {
 }
 
 /// The refs that [`Store::refs`] found, in order of name. A ref whose own file is corrupt, or that leads to a name that
-/// no ref can have, is returned as an error, and the refs after it follow.
+/// no ref can have, is returned as an error, and so is a folder of refs that may not be read; the refs after it follow.
 ///
 /// ```
 /// # use refdb_testkit::{Repo, RefFormat};
@@ -146,7 +146,8 @@ impl fmt::Debug for Refs {
 }
 
 /// Hands the refs that begin with `prefix` to `row`, from the first that is not less than `from`, until `row` breaks.
-/// A ref whose own file is corrupt is passed as an error; any other error ends the walk.
+/// A ref whose own file is corrupt, or a folder that may not be read, is passed as an error; any other error ends the
+/// walk.
 fn each(
     snapshot: &dyn Snapshot,
     prefix: &BStr,
@@ -227,8 +228,8 @@ impl Store {
     ///
     /// Errors of reading the storage as a whole, and [`Error::Repository`] if there is no such ref and the repository
     /// has gone or been migrated; if an error occurs after the first refs, it is the iterator's last item. A ref whose
-    /// own file is corrupt, or that leads to a name that no ref can have, is an error among the items, and the refs
-    /// after it follow.
+    /// own file is corrupt, or that leads to a name that no ref can have, is an error among the items, and so is a
+    /// folder of refs that may not be read; the refs after it follow.
     pub fn refs(&self, prefix: impl AsRef<[u8]>) -> Result<Refs> {
         let refs = again_if_lost(LOSSES_MAX + 1, Error::is_stale, || {
             let mut refs = Refs::new(self.snapshot()?, prefix.as_ref().as_bstr());
@@ -251,8 +252,8 @@ impl Store {
     /// # Errors
     ///
     /// An error that `visit` returns, one of reading the storage as a whole, or [`Error::Repository`] if there is no
-    /// such ref and the repository has gone or been migrated. A ref whose own file is corrupt is handed to `visit` as
-    /// an error, and the refs after it follow.
+    /// such ref and the repository has gone or been migrated. A ref whose own file is corrupt, or a folder of refs that
+    /// may not be read, is handed to `visit` as an error, and the refs after it follow.
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};

@@ -26,8 +26,8 @@ impl Transaction<'_> {
     /// Here and in the methods below, a symbolic ref stands for the ref that it leads to. If `new` is a refname, the
     /// ref itself becomes symbolic.
     ///
-    /// If an edit cannot be added, here or in the methods below, [`prepare`](Self::prepare) returns the first such
-    /// error, which is one of those of [`add`](Self::add).
+    /// If an edit cannot be added, here or in the methods below, [`prepare`](Self::prepare) or [`commit`](Self::commit)
+    /// returns the first such error, which is one of those of [`add`](Self::add).
     pub fn create(&mut self, name: impl AsRef<[u8]>, new: impl Into<Target>) -> &mut Self {
         self.update(name, new, Precondition::MustNotExist)
     }

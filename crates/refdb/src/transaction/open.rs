@@ -23,12 +23,12 @@ use std::fmt;
 ///
 /// # Atomicity
 ///
-/// Until the commit begins nothing changes: a rejection, a lock that cannot be taken, a hook that refuses, or a full
+/// Until the commit begins no ref changes: a rejection, a lock that cannot be taken, a hook that refuses, or a full
 /// disk while values are staged leaves every ref as it was. What a commit that fails, is killed or loses power half-way
 /// leaves behind depends on the backend:
 ///
-/// - *reftable*: all changes of one stack appear at once. A transaction on shared refs and on refs of a worktree's own
-///   changes two stacks, the shared one first.
+/// - *reftable*: all changes of one stack appear at once. A transaction on shared refs and on refs of worktrees' own
+///   changes several stacks one after the other, the shared one first.
 /// - *files*: packed-refs is replaced first, then loose files are renamed into place one by one, then the loose files
 ///   of deleted refs are removed. After an I/O error, a kill or a loss of power **earlier refs of the transaction can
 ///   be changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: those of
@@ -44,7 +44,8 @@ pub struct Transaction<'s> {
     plan: Plan,
     added: usize,
     rejected: Vec<(usize, Rejection)>,
-    /// The first error of a call that could not return one; [`prepare`](Self::prepare) returns it.
+    /// The first error of a call that could not return one; [`prepare`](Self::prepare) and [`commit`](Self::commit)
+    /// return it.
     failed: Option<Error>,
 }
 
@@ -222,7 +223,8 @@ impl<'s> Transaction<'s> {
     /// # Errors
     ///
     /// Those of [`prepare`](Self::prepare), after which no ref has changed, and those of [`Prepared::commit`], after
-    /// which some may have.
+    /// which some may have. With reftables also
+    /// [`StackError::OutcomeUnknown`](crate::StackError::OutcomeUnknown), if another process was to write the changes.
     pub fn commit(mut self) -> Result<Committed> {
         let _asking = AskingOnce::new();
         self.sort()?;
@@ -299,10 +301,12 @@ impl Prepared<'_> {
     /// An I/O error while values become visible, and in files also [`Error::Rejected`](crate::Error::Rejected) if a ref
     /// that another writer made meanwhile conflicts with a new one, or if something is in the way of a ref's file or
     /// reflog. With the files backend earlier refs of the transaction may have their new values by then; see
-    /// [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed
-    /// or undone where that is possible; [`Error::Unrecovered`](crate::Error::Unrecovered) and
-    /// [`Error::HalfDone`](crate::Error::HalfDone) say that it was not. [`Error::Hook`](crate::Error::Hook) says that
-    /// all refs are changed, but the hook could not be run.
+    /// [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed or undone where that is
+    /// possible; [`Error::Unrecovered`](crate::Error::Unrecovered) and [`Error::HalfDone`](crate::Error::HalfDone) say
+    /// that it was not. With reftables, [`StackError::NotDurable`](crate::StackError::NotDurable) says that the changes
+    /// of a stack are made, but may not survive a loss of power; those of later stacks are not made then.
+    /// [`Error::Hook`](crate::Error::Hook) says that all refs are changed, but the hook could not be run, and so does
+    /// [`Error::Interrupted`](crate::Error::Interrupted) if a signal came while the hook ran.
     pub fn commit(mut self) -> Result<Committed> {
         let asking = AskingOnce::new();
         self.locked.commit(&self.plan)?;

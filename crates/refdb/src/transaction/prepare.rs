@@ -21,7 +21,8 @@ use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use refdb_vfs::again_if_lost;
 
 /// How many attempts a transaction makes while symbolic refs change or edits are rejected. Each change means that
-/// another writer made progress, so this limit is for the case that something else is wrong.
+/// another writer made progress, and each rejection leaves fewer edits, so the limit is hardly ever reached unless
+/// something else is wrong.
 const ATTEMPTS_MAX: usize = 100;
 
 /// A transaction that is being prepared.
@@ -46,7 +47,7 @@ enum Attempt<'s> {
 }
 
 impl<'s> Preparation<'_, 's> {
-    /// Locks the refs, checks the edits and stages the new values, in as many attempts as are needed.
+    /// Locks the refs, checks the edits and stages the new values, in at most [`ATTEMPTS_MAX`] attempts.
     pub(super) fn run(mut self) -> Result<Box<dyn Locked + 's>> {
         let added = self.plan.edits.items.len();
         let mut links = self.first_links()?;
@@ -240,7 +241,7 @@ impl<'s> Preparation<'_, 's> {
         Ok(())
     }
 
-    /// Finds the objects to which symbolic values lead, where decisions or reflogs need them.
+    /// Finds the objects to which the old symbolic values of items lead, except for items that only get a reflog entry.
     fn resolve_symbolic(&mut self, snapshot: &dyn Snapshot) -> Result<()> {
         let Plan { edits, resolved, .. } = &mut *self.plan;
         debug_assert!(resolved.old.is_empty() && resolved.new.is_empty(), "each attempt looks objects up anew");

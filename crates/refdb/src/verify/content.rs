@@ -1,4 +1,4 @@
-//! What a symbolic ref may lead to.
+//! Checks what a symbolic ref leads to.
 
 use super::{Check, Verifier};
 use bstr::{BStr, BString};

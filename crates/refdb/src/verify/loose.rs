@@ -1,4 +1,4 @@
-//! Loose refs: their names, the kind of their files, and their content.
+//! Checks loose refs: their names, the kind of their files, and their content.
 
 use super::{Check, Looking, Verifier, Worktree, content::verify_target};
 use crate::Result;
@@ -41,8 +41,8 @@ fn folder(verifier: &mut Verifier<'_>, worktree: &Worktree, name: BString) -> Re
     Ok(())
 }
 
-/// A folder's entries in order of name; none if there is no such folder. A folder that cannot be read is a fault, and
-/// the others are still checked.
+/// A folder's entries in order of name; none if there is no such folder. A folder that cannot be read is reported as a
+/// fault and has no entries, so that other folders are still checked.
 fn entries(verifier: &mut Verifier<'_>, path: &Path, place: BString) -> Vec<(Vec<u8>, EntryKind)> {
     match verifier.store.fs().read_dir(path) {
         Ok(mut entries) => {

@@ -1,4 +1,4 @@
-//! packed-refs, line by line.
+//! Checks packed-refs, line by line.
 
 use super::{Check, Looking, Verifier};
 use crate::Result;

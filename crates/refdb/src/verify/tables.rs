@@ -1,4 +1,4 @@
-//! A stack of reftables: the names of its tables, and the refs in it.
+//! Checks a stack of reftables: the names of its tables, and the refs in it.
 
 use super::{Check, Looking, Verified, Verifier, Worktree, content::verify_target};
 use crate::Result;
@@ -48,7 +48,8 @@ pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result
     Ok(())
 }
 
-/// Returns whether git accepts the name of a table: three hexadecimal numbers of any length, then `.ref` or `.log`.
+/// Returns whether git accepts the name of a table: three hexadecimal numbers of any length with hyphens between them,
+/// then `.ref` or `.log`.
 fn is_table_name(name: &BStr) -> bool {
     let number = |text: &[u8]| {
         let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"0X")).unwrap_or(text);
@@ -80,7 +81,7 @@ fn refs(verifier: &mut Verifier<'_>, worktree: &Worktree, snapshot: &Snapshot) -
     verified
 }
 
-/// Returns whether a ref needs no further check, as almost all do not.
+/// Returns whether a ref needs no further check, which is the case for almost all refs.
 #[inline(always)]
 fn is_faultless(names: &mut OrderedNames, entry: &RefEntry<'_>, deep: bool) -> bool {
     !deep && names.accept_full(entry.name()) && entry.direct().is_some_and(|id| !id.is_null())

@@ -8,7 +8,8 @@ use crate::Fault;
 /// | ref index | obj position << 5 | id len | obj index       | log position | log index    | CRC-32 |
 /// ```
 ///
-/// Offsets count from the end of the header. A position of 0 means that there is no such section.
+/// Offsets count from the end of the header. A position of 0 means that there is no such section, except that C git
+/// also leaves the log position 0 if the first block of the file is a log block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Footer {
     pub(crate) header: Header,

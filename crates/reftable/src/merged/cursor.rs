@@ -61,8 +61,8 @@ impl<R: Records> MergedCursor<R> {
         self.order.first().map(|first| &*self.cursors[*first])
     }
 
-    /// Checks the order of keys in each table, for a walk that ends at the current record because of the record's
-    /// key.
+    /// Checks in each table that the cursor's key is less than the next key that is stored whole, for a walk that ends
+    /// at the current record because of the record's key.
     pub(crate) fn check_ahead(&mut self) -> Result<()> {
         let checked = self.cursors.iter_mut().try_for_each(|cursor| cursor.check_ahead());
         if checked.is_err() {

@@ -25,7 +25,8 @@ pub enum LogFit {
     Whole,
     /// C git can do both if the message, or the name or email of the committer, is cut.
     Cut,
-    /// C git cannot, because the refname is too long or the block size is too small for any entry.
+    /// C git cannot do both, even with a cut, because the refname is too long or the block size is too small for any
+    /// entry.
     Never,
 }
 
@@ -164,7 +165,8 @@ impl WriteOptions {
         self.room(is_behind_others).saturating_sub(stored_extra(self.block_size as usize) + unread)
     }
 
-    /// The bytes for a log entry in any table, including one without refs, such as git's `reflog expire` writes.
+    /// The bytes that a block has for its only log entry in any table, even in one without refs, such as git's `reflog
+    /// expire` writes.
     fn log_room_anywhere(&self) -> usize {
         self.log_room(false)
     }

@@ -47,9 +47,9 @@ pub struct Addition {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are the large one")]
 pub(super) enum Held {
-    /// Its own. The table list is replaced by this process.
+    /// The lock that this process holds; this process replaces the list.
     Lock(Lock),
-    /// That of another process, which adds the records of this addition to its own.
+    /// The lock of another process, which adds the records of this addition to its own.
     Turn(Turn),
 }
 
@@ -124,14 +124,14 @@ impl Addition {
     /// writes no records, no table is added.
     ///
     /// `expected_bytes` is an estimate of the table's size, which should be too low rather than too high, or 0 if it is
-    /// unknown. If a table of that size would be merged with older ones at once, their records are copied into it while
-    /// it is written. Should there be no room for that, or should the records of all not fit into blocks, the table is
-    /// written again without them; `build` is called twice then.
+    /// unknown. If a table of that size would be merged with older ones at once, their records can be copied into it
+    /// while it is written. If there is no room for them on the disk, or if the table cannot be completed because they
+    /// do not fit into its blocks, the table is written again without them; `build` is called twice then.
     ///
     /// # Errors
     ///
     /// The error of `build`; [`StackError::UpdateIndex`] if `limits` begin before
-    /// [`next_update_index`](Self::next_update_index); and errors of reading older tables and of writing.
+    /// [`next_update_index`](Self::next_update_index) or are empty; and errors of reading older tables and of writing.
     pub fn add_table<E: From<StackError>>(
         &mut self,
         limits: RangeInclusive<u64>,
@@ -201,9 +201,10 @@ impl Addition {
     ///
     /// # Errors
     ///
-    /// If a table or the list cannot be written. The stack is unchanged then, except after [`StackError::NotDurable`].
-    /// An addition that [joined](Stack::join) another process can also fail with [`StackError::GroupGivenUp`], after
-    /// which the stack is unchanged, and with [`StackError::OutcomeUnknown`].
+    /// If a table or the list cannot be written, or if tables that are merged at once cannot be read or a signal asks
+    /// the process to end meanwhile. The stack is unchanged then, except after [`StackError::NotDurable`]. An addition
+    /// that [joined](Stack::join) another process can also fail with [`StackError::GroupGivenUp`], after which the
+    /// stack is unchanged, and with [`StackError::OutcomeUnknown`].
     pub fn commit(mut self) -> Result<Committed, StackError> {
         if matches!(self.lock, Held::Turn(_)) {
             return self.end_turn();

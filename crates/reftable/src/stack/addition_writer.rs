@@ -112,7 +112,8 @@ impl<'t> AdditionWriter<'t> {
         Ok(self.writer.options().check_name(name)?)
     }
 
-    /// Adds a log entry, and cuts it if C git could not write it otherwise. Returns whether it was cut.
+    /// Adds a log entry, and cuts it if C git could not write it otherwise. Returns how the entry fits into the table,
+    /// for instance [`LogFit::Cut`].
     ///
     /// # Errors
     ///

@@ -37,8 +37,9 @@ pub(super) struct Past {
     pub(super) relay: Relay,
 }
 
-/// Before a writer takes the lock again, it waits for the others of its group for the duration of the last turn divided
-/// by this. Git and JGit can get the lock meanwhile.
+/// A writer that was in a group waits for the other writers of the group, before it takes the lock again, for the time
+/// that the leader held the lock divided by this, but at most for [`GATHER_MAX`]. Git and JGit can get the lock
+/// meanwhile.
 const GATHER_PART: u32 = 4;
 
 /// Where the list is replaced in less time than this, as in a memory file system, a writer is faster by itself than in

@@ -28,7 +28,7 @@ pub struct LogExpiry {
 /// The result of a compaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Compacted {
-    /// The stack was compact enough.
+    /// The stack was compact enough, or too few of the tables to merge were free of locks of other processes.
     NotNeeded,
     /// This number of tables became one, or none if no records were left.
     Done(usize),
@@ -88,12 +88,12 @@ impl Stack {
         }
     }
 
-    /// Returns the present tables, and the range of those that [`Stack::compact`] would merge, which is empty if there
-    /// are none. Nothing is locked.
+    /// Returns the present tables, and the range of those that [`Stack::compact`] would merge if no other process
+    /// compacts any of them. The range is empty if there is nothing to merge. Nothing is locked.
     ///
     /// # Errors
     ///
-    /// If the list or a table cannot be read or is invalid.
+    /// If the list or a table cannot be read or is invalid, or a signal asks the process to end.
     pub fn compaction_range(&self, scope: Scope) -> Result<(Snapshot, Range<usize>), StackError> {
         let unwritable = match scope {
             Scope::All(None) => self.single_unwritable()?,
@@ -188,7 +188,7 @@ impl Compaction {
     /// Locks the tables of `range`, the youngest first, so that tables which were added while an older compaction runs
     /// can be compacted. If another process has locked one of them, [`Claim::Everything`] fails, and
     /// [`Claim::WhatIsFree`] takes the tables that are younger, or a longer run of free ones that are older and are to
-    /// be merged among themselves. It returns `None` if there are fewer than two. The caller must have locked the list.
+    /// be merged among themselves; `None` if that leaves fewer than two. The caller must have locked the list.
     pub(super) fn claim(
         stack: &Stack,
         tables: &[Listed],

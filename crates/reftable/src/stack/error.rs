@@ -63,11 +63,11 @@ pub enum StackError {
     /// can begin anew.
     #[error("the process that was to write this change together with its own gave up; try again")]
     GroupGivenUp,
-    /// Another process was writing this addition together with its own when it stopped, and a signal asked this process
-    /// to end.
+    /// A signal asked this process to end, and the process that writes this addition together with its own, which may
+    /// have been stopped, did not answer within a second.
     #[error(
-        "a process that was writing this change together with its own has stopped; whether the change was made is not \
-         known: read the refs once that process goes on or is killed"
+        "a process that was writing this change together with its own has not answered; whether the change was made is \
+         not known: read the refs once that process goes on or is killed"
     )]
     OutcomeUnknown,
     /// The change has been made and is visible to all processes, but may not survive a crash of the machine.

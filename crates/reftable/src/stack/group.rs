@@ -46,9 +46,9 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 /// How long after a writer outside the queue, such as git, has written, it is expected to write again.
 const EXPECT_STRANGERS: Duration = Duration::from_millis(300);
 
-/// The lock is left to such a writer for half as long again as the group before has held it, and for this time at
-/// least. Git pauses for a millisecond after a failed attempt, and longer after each further one, so that it gets less
-/// than its part of the time.
+/// The least time for which a group leaves the lock to a writer outside the queue that is expected to write; usually it
+/// is half as long again as the group held the lock. Git pauses for a millisecond after a failed attempt, and longer
+/// after each further one, so with a shorter time git would get less than its share.
 const FREE_MIN: Duration = Duration::from_millis(2);
 
 /// The members of the leader's group, who wait for the outcome.

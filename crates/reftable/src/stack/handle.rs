@@ -42,7 +42,8 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If the list or a table cannot be read or is invalid, or has object ids of another hash function than `options`.
+    /// If the list or a table cannot be read or is invalid, or if a listed table is missing or has object ids of
+    /// another hash function than `options` name.
     pub fn open(fs: Fs, dir: &Path, options: StackOptions) -> Result<Self, StackError> {
         let nothing = Snapshot::new(0, ListFile::absent(), Vec::new(), merge(&[])?);
         let stack = Stack(Arc::new(Shared {

@@ -14,7 +14,7 @@ pub enum ListFault {
     /// An earlier line has the same name.
     #[error("line {0} names a table for the second time")]
     Repeated(usize),
-    /// The last line does not end with a newline: the file was truncated.
+    /// The last line does not end with a newline; the file may have been truncated.
     #[error("line {0} is not complete")]
     Cut(usize),
 }

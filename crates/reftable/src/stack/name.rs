@@ -15,7 +15,8 @@ use std::{
 pub struct TableName(Arc<[u8]>);
 
 impl TableName {
-    /// Returns the name with these bytes, or `None` if they do not name a file in the folder itself.
+    /// Returns the name with these bytes, or `None` if they do not name a file in the folder itself or contain a
+    /// newline.
     pub fn new(name: &[u8]) -> Option<Self> {
         let names_a_file = !matches!(name, b"" | b"." | b"..") && name.find_byteset(b"/\0\n").is_none();
         names_a_file.then(|| TableName(name.into()))

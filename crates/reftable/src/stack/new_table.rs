@@ -3,7 +3,7 @@ use crate::{Sink, Source};
 use refdb_vfs::File;
 use std::path::PathBuf;
 
-/// A table that is smaller than this is collected in memory and written at once.
+/// A table that is smaller than this is collected in memory and written with a single write.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// The initial capacity, which suffices for the tables of most transactions.

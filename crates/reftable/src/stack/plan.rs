@@ -3,8 +3,8 @@ use std::ops::Range;
 /// Git's default for `reftable.geometricFactor`.
 pub const DEFAULT_FACTOR: u16 = 2;
 
-/// Returns the tables of a stack that the geometric rule wants merged into one, or `None`. `sizes` are those of the
-/// tables, the oldest first, in bytes.
+/// Returns the tables of a stack that the geometric rule wants merged into one, or `None` if it wants none merged.
+/// `sizes` are those of the tables, the oldest first, in bytes. A `factor` of 0 means [`DEFAULT_FACTOR`].
 ///
 /// This is git's rule, so that git and refdb agree when a stack that they write in turn is compact. Each table should
 /// be at least `factor` times as large as its next younger neighbour, which keeps the number of tables logarithmic. The

@@ -68,7 +68,8 @@ impl Snapshot {
         self.merged().max_update_index().saturating_add(1)
     }
 
-    /// The tables that the geometric rule wants merged, as positions in [`tables`](Self::tables), or `None`.
+    /// The tables that the geometric rule wants merged, as positions in [`tables`](Self::tables); `None` if it wants
+    /// none merged.
     pub fn plan(&self, options: &StackOptions) -> Option<Range<usize>> {
         let sizes: Vec<u64> = self.tables().iter().map(Listed::weight).collect();
         plan(&sizes, options.geometric_factor)
@@ -105,10 +106,10 @@ impl fmt::Debug for Snapshot {
 
 /// A `tables.list` that was read or written.
 ///
-/// The list is always replaced by a rename and never changed in place. Because this keeps the file open, its inode
-/// number cannot be given to another file, so a file of the same identity under that name proves that the list has not
-/// been replaced. On a network file system the file is not kept open, since it would stay readable under its name after
-/// another machine has replaced it, and the content is compared instead.
+/// The list is always replaced by a rename and never changed in place. Because the list's file is kept open, its inode
+/// number cannot be given to another file, so a file of the same identity under the name `tables.list` proves that the
+/// list has not been replaced. On a network file system the file is not kept open, since it would stay readable under
+/// its name after another machine has replaced it, and the content is compared instead.
 #[derive(Debug)]
 pub(super) struct ListFile {
     pub(super) content: Vec<u8>,

@@ -120,7 +120,7 @@ impl BlockCache {
         })
     }
 
-    /// The bytes in use.
+    /// The memory that the blocks in the cache take, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes.load(Relaxed)
     }

@@ -46,7 +46,7 @@ pub(crate) struct Cursor<R: Records> {
 /// The position of a cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum At {
-    /// Before the first record.
+    /// Before the first record of the current block, or of the section if there is no current block.
     Start,
     /// On a record.
     Record,

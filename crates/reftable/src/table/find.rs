@@ -44,7 +44,7 @@ impl Table {
 
     fn seek_down(&self, name: &[u8], loader: &mut BlockLoader, context: &Context) -> Result<Sought> {
         let Some(section) = self.section(BlockKind::Ref) else { return Ok(Sought::NotThere) };
-        // A section without an index has few blocks, and mostly one.
+        // A section without an index usually has few blocks, and mostly one.
         let mut position = if section.index > 0 { section.index } else { section.start };
         for _ in 0..DEPTH_MAX {
             let Some(block) = loader.load_any(self, position)? else { return Ok(Sought::Unclear) };

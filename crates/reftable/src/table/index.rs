@@ -14,7 +14,8 @@ pub(crate) struct IndexWalk {
     loader: BlockLoader,
 }
 
-/// The greatest depth that is followed. Since each level has at least two records a block, no sensible index is deeper.
+/// The greatest depth that is followed. No sensible index is deeper, since nearly all of its blocks have two records or
+/// more.
 pub(super) const DEPTH_MAX: usize = 40;
 
 impl IndexWalk {

@@ -36,7 +36,7 @@ pub(crate) struct BlockLoader {
     has_read: bool,
 }
 
-/// The number of bytes that are read of a block at first if the file does not have a block size.
+/// The length that is assumed of a block, in bytes, before its header has been read, if the file has no block size.
 const BLOCK_LEN_GUESS: usize = 4096;
 
 impl Block {
@@ -213,7 +213,7 @@ impl BlockLoader {
         // The byte after the block shows whether padding follows.
         let mut bytes = read(guess + 1)?;
         let (found, len) = peek(&bytes, table.header_at(position)).map_err(fail)?;
-        // A walk down an index that requested an index block will request this one next.
+        // A request for an index block keeps a block of any kind, because the block is usually requested next.
         if found != kind && kind != BlockKind::Index {
             return Ok(Loaded::Other(found));
         }

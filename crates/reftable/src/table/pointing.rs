@@ -83,7 +83,7 @@ fn push_if_pointing(refs: &Cursor<RefRecords>, id: &ObjectId, found: &mut Vec<Po
     found.push(PointingRef { name: record.name.to_owned(), update_index: record.update_index, target, peeled });
 }
 
-/// The positions of the blocks that have refs to the object, or `None` if all blocks have to be searched.
+/// The positions of the blocks that may have refs to the object, or `None` if all blocks have to be searched.
 fn blocks_pointing_at(table: &Arc<Table>, id: &ObjectId) -> Result<Option<Vec<u64>>> {
     if table.section(BlockKind::Object).is_none() {
         return Ok(None);

@@ -54,7 +54,7 @@ impl<R: Records> Seeker<R> {
     /// Moves to the first record whose key is not less than `wanted`. Returns whether there is one.
     ///
     /// A forward seek gallops: it tries a few records, then the restart points of the block, then the next block, and
-    /// then the index.
+    /// then the index, or each later block if there is no index.
     pub(crate) fn seek(&mut self, wanted: &[u8]) -> Result<bool> {
         Ok(self.find(wanted)? != Found::End)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// Where the bytes of a table come from.
 #[derive(Debug)]
 pub enum Source {
-    /// A mapped file: for short-lived processes, because truncating the file kills them.
+    /// A mapped file, for short-lived processes: a process that reads a mapping of a truncated file is killed.
     Mapped(Arc<Mapping>),
     /// Memory that holds the whole table.
     Memory(Arc<[u8]>),

@@ -58,7 +58,7 @@ impl<S: Sink> fmt::Debug for TableWriter<S> {
     }
 }
 
-/// How many times larger log blocks are than the block size, unless they would exceed [`LOG_BLOCK_MAX`].
+/// The factor by which log blocks may be larger than the block size, as long as they do not exceed [`LOG_BLOCK_MAX`].
 ///
 /// Resetting the deflate state for each block costs as much as deflating thousands of bytes, so log blocks are larger
 /// than others, unless inflating one for a single entry would take too long. The format's document suggests a factor of
@@ -70,7 +70,8 @@ const LOG_BLOCK_MAX: u32 = 16 * 1024;
 const _: () = assert!(LOG_BLOCK_MAX <= WriteOptions::BLOCK_SIZE_MAX, "the format knows no larger block");
 
 impl<S: Sink> TableWriter<S> {
-    /// Begins a table whose records have update indexes within these limits.
+    /// Begins a table whose refs have update indexes within these limits, inclusive. Log entries may be
+    /// [older](Self::add_log).
     ///
     /// # Errors
     ///

@@ -34,7 +34,7 @@ pub enum ConfigError {
         /// The canonical key of the variable.
         key: BString,
     },
-    /// A value is not a number, or too large a number.
+    /// A value is not a number, or a number that is out of range.
     #[error("bad numeric config value '{value}' for '{key}'{origin}: {}", if *.out_of_range { "out of range" } else { "invalid unit" })]
     BadNumber {
         /// The value.
@@ -70,7 +70,7 @@ pub enum ConfigError {
         file: PathBuf,
         /// The file that includes it.
         from: PathBuf,
-        /// The greatest depth.
+        /// The greatest depth that is allowed.
         most: u32,
     },
     /// A file that is included by a condition on remote URLs configures a remote URL.
@@ -97,11 +97,12 @@ pub enum ConfigError {
 /// How git names the place of a bad variable, which depends on when git checks the variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// During parsing of the file.
+    /// The line and the file, for a variable that git checks while it parses the file.
     Parsing(u32, PathBuf),
-    /// During a later pass over the configuration.
+    /// The canonical key, and the line and the file unless the command line sets the variable, for a variable that git
+    /// checks after it has read the configuration.
     Variable(BString, Option<(u32, PathBuf)>),
-    /// During parsing of the command line.
+    /// The command line, for a variable that git checks while it parses the command line.
     CommandLine,
 }
 

@@ -20,7 +20,7 @@ pub struct GitPacks {
 }
 
 impl GitPacks {
-    /// Finds these settings. Returns `None` if git packs no refs on its own.
+    /// Finds the settings that let git pack refs on its own. Returns `None` if none does.
     pub(super) fn of(config: &Config, is_bare: bool) -> Option<Self> {
         let mut found = GitPacks { gc: false, maintenance: false, is_own: false, text: String::new() };
         let is_on = |value: &Value<'_>| parse_boolean(value.raw) != Some(false);

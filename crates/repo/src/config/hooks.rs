@@ -50,8 +50,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As in git, fails if any hook, even one for another event, is enabled but has no command, has a variable without
-    /// a value, or has the name of an event.
+    /// As in git, fails if any hook, even one for another event, has a variable without a value, has an event although
+    /// its own name is that of an event of githooks(5), or is enabled for an event but has no command.
     pub fn hooks(&self, event: &str) -> Result<Vec<ConfiguredHook>, ConfigError> {
         let mut settings = HookSettings::default();
         settings.read(self)?;
@@ -69,8 +69,9 @@ impl Config {
         settings.warnings
     }
 
-    /// Returns whether the configured hooks of this event run: `hook.EVENT.enabled`. The file of the event's name runs
-    /// in any case.
+    /// Returns whether the configured hooks of an event run. They do not run if a setting of hooks has an error, nor if
+    /// `hook.EVENT.enabled` is false and no hook has the event's name. The file of the event's name in the hooks folder
+    /// is independent of these settings.
     pub fn is_event_enabled(&self, event: &str) -> bool {
         let mut settings = HookSettings::default();
         // Where the settings have an error, no hook runs anyway.
@@ -136,7 +137,7 @@ impl<'a> HookSettings<'a> {
         Ok(())
     }
 
-    /// Makes `name` the last hook of `event`.
+    /// Makes `name` the last hook of `event`. Fails if `name` is itself an event of githooks(5).
     fn add(&mut self, name: &'a BStr, event: &'a BStr) -> Result<(), ConfigError> {
         if EVENTS.iter().any(|known| name == known) {
             return Err(ConfigError::OutOfRange(format!(

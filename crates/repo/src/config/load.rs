@@ -24,7 +24,7 @@ pub(crate) struct Loader<'a> {
     /// Whether this pass only collects remote URLs. It also checks that files whose inclusion depends on URLs configure
     /// no URL, even if their condition turns out not to hold.
     pub(super) only_urls: bool,
-    /// Whether the current file was included by a condition on remote URLs.
+    /// Whether the current file was included by a condition on remote URLs, directly or through other files.
     pub(super) urls_forbidden: bool,
     /// The remote URLs of all files, collected when the first condition asks for them.
     pub(super) remote_urls: Option<Vec<BString>>,
@@ -50,7 +50,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Reads all files in order.
+    /// Reads all files in order, and then the settings of the command line.
     pub(crate) fn load(mut self) -> Result<Config, ConfigError> {
         self.config.files.clone_from(&self.outer.looked_for);
         self.read_all()?;

@@ -17,8 +17,8 @@ pub(crate) struct Parser<'a> {
 }
 
 pub(crate) struct Variable<'a> {
-    /// The canonical key: the section and the name in lower case, and a quoted subsection unchanged. In the old form
-    /// `[section.subsection]`, the subsection is in lower case too.
+    /// The canonical key: the section and the name in lower case, and a quoted subsection in its own case, with its
+    /// escapes resolved. In the old form `[section.subsection]`, the subsection is in lower case too.
     pub(crate) key: &'a [u8],
     /// The value, or `None` for a variable without `=`, which means true.
     pub(crate) value: Option<&'a [u8]>,
@@ -61,7 +61,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Returns the next header or variable.
+    /// Returns the next header or variable, or `Piece::End` at the end of the file.
     #[inline]
     pub(super) fn piece(&mut self) -> Result<Piece, BadLine> {
         loop {
@@ -256,7 +256,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns whether a byte stands for itself everywhere in a value.
+/// Returns whether a byte surely stands for itself in a value, unless a backslash precedes it.
 fn is_plain(byte: u8) -> bool {
     byte > b' ' && !matches!(byte, b'"' | b'#' | b';' | b'\\')
 }
@@ -303,7 +303,7 @@ pub(crate) fn canonical_key(key: &[u8]) -> Result<Vec<u8>, BadKey> {
 /// The fault of a key that a user typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadKey {
-    /// The key has no dot, or nothing in front of it.
+    /// The key has no dot, or nothing in front of its last dot.
     NoSection,
     /// Nothing follows the last dot.
     NoName,

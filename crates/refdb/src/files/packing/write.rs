@@ -37,7 +37,8 @@ pub(crate) fn opened_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     })
 }
 
-/// Returns whether packed-refs exists and is as refdb would write it.
+/// Returns whether packed-refs exists, its unchanged ranges may be copied, and its first line is the one that refdb
+/// would write.
 pub(crate) fn is_as_we_write(old: &PackedFile) -> Result<bool> {
     Ok(old.exists() && old.packed.is_copyable() && old.packed.has_own_header()?)
 }

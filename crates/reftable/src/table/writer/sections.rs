@@ -79,7 +79,7 @@ impl<S: Sink> TableWriter<S> {
         debug_assert_eq!(self.index.len(), 0, "the blocks of refs are in their own index");
         self.block.begin(BlockKind::Object, |_| {});
         let block_size = self.options.block_size as usize;
-        // There is no index of objects if the abbreviated ids are too long for the index of its object blocks.
+        // Objects get no section if their abbreviated ids are too long for an index of the object blocks.
         let id_len = objects.finish(positions, self.index_key_max, |id, positions| {
             let shared = common_prefix(&self.last_key, id);
             if !self.block.add(id, shared, ObjectValue::type_bits(positions), block_size, |out| {
@@ -135,8 +135,8 @@ impl<S: Sink> TableWriter<S> {
     /// block, or 0 if there is no index.
     ///
     /// Each level lists the blocks of the level below, and levels are added until one block suffices, because JGit
-    /// reads only the first block of the highest level. No block is larger than the block size, because C git would
-    /// miss the rest of it. If names are too long for that, the section is refused.
+    /// reads only the first block of the highest level. No index block is larger than the block size, because C git
+    /// would miss the rest of the block. If names are too long for that, the section is refused.
     pub(super) fn finish_section(&mut self, unindexed_max: usize, padded: bool) -> Result<u64> {
         let mut level = std::mem::take(&mut self.index);
         self.last_key.clear();
