@@ -81,7 +81,7 @@ impl Branch<'_> {
     }
 }
 
-/// Returns whether `commit` is `other` or an ancestor of it.
+/// Returns whether `commit` is `other` or an ancestor of it; `false` also if git does not find one of them.
 pub fn is_ancestor(builds: &Builds, commit: &str, other: &str) -> Result<bool> {
     Ok(finish(builds.git().args(["merge-base", "--is-ancestor", commit, other]))?.status.success())
 }

@@ -38,8 +38,8 @@ pub enum Record {
     Closed(Closed),
 }
 
-/// What all lines of a file have in common. None of it may change, because the rate of false alarms holds for the whole
-/// file.
+/// The settings that all lines of a file have in common. None but the version may change, because the rate of false
+/// alarms holds for the whole file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The version of the format, [`VERSION`].
@@ -50,7 +50,7 @@ pub struct Start {
     pub parameters: Values,
     /// The measure that decides.
     pub judge: Measure,
-    /// A hash of everything in the scenario that affects results.
+    /// A hash of the scenario's scripts, cases and use of git's automatic maintenance.
     pub recipe: String,
     /// The commit that is measured beside all others.
     pub reference: String,
@@ -81,7 +81,7 @@ pub struct Half {
 }
 
 impl Half {
-    /// Returns the median of the runs.
+    /// Returns the median of the runs by the measure `judge`; 0 if no run has that measure.
     pub fn median(&self, judge: Measure) -> f64 {
         centre(&self.runs.iter().filter_map(|run| run.value(judge)).collect::<Vec<_>>())
     }

@@ -35,7 +35,7 @@ final class CacheCommand {
       this.word = word;
     }
 
-    /** The conversion of this name, or null. */
+    /** The command of this name, or null. */
     static Verb of(String word) {
       for (Verb verb : values()) {
         if (verb.word.equals(word)) {
@@ -56,7 +56,7 @@ final class CacheCommand {
   }
 
   /**
-   * Runs the conversion.
+   * Runs a command.
    *
    * @param war the site's gerrit.war, or null for the one in its bin folder
    * @param chronicleMap a folder with ChronicleMap's jars, or null for those in the site's lib folder
@@ -110,7 +110,7 @@ final class CacheCommand {
   }
 
   /**
-   * Runs the conversion as Gerrit's user if that is not the caller, because Gerrit could not use files owned by root.
+   * Runs a command as Gerrit's user if that is not the caller, because Gerrit could not use files owned by root.
    *
    * @param arguments the command line
    * @return the exit status; empty if this process is Gerrit's user already, so that nothing was done
