@@ -254,14 +254,14 @@ public final class SharedTier {
   /**
    * An entry that was read by its name.
    *
-   * @param key the key as bytes, whose name in the present generation it is
+   * @param key the key as bytes; the entry was read by the name of this key in the present generation
    * @param answer the value
    */
   public record Entry(byte[] key, Answer answer) {}
 
   /**
-   * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation; what
-   * else is under the names is skipped.
+   * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation,
+   * or none if the generation changes meanwhile; what else is under the names is skipped.
    *
    * @throws IOException if the server refuses or does not answer within a second, if the generation is not known at the
    *     moment, or if {@link #canRead} is false
