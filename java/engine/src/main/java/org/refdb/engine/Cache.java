@@ -121,17 +121,19 @@ public final class Cache implements AutoCloseable {
    * Files that are damaged, or encrypted with a key that is not given, are deleted, and {@link #notices} says so.
    *
    * @throws EngineException of kind LOCKED if the cache is open for writing already; of kind REFUSED if the limit is
-   *     out of range, or a newer program wrote the cache; of kind IO if an operation on a file fails
+   *     out of range, a newer program wrote the cache, or it has too many segments; of kind IO if an operation on a
+   *     file fails
    */
   public static Cache open(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, false)));
   }
 
   /**
-   * Opens the current state of a cache for reading, even while another process writes to it. The limit, the
-   * maximum age and the old keys in the options are not used.
+   * Opens the current state of a cache for reading, even while another process writes to it. The limit, the maximum
+   * age and the old keys in the options are not used. Changes are refused with an exception of kind REFUSED.
    *
-   * @throws EngineException if the cache does not exist or cannot be read; of kind REFUSED if the key does not fit
+   * @throws EngineException if the cache does not exist or cannot be read; of kind REFUSED if, for example, the key
+   *     does not fit
    */
   public static Cache openToRead(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, true)));
@@ -337,7 +339,7 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Writes all entries to a stream, decrypted and with their ages. The cache can be used at the same time.
+   * Writes all intact entries to a stream, decrypted and with their ages. The cache can be used at the same time.
    *
    * @return the number of entries
    * @throws IOException if the stream throws it

@@ -41,7 +41,7 @@ public interface Store extends AutoCloseable {
     /** Visits every entry with its value. An entry that changes meanwhile is visited in its old or new form, or not. */
     void forEachWithValue(Cache.Visitor visitor);
 
-    /** Writes all entries to a stream, as {@code refdb cache export} does. Returns their number. */
+    /** Writes all intact entries to a stream, as {@code refdb cache export} does. Returns their number. */
     long exportTo(OutputStream to);
 
     /** Imports the entries of such a stream. An existing entry that is as new or newer is kept. */
