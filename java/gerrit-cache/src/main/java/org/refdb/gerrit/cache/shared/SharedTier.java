@@ -390,7 +390,9 @@ public final class SharedTier {
 
   /**
    * Notes that the value of a key is void: this server no longer asks for it until a flush and, if the generation is
-   * known, has the shared value deleted. After 10 000 such keys, the next one voids all values of the cache.
+   * known, asks the server of the shared cache to delete it. Other servers may use the value if that is not done,
+   * because that server fails or too many changes wait for it. After 10 000 such keys, the next one voids all values
+   * of the cache.
    */
   public void changed(byte[] key) {
     if (changed.size() >= CHANGED_MAX) {

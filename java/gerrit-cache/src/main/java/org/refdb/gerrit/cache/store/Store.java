@@ -66,7 +66,7 @@ public interface Store extends AutoCloseable {
   enum Placed {
     /** The entry is stored, before all later changes. */
     STORED,
-    /** The entry can never be stored, so the key has no value. */
+    /** The entry is too large, so the key has no value; or the store is read-only, and keeps what it had. */
     REFUSED,
     /** There was no room at the moment, so the key has no value. */
     NO_ROOM
