@@ -39,7 +39,7 @@ pub struct Scenario {
     /// The script that runs before each measured run, in a fresh copy of the state that `setup` created.
     #[serde(default)]
     pub prepare: String,
-    /// The measured command, which runs in the same copy.
+    /// The measured command, which runs in the copy of the state in which `prepare` ran.
     pub command: String,
     /// The script that fails if something does not hold after a run.
     #[serde(default)]

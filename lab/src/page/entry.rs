@@ -71,7 +71,7 @@ pub struct Line {
     pub low: Option<f64>,
     /// The upper bound of the ratio, if known.
     pub high: Option<f64>,
-    /// The work of both; `None` if it was not compared, or if the line is of `watch` or of an older lab.
+    /// The work of A and of B; `None` if it was not compared, or if the line is of `watch` or of an older lab.
     #[serde(default)]
     pub work: Option<WorkOfBoth>,
 }

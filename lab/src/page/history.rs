@@ -72,7 +72,7 @@ pub struct Step {
     pub value: f64,
     /// The number of runs of each side.
     pub runs: usize,
-    /// The work of both, if it was compared.
+    /// The work of both commits, if it was compared.
     pub work: Option<WorkOfBoth>,
 }
 

@@ -28,11 +28,11 @@ pub struct Named {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
-    /// One commit made it.
+    /// One commit made the change.
     Commit,
-    /// One of several commits made it.
+    /// One of several commits made the change.
     Range,
-    /// Several commits made it together.
+    /// Several commits made the change together.
     Gradual,
 }
 

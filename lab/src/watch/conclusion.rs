@@ -49,7 +49,7 @@ pub struct Evidence<'a> {
     pub is_same_build: bool,
     /// The work of the commit before and of the commit itself, if it was traced.
     pub work: Option<[&'a Work; 2]>,
-    /// The instructions of both, if they were counted.
+    /// The instructions of both commits, if they were counted.
     pub profiles: Option<[&'a Profile; 2]>,
 }
 

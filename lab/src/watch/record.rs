@@ -52,7 +52,7 @@ pub struct Start {
     pub judge: Measure,
     /// A hash of the scenario's scripts, cases and use of git's automatic maintenance.
     pub recipe: String,
-    /// The commit that is measured beside all others.
+    /// The commit that runs in each round too, so that alerts can state costs as multiples of its cost.
     pub reference: String,
     /// The greatest part of series without a change that may have an alarm.
     pub false_alarms: f64,
@@ -131,7 +131,7 @@ pub struct Broken {
 /// Another anchor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Anchor {
-    /// The commit beside which others are measured from now on.
+    /// The commit with which others are compared from now on.
     pub commit: String,
     /// Why the anchor changed.
     pub why: String,

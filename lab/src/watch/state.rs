@@ -28,7 +28,7 @@ pub struct Measured {
 pub struct State {
     /// What all records have in common.
     pub start: Start,
-    /// The commit beside which others are measured.
+    /// The commit with which the current bets compare others.
     pub anchor: String,
     /// The number of the current bets, from 1.
     pub number: u32,
