@@ -22,7 +22,7 @@ const LATE: f64 = 0.8;
 /// How often answers may be false, and the maximum number of differences.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Odds {
-    /// The fraction of sequences with a false answer, in either direction.
+    /// The maximum fraction of sequences with a false answer, in either direction.
     rate: f64,
     last: usize,
     /// The sum of the scores of [`ranks`] that decides at the last difference; `None` if no sum is certain enough.
@@ -169,8 +169,8 @@ pub fn mean_of(logarithms: &[f64]) -> f64 {
     most + (sum / logarithms.len() as f64).ln()
 }
 
-/// Returns the smallest maximum number of differences at which an answer can be certain at this rate, which takes
-/// that all of them agree; at most [`LAST_MAX`].
+/// Returns the smallest number of differences that give a certain answer at this rate if all of them agree and no more
+/// may follow; at most [`LAST_MAX`].
 pub fn fewest(rate: f64) -> usize {
     (1..LAST_MAX).find(|count| Odds::new(rate, *count).needed.is_some()).unwrap_or(LAST_MAX)
 }

@@ -28,7 +28,7 @@ pub enum Found {
     No,
 }
 
-/// Returns the fraction by which the two runs of a pair differ at most in half of the pairs.
+/// Returns the fraction that bounds the difference between the two runs of a pair in half of the pairs.
 pub fn spread(differences: &[f64]) -> f64 {
     centre(&differences.iter().map(|difference| difference.abs()).collect::<Vec<_>>()).exp_m1()
 }

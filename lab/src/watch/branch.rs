@@ -22,7 +22,7 @@ pub struct Branch<'a> {
     all_commits: bool,
 }
 
-/// The commits from the anchor to the tip of a branch.
+/// The commits of a branch after the anchor.
 #[derive(Debug)]
 pub struct Line {
     /// The commits, ancestors first, without the anchor.

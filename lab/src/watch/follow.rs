@@ -242,7 +242,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// Returns a hash of everything in a scenario that affects results, except the parameters and the measure.
+/// Returns a hash of the scenario's scripts, cases and use of git's automatic maintenance.
 fn recipe(scenario: &Scenario) -> String {
     let texts = [&scenario.build, &scenario.setup, &scenario.prepare, &scenario.command, &scenario.check];
     let cases = format!("{:?}{}", scenario.cases, scenario.automatic_maintenance);

@@ -32,7 +32,7 @@ pub enum Record {
     Broken(Broken),
     /// Another anchor, because the branch lost the last one.
     Anchor(Anchor),
-    /// A change of the series.
+    /// A change of the series that the bets found, and that a proof has yet to confirm.
     Alarm(Alarm),
     /// What became of an alarm.
     Closed(Closed),

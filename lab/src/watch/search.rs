@@ -33,7 +33,7 @@ pub enum Found {
 struct Hurried<'a> {
     commits: Repository<'a>,
     end: Instant,
-    /// What is known: the commit with the change, and commits without it.
+    /// The earliest commit that is known to have the change; `goods` are known to lack the change.
     bad: String,
     goods: Vec<String>,
 }
