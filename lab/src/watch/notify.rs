@@ -49,8 +49,8 @@ pub fn notify(command: &str, folder: &Path, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the command, and kills it after [`LIMIT`]. A signal to the watch does not end the command, because a command
-/// that was ended is not called again.
+/// Waits for the command, and kills it after [`LIMIT`]. A signal to the watch does not end the command, because a
+/// command that was ended is not called again.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     let start = Instant::now();
     loop {

@@ -16,8 +16,8 @@ import java.util.Map;
  * native memory, and never exceeds its limit in bytes. It keeps nothing on the Java heap.
  *
  * <p>Any number of threads may use a cache. A read of an intact record never waits for a writer. A {@link
- * Durability#BUFFERED} write never waits for a disk, and at most 200 ms for room. Each read is verified: a torn or
- * foreign value is a miss.
+ * Durability#BUFFERED} write never waits for a disk, and at most 200 ms for room, except in {@link #clear}. Each read
+ * is verified: a torn or foreign value is a miss.
  */
 public final class Cache implements AutoCloseable {
   /** The smallest permitted limit, in bytes. */
@@ -275,6 +275,9 @@ public final class Cache implements AutoCloseable {
   /**
    * Removes all entries, at a cost that does not depend on their number. If an earlier call has used the last room,
    * this waits for at most 30 seconds until there is some.
+   *
+   * @throws EngineException of kind IO if there is none then, in which case nothing is removed, or if the disk fails,
+   *     in which case the entries are removed, but may be back after a crash
    */
   public void clear(Durability durability) throws EngineException {
     handle.run(id -> CacheNatives.clear(id, durability.ordinal()));

@@ -13,7 +13,8 @@ import org.refdb.gerrit.cache.chronicle.ChronicleCaches;
 import org.refdb.gerrit.cache.h2.OfflineCaches;
 
 /**
- * The commands that convert the persistent caches of a stopped site from H2 or ChronicleMap to refdb, and back to H2.
+ * The commands that convert the persistent caches of a site from H2 or ChronicleMap to refdb, and back to H2, or delete
+ * them. Only {@link Verb#DELETE_OLD} may be used while Gerrit runs.
  */
 final class CacheCommand {
   private static final long PROGRESS_NANOS = 1_000_000_000L;
