@@ -66,7 +66,8 @@ fn try_lock(home: &Path, access: Access) -> Result<Option<File>> {
         fs::create_dir_all(home).with_context(|| format!("cannot make '{}'", home.display()))?;
         let path = home.join("lock");
         let Ok(file) = OpenOptions::new().create(true).append(true).open(&path) else {
-            // The folder was removed after it was created, in which case the loop tries again, or it is not writable.
+            // The folder was removed after it was created, or it is not writable. If the file can be created now, the
+            // loop tries again.
             File::create(&path).with_context(context)?;
             continue;
         };

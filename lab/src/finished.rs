@@ -16,7 +16,7 @@ pub struct Side {
     pub name: String,
     /// The id of the commit.
     pub commit: String,
-    /// The folder that it was built into.
+    /// The folder into which the revision was built.
     pub build: PathBuf,
 }
 

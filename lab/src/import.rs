@@ -26,7 +26,7 @@ use crate::{
 /// What is known of a file besides its content.
 #[derive(Debug, Clone, Copy)]
 pub struct About<'a> {
-    /// The path.
+    /// The path of the file.
     pub path: &'a Path,
     /// The time of the last modification, in seconds since 1970.
     pub modified: u64,

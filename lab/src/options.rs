@@ -92,7 +92,7 @@ pub struct InitOptions {
     #[command(flatten)]
     pub cache: CacheFolder,
 
-    /// The folder in which runs happen [default: a file system in memory, if there is one]
+    /// The folder in which runs happen [default: a file system in memory, or else the folder for temporary files]
     #[arg(long, value_name = "FOLDER")]
     pub place: Option<PathBuf>,
 }
@@ -255,7 +255,7 @@ pub struct Chosen {
     #[arg(long)]
     pub automatic_maintenance: bool,
 
-    /// The folder in which runs happen [default: a file system in memory, if there is one]
+    /// The folder in which runs happen [default: a file system in memory, or else the folder for temporary files]
     #[arg(long, value_name = "FOLDER")]
     pub place: Option<PathBuf>,
 }

@@ -162,7 +162,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 ///
-/// Fails after `seconds` or, if `heeds_signals` is set, when a signal arrives.
+/// Fails after `seconds`, if the child cannot be watched or, if `heeds_signals` is set, when a signal arrives.
 fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String> {
     let end = Instant::now() + Duration::from_secs(seconds);
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a child has a number")?;
@@ -282,7 +282,7 @@ pub fn limit(child: &Child, seconds: u64) -> Result<()> {
     }
 }
 
-/// Returns whether a command was ended at its limit of CPU time.
+/// Returns whether a command was ended by SIGXCPU, as it is at its limit of CPU time.
 pub fn was_cut(status: ExitStatus) -> bool {
     status.signal() == Some(Signal::XCPU.as_raw())
 }

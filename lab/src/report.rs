@@ -87,7 +87,8 @@ fn verdict([a, b]: [&Side; 2], outcome: &Outcome, rules: &Rules, runs: usize) ->
     }
 }
 
-/// Returns sentences that say whether both sides did the same work and, if not, how it differs.
+/// Returns sentences that say whether both sides did the same work and, if not, how it differs, or why it was not
+/// compared.
 fn same_work(finished: &Finished<'_>) -> String {
     let [a, b] = finished.sides;
     let [of_a, of_b] = match &finished.work {

@@ -20,7 +20,8 @@ use crate::{
     stage::{Stage, together, traces},
 };
 
-/// Compares the two revisions that the options name, and writes a report of each combination to `out`.
+/// Compares the two revisions that the options name, writes a report of each combination to `out`, and exports all
+/// results to the files that the options name.
 pub fn run(options: &RunOptions, out: &mut impl Write) -> Result<()> {
     let (options, exports) = (&options.common, &options.exports);
     let scenario = options.chosen.scenario()?;

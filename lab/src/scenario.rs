@@ -15,7 +15,7 @@ const SHIPPED: [(&str, &str); 3] = [
     ("receive", include_str!("../scenarios/receive.toml")),
 ];
 
-/// The content of a scenario file. Except for `about`, all texts are scripts for `sh -e`.
+/// The content of a scenario file. `build`, `setup`, `prepare`, `command` and `check` are scripts for `sh -e`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
@@ -39,7 +39,7 @@ pub struct Scenario {
     /// The script that runs before each measured run, in a fresh copy of the state that `setup` created.
     #[serde(default)]
     pub prepare: String,
-    /// The measured command, which runs in the same copy.
+    /// The measured command, which runs in the copy of the state in which `prepare` ran.
     pub command: String,
     /// The script that fails if something does not hold after a run.
     #[serde(default)]
@@ -151,7 +151,7 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// Fails if the scenario has no such parameter, or a value is invalid.
+    /// Fails if the scenario has no such parameter, or if `values` is empty or has an invalid value.
     pub fn choose(&mut self, name: &str, values: Vec<String>) -> Result<()> {
         check_parameter(name, &values)?;
         let known: Vec<&str> = self.parameters.keys().map(String::as_str).collect();

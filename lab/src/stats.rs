@@ -22,7 +22,7 @@ const LATE: f64 = 0.8;
 /// How often answers may be false, and the maximum number of differences.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Odds {
-    /// The fraction of sequences with a false answer, in either direction.
+    /// The maximum fraction of sequences with a false answer, in either direction.
     rate: f64,
     last: usize,
     /// The sum of the scores of [`ranks`] that decides at the last difference; `None` if no sum is certain enough.
@@ -120,7 +120,8 @@ impl Bets {
     }
 }
 
-/// Returns whether the centre of `differences` is known to lie above `level`.
+/// Returns whether the centre of `differences` is known to lie above `level`. Panics if there are more differences
+/// than the odds permit.
 pub fn is_above(differences: &[f64], level: f64, odds: &Odds) -> bool {
     assert!(differences.len() <= odds.last, "no more differences than the odds are for");
     let by_ranks = |needed: usize| ranks::sum_above(differences, level) >= needed;
@@ -168,14 +169,14 @@ pub fn mean_of(logarithms: &[f64]) -> f64 {
     most + (sum / logarithms.len() as f64).ln()
 }
 
-/// Returns the smallest number of differences that can be certain at this rate if no more may follow, which is when
-/// all of them agree.
+/// Returns the smallest number of differences that give a certain answer at this rate if all of them agree and no more
+/// may follow; at most [`LAST_MAX`].
 pub fn fewest(rate: f64) -> usize {
     (1..LAST_MAX).find(|count| Odds::new(rate, *count).needed.is_some()).unwrap_or(LAST_MAX)
 }
 
-/// Returns the highest level that the centre is known to exceed. Bisection finds it, because wealth and ranks fall as
-/// the level rises.
+/// Returns the highest level that the centre is known to exceed, or minus infinity. Bisection finds it, because
+/// wealth and ranks fall as the level rises.
 fn last_below(differences: &[f64], odds: &Odds) -> f64 {
     let least = differences.iter().copied().fold(f64::INFINITY, f64::min);
     let most = differences.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -24,7 +24,8 @@ pub struct Stock {
     pub loose_objects: u64,
 }
 
-/// Returns the repositories below `root`, by their relative paths. Symbolic links are not followed.
+/// Returns the repositories at or below `root`, by their relative paths, except for those inside another one. Symbolic
+/// links are not followed.
 pub fn below(root: &Path) -> Result<BTreeMap<String, Stock>> {
     let mut found = BTreeMap::new();
     walk(root, root, &mut found).with_context(|| format!("cannot count refs and packs below '{}'", root.display()))?;

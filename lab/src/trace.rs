@@ -151,7 +151,7 @@ fn file(arguments: &str) -> Option<&str> {
     (path.starts_with('/') && !is_device).then_some(path)
 }
 
-/// Returns the strings in double quotes, with escaped quotes and backslashes decoded.
+/// Returns the strings in double quotes, with escaped quotes, backslashes and newlines decoded.
 fn quoted(text: &str) -> Vec<String> {
     let (mut strings, mut open, mut escaped) = (Vec::new(), None::<String>, false);
     for letter in text.chars() {

@@ -60,8 +60,9 @@ struct Prepared {
 ///
 /// # Errors
 ///
-/// Fails if an option or the history is invalid, the history cannot be written, another watch uses it, or a signal
-/// arrives. Without `--interval`, it also fails if a series cannot be measured; with it, the series is tried again.
+/// Fails, for example, if an option or the history is invalid, the history cannot be written, another watch uses it,
+/// or a signal arrives. Without `--interval`, it also fails if a series cannot be measured; with it, the series is
+/// tried again.
 pub fn run(options: &WatchOptions, out: &mut impl Write) -> Result<u8> {
     let _lock = ledger::lock(&options.history)?;
     let cache = options.cache.cache()?;
@@ -85,8 +86,8 @@ pub fn run(options: &WatchOptions, out: &mut impl Write) -> Result<u8> {
     Ok(if alerts > 0 { ALERTED } else { 0 })
 }
 
-/// The folder in which the runs of one history happen. It is removed when this value is dropped. If a watch was killed,
-/// the next one of the same history removes the folder, so that memory does not fill up.
+/// The folder in which the runs of one history happen. It is removed when this value is dropped. If a watch was
+/// killed, the next one of the same history and place removes the folder, so that memory does not fill up.
 struct Place {
     folder: PathBuf,
 }

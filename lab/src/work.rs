@@ -11,21 +11,21 @@ pub struct Work {
     pub programs: BTreeMap<String, u64>,
     /// Threads started.
     pub threads: u64,
-    /// Bytes written to files, but not to pipes, sockets and terminals.
+    /// Bytes written to files, but not to pipes, sockets and devices.
     pub written: u64,
     /// Bytes written to files that were synced afterwards.
     pub synced: u64,
     /// Calls of fsync and fdatasync.
     pub syncs: u64,
-    /// Files opened with `O_CREAT`, whether or not they existed.
+    /// Successful opens of files with `O_CREAT` or by `creat`, whether or not the files existed.
     pub created: u64,
-    /// Files opened with `O_CREAT` whose names end with `.lock`.
+    /// The part of [`Work::created`] for files whose names end with `.lock`.
     pub locked: u64,
     /// Files renamed.
     pub renamed: u64,
     /// Files linked.
     pub linked: u64,
-    /// Files removed.
+    /// Files removed, and folders that `unlinkat` removed.
     pub removed: u64,
     /// The programs that replaced `packed-refs`: the command line of each, preceded by those of its ancestors, the
     /// first ancestor first.
@@ -66,7 +66,7 @@ const HOLDINGS: [Holding; 5] = [
 type Side<'a> = (&'a str, &'a Work);
 
 /// Returns sentences about how the work of the two sides differs; none if both did the same. Numbers of bytes may
-/// differ by one per cent.
+/// differ by one per cent, and system calls are not compared.
 pub fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     let mut said = programs(a, b);
     let mut count = |name: &str, in_a: u64, in_b: u64| {
@@ -97,7 +97,7 @@ pub fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     said
 }
 
-/// Returns the figures of both sides by name, except for those that are 0 in both.
+/// Returns the figures of both sides by name, except for those of repositories and those that are 0 in both.
 pub fn figures(a: &Work, b: &Work) -> BTreeMap<String, [u64; 2]> {
     let calls: Figure = ("system calls", |work| work.calls);
     let of = |(name, figure): (&str, fn(&Work) -> u64)| (name.to_owned(), [figure(a), figure(b)]);

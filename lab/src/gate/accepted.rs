@@ -32,7 +32,8 @@ impl Accepted {
     }
 }
 
-/// Returns the slowdowns that are accepted by the commits after the one that added `line` to `file`.
+/// Returns the slowdowns that are accepted by the commits after the one that added `line` to `file`; none if git
+/// finds no commit that added the line.
 pub fn since(file: &Path, line: &str) -> Result<Accepted> {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let added = git(file, &["log", "-1", "--format=%H", &format!("-S{line}"), "--", &name]).unwrap_or_default();

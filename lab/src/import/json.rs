@@ -24,8 +24,8 @@ struct HyperfineResult {
     parameters: Values,
 }
 
-/// Returns the medians of a file of `hyperfine --export-json`. The parameter `commit` or `revision` names the commit;
-/// if there is neither, the name of the file does.
+/// Returns the medians, or else the means, of a file of `hyperfine --export-json`. The parameter `commit` or
+/// `revision` names the commit; if there is neither, the name of the file does.
 pub fn hyperfine(text: &str, about: About<'_>) -> Result<Vec<Imported>> {
     let read: Hyperfine = serde_json::from_str(text)?;
     let one = |result: HyperfineResult| {
@@ -166,9 +166,9 @@ struct Benchmark {
     full_id: String,
 }
 
-/// Returns the median of a file `estimates.json` of Criterion. Its folder is the name of the baseline, which stands for
-/// the commit, and `names` is the text of `benchmark.json` beside it. Without that text, the folders above
-/// name the benchmark.
+/// Returns the median, or else the mean, of a file `estimates.json` of Criterion. The folder of that file has the
+/// name of the baseline, which stands for the commit, and `names` is the text of `benchmark.json` beside it. Without
+/// that text, the folders above name the benchmark.
 pub fn criterion(text: &str, about: About<'_>, names: Option<&str>) -> Result<Vec<Imported>> {
     let read: Estimates = serde_json::from_str(text)?;
     let folders: Vec<String> =

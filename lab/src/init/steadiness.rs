@@ -24,11 +24,11 @@ const ENOUGH: usize = 95;
 pub enum Found {
     /// In 95 of 100 comparisons, with at most this number of runs of each side.
     In(usize),
-    /// Not in 60 runs of each side.
+    /// In fewer than 95 of 100 comparisons with at most 60 runs of each side.
     No,
 }
 
-/// Returns the fraction by which the two runs of a pair differ in half of the pairs.
+/// Returns the fraction that bounds the difference between the two runs of a pair in half of the pairs.
 pub fn spread(differences: &[f64]) -> f64 {
     centre(&differences.iter().map(|difference| difference.abs()).collect::<Vec<_>>()).exp_m1()
 }

@@ -93,7 +93,7 @@ pub struct WatchOptions {
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, action = clap::ArgAction::Append)]
     pub with: Vec<(String, String)>,
 
-    /// The folder in which runs happen [default: a file system in memory, if there is one]
+    /// The folder in which runs happen [default: a file system in memory, or else the folder for temporary files]
     #[arg(long, value_name = "FOLDER")]
     pub place: Option<PathBuf>,
 

@@ -71,7 +71,7 @@ pub struct Line {
     pub low: Option<f64>,
     /// The upper bound of the ratio, if known.
     pub high: Option<f64>,
-    /// The work of both; `None` if it was not compared, or if the line is of an older lab.
+    /// The work of A and of B; `None` if it was not compared, or if the line is of `watch` or of an older lab.
     #[serde(default)]
     pub work: Option<WorkOfBoth>,
 }
@@ -120,11 +120,11 @@ pub struct Change {
     pub commit: String,
     /// `worse` or `better`.
     pub direction: String,
-    /// Whether a second measurement confirmed the change; `None` if there was none yet.
+    /// Whether a second measurement confirmed the change; `None` as long as the change is not looked into.
     pub confirmed: Option<bool>,
-    /// The ratio that the second measurement found.
+    /// The ratio that the second measurement found; 1 if it found none.
     pub ratio: Option<f64>,
-    /// A sentence on the cause; empty if it is not known.
+    /// A sentence on the outcome; empty as long as there is none.
     pub said: String,
 }
 

@@ -39,7 +39,7 @@ pub struct Series {
 pub struct Point {
     /// The id of the commit.
     pub commit: String,
-    /// The name by which the caller last referred to the commit.
+    /// The name by which the last measurement referred to the commit.
     pub revision: String,
     /// The time of the last measurement, in seconds since 1970.
     pub time: u64,
@@ -72,7 +72,7 @@ pub struct Step {
     pub value: f64,
     /// The number of runs of each side.
     pub runs: usize,
-    /// The work of both, if it was compared.
+    /// The work of both commits, if it was compared.
     pub work: Option<WorkOfBoth>,
 }
 

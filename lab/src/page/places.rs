@@ -35,7 +35,7 @@ impl<'a> Places<'a> {
         &self.names
     }
 
-    /// Returns the place of a commit, counted from 0.
+    /// Returns the place of a commit, counted from 0; 0 also for a commit of none of the series.
     pub fn index(&self, commit: &str) -> usize {
         self.places.get(commit).copied().unwrap_or_default()
     }

@@ -60,7 +60,7 @@ fn name(series: &Series) -> &str {
     if series.parameters.is_empty() { &series.scenario } else { &series.parameters }
 }
 
-/// Returns the class of series that were not measured in pairs.
+/// Returns the class that marks a series that was not measured in pairs; empty for any other series.
 fn hollow(series: &Series) -> &'static str {
     if series.tool.is_empty() { "" } else { " imported" }
 }

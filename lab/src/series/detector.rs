@@ -110,8 +110,9 @@ impl Detector {
         Some(Change { direction: won.direction, first: won.likeliest() })
     }
 
-    /// Returns whether a commit with this number of pairs has been measured enough: a change is certain, or nothing
-    /// points to one, or `most` pairs were measured. The bets stay fair whenever the caller stops.
+    /// Returns whether a commit with this number of pairs has been measured enough: a change is certain, or `most`
+    /// pairs were measured, or at least [`PAIRS_MIN`] were and nothing points to a change. The bets stay fair
+    /// whenever the caller stops.
     pub fn is_enough(&self, pairs: usize, most: usize) -> bool {
         pairs >= most || (pairs >= PAIRS_MIN && !self.is_suspicious()) || self.change().is_some()
     }

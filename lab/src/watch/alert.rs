@@ -28,11 +28,11 @@ pub struct Named {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
-    /// One commit made it.
+    /// One commit made the change.
     Commit,
-    /// One of several commits made it.
+    /// One of several commits made the change.
     Range,
-    /// Several commits made it together.
+    /// Several commits made the change together.
     Gradual,
 }
 
@@ -73,7 +73,7 @@ pub struct Alert {
     pub runs: usize,
     /// The probability that the proof errs is at most this.
     pub false_alarms: f64,
-    /// The cost of the last measured commit as a multiple of the reference's cost.
+    /// The cost of the commit that made the change certain, as a multiple of the reference's cost.
     pub beside_reference: f64,
     /// The reference.
     pub reference: String,
@@ -176,7 +176,7 @@ impl Named {
     }
 }
 
-/// Returns the first letters of the id of a commit.
+/// Returns the first 12 letters of the id of a commit.
 pub fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }

@@ -22,7 +22,7 @@ pub struct Branch<'a> {
     all_commits: bool,
 }
 
-/// The commits from the anchor to the tip of a branch.
+/// The commits of a branch after the anchor.
 #[derive(Debug)]
 pub struct Line {
     /// The commits, ancestors first, without the anchor.
@@ -81,7 +81,7 @@ impl Branch<'_> {
     }
 }
 
-/// Returns whether `commit` is `other` or an ancestor of it.
+/// Returns whether `commit` is `other` or an ancestor of it; `false` also if git does not find one of them.
 pub fn is_ancestor(builds: &Builds, commit: &str, other: &str) -> Result<bool> {
     Ok(finish(builds.git().args(["merge-base", "--is-ancestor", commit, other]))?.status.success())
 }

@@ -49,7 +49,7 @@ pub struct Evidence<'a> {
     pub is_same_build: bool,
     /// The work of the commit before and of the commit itself, if it was traced.
     pub work: Option<[&'a Work; 2]>,
-    /// The instructions of both, if they were counted.
+    /// The instructions of both commits, if they were counted.
     pub profiles: Option<[&'a Profile; 2]>,
 }
 
@@ -150,7 +150,8 @@ fn is_same_work(a: &Work, b: &Work) -> bool {
     differences(("a", a), ("b", b)).is_empty() && a.calls.abs_diff(b.calls) * 50 <= a.calls.max(b.calls)
 }
 
-/// Returns the most important difference of the work, and otherwise that of the instructions.
+/// Returns the most important difference: of threads, programs, syncs and some kinds of files, or else of the
+/// instructions, or else of any other work.
 fn cause(evidence: &Evidence<'_>) -> String {
     let counted = |name: &str, [a, b]: [u64; 2]| format!("{name}: {} before, {} after", grouped(a), grouped(b));
     if let Some([a, b]) = evidence.work {

@@ -46,8 +46,8 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the file is invalid or cannot be written, if it was begun with another scenario, measure, reference,
-    /// rate or tolerance, or if the reference names no commit.
+    /// Fails if the file is invalid or cannot be written, if it was begun with another scenario or other settings, or
+    /// if the reference names no commit.
     pub fn open(
         options: &'a WatchOptions,
         setting: Setting<'a>,
@@ -100,9 +100,9 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the anchor or the reference cannot be run, the branch has nothing in common with what was measured, git
-    /// fails, a disk is full, a file cannot be written, or a signal arrives. What was recorded stays, and the next call
-    /// goes on there.
+    /// Fails, for example, if the anchor or the reference cannot be run, the branch has nothing in common with what
+    /// was measured, git fails, a disk is full, a file cannot be written, or a signal arrives. What was recorded
+    /// stays, and the next call goes on there.
     pub fn advance(&mut self, branch: &Branch<'_>, coin: &mut Coin, out: &mut impl Write) -> Result<Advance> {
         self.call_the_user();
         // Each build in use takes a file descriptor, of which a watch over many commits would run out.
@@ -242,7 +242,7 @@ impl<'a> Series<'a> {
     }
 }
 
-/// Returns a hash of everything in a scenario that affects results, except the parameters and the measure.
+/// Returns a hash of the scenario's scripts, cases and use of git's automatic maintenance.
 fn recipe(scenario: &Scenario) -> String {
     let texts = [&scenario.build, &scenario.setup, &scenario.prepare, &scenario.command, &scenario.check];
     let cases = format!("{:?}{}", scenario.cases, scenario.automatic_maintenance);

@@ -216,7 +216,7 @@ impl<'a> Series<'a> {
         })
     }
 
-    /// Returns the command that repeats the proof.
+    /// Returns a command that repeats the comparison of the proof, with the default tolerance and rate of false alarms.
     fn repeat(&self, [a, b]: &[String; 2], proof: &Proof) -> Result<String> {
         let scenario = &self.setting.scenario.name;
         let named =

@@ -70,7 +70,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or written, a complete line is no record, or a newer lab began the file.
+    /// Fails if the file cannot be read or written, or if [`parse`] refuses its complete lines.
     pub fn open(path: &Path) -> Result<Ledger> {
         let context = || format!("cannot read '{}'", path.display());
         let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path);
@@ -104,7 +104,7 @@ impl Ledger {
             .and_then(|_| self.file.write_all(line.as_bytes()))
             .and_then(|()| self.file.sync_data());
         if let Err(error) = written {
-            // If this fails too, the next watch cuts the line off.
+            // If this fails too, the next watch cuts off the line, unless the line is complete.
             self.file.set_len(self.length).ok();
             return Err(error).with_context(|| format!("cannot write to '{}'", self.path.display()));
         }
@@ -114,7 +114,7 @@ impl Ledger {
     }
 }
 
-/// Parses complete lines.
+/// Parses complete lines, and skips empty ones.
 ///
 /// # Errors
 ///
@@ -136,7 +136,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Record>> {
     Ok(records)
 }
 
-/// Fails if the first line is of a newer version, whose other lines this lab may not understand.
+/// Fails if the first line names no version, or a newer one, whose other lines this lab may not understand.
 fn check_version(line: &[u8]) -> Result<()> {
     let start: serde_json::Value = serde_json::from_slice(line).context("line 1 is no record")?;
     let version = start.get("version").and_then(serde_json::Value::as_u64).context("line 1 names no version")?;

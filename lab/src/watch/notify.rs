@@ -23,8 +23,8 @@ const CLAIM: &str = "mkdir \"$CLAIM\" 2>/dev/null || exit 0\nunset CLAIM\nexec s
 ///
 /// # Errors
 ///
-/// Fails if the command cannot be started or fails, or if a file of the history cannot be read or made. One that could
-/// not be started is started by the next call; one that failed is not called again.
+/// Fails if the command cannot be started, fails or exceeds [`LIMIT`], or if a file of the history cannot be read or
+/// made. A command that could not be started is started by the next call; one that failed is not called again.
 pub fn notify(command: &str, folder: &Path, id: &str) -> Result<()> {
     let claims = folder.join("notified");
     fs::create_dir_all(&claims).with_context(|| format!("cannot make '{}'", claims.display()))?;
@@ -49,8 +49,8 @@ pub fn notify(command: &str, folder: &Path, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the command, and kills it after [`LIMIT`]. A signal to the watch does not end it, because it is not called
-/// again.
+/// Waits for the command, and kills it after [`LIMIT`]. A signal to the watch does not end the command, because a
+/// command that was ended is not called again.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     let start = Instant::now();
     loop {

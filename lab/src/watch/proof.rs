@@ -51,11 +51,11 @@ impl Proof {
 }
 
 /// Compares two commits of `repository` in a clone that is made, and removed, in `folder`. The inner error is the
-/// reason why one of them cannot be run.
+/// reason why the commits cannot be run or measured.
 ///
 /// # Errors
 ///
-/// Fails if the clone cannot be made, a disk is full, or a signal arrives.
+/// Fails if the clone cannot be made or removed, its builds cannot be read, a disk is full, or a signal arrives.
 pub fn prove(
     setting: Setting<'_>,
     repository: &Path,
@@ -69,7 +69,7 @@ pub fn prove(
     fs::create_dir_all(folder).with_context(|| format!("cannot make '{}'", folder.display()))?;
     let (clone, cache) = (folder.join("clone"), folder.join("builds"));
     progress("cloning for the proof");
-    // Objects are borrowed, so the clone costs no room; its work trees and builds are its own.
+    // The clone borrows the objects, so it takes little room; its work trees and builds are its own.
     let mut git = Command::new("git");
     git.args(["clone", "--quiet", "--no-checkout", "--shared"]).arg(repository).arg(&clone);
     tool(&mut git).context("cannot clone the repository for the proof")?;
@@ -141,7 +141,7 @@ fn cpu(comparison: &Comparison) -> f64 {
     centre(&ratios.filter(|ratio| ratio.is_finite()).collect::<Vec<_>>())
 }
 
-/// Runs both sides until the answer is certain.
+/// Runs both sides until the answer is certain, or until the rules permit no more pairs.
 fn runs([a, b]: [&Stage<'_>; 2], rules: Rules, seed: u64) -> Result<Comparison> {
     let mut referee = Referee::new(rules);
     let mut count = 0;

@@ -32,14 +32,14 @@ pub enum Record {
     Broken(Broken),
     /// Another anchor, because the branch lost the last one.
     Anchor(Anchor),
-    /// A change of the series.
+    /// A change of the series that the bets found, and that a proof has yet to confirm.
     Alarm(Alarm),
     /// What became of an alarm.
     Closed(Closed),
 }
 
-/// What all lines of a file have in common. None of it may change, because the rate of false alarms holds for the whole
-/// file.
+/// The settings that all lines of a file have in common. None but the version may change, because the rate of false
+/// alarms holds for the whole file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The version of the format, [`VERSION`].
@@ -50,9 +50,9 @@ pub struct Start {
     pub parameters: Values,
     /// The measure that decides.
     pub judge: Measure,
-    /// A hash of everything in the scenario that affects results.
+    /// A hash of the scenario's scripts, cases and use of git's automatic maintenance.
     pub recipe: String,
-    /// The commit that is measured beside all others.
+    /// The commit that runs in each round too, so that alerts can state costs as multiples of its cost.
     pub reference: String,
     /// The greatest part of series without a change that may have an alarm.
     pub false_alarms: f64,
@@ -81,7 +81,7 @@ pub struct Half {
 }
 
 impl Half {
-    /// Returns the median of the runs.
+    /// Returns the median of the runs by the measure `judge`; 0 if no run has that measure.
     pub fn median(&self, judge: Measure) -> f64 {
         centre(&self.runs.iter().filter_map(|run| run.value(judge)).collect::<Vec<_>>())
     }
@@ -131,7 +131,7 @@ pub struct Broken {
 /// Another anchor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Anchor {
-    /// The commit beside which others are measured from now on.
+    /// The commit with which others are compared from now on.
     pub commit: String,
     /// Why the anchor changed.
     pub why: String,

@@ -56,7 +56,7 @@ pub struct Sides<'a> {
     pub anchor: &'a str,
     /// The commit.
     pub commit: &'a str,
-    /// The commit that always runs too.
+    /// The reference of the series, which may be the anchor.
     pub reference: &'a str,
 }
 
@@ -69,7 +69,8 @@ impl<'a> Setting<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the anchor or the reference cannot be measured, a disk is full, or a signal arrives.
+    /// Fails if the anchor or the reference cannot be measured, a disk is full or cannot be examined, or a signal
+    /// arrives.
     pub fn measure(
         &self,
         sides: Sides<'_>,
@@ -165,7 +166,8 @@ fn shuffled(count: usize, coin: &mut Coin) -> Vec<usize> {
     order
 }
 
-/// Returns properties of this machine besides those of [`crate::gate::machine`], on which times depend.
+/// Returns the model and the number of the processors, on which times depend; [`crate::gate::machine`] finds the
+/// other properties of a machine.
 pub fn hardware() -> Vec<(String, String)> {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");

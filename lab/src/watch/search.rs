@@ -25,7 +25,7 @@ pub enum Found {
     Range(Vec<String>, String),
     /// Several commits made the change together.
     Gradual,
-    /// The search failed, for this reason.
+    /// No commit was found, for this reason.
     Nothing(String),
 }
 
@@ -33,7 +33,7 @@ pub enum Found {
 struct Hurried<'a> {
     commits: Repository<'a>,
     end: Instant,
-    /// What is known: the commit with the change, and commits without it.
+    /// The earliest commit that is known to have the change; `goods` are known to lack the change.
     bad: String,
     goods: Vec<String>,
 }
@@ -94,7 +94,8 @@ impl Commits for Hurried<'_> {
 ///
 /// # Errors
 ///
-/// Fails if a signal arrives, or git cannot list commits.
+/// Fails if a signal arrives, or if git cannot list the commits that are left at `end`. Any other failure of the
+/// search is [`Found::Nothing`].
 pub fn find(
     commits: Repository<'_>,
     good: &str,

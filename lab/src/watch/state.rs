@@ -28,7 +28,7 @@ pub struct Measured {
 pub struct State {
     /// What all records have in common.
     pub start: Start,
-    /// The commit beside which others are measured.
+    /// The commit with which the current bets compare others.
     pub anchor: String,
     /// The number of the current bets, from 1.
     pub number: u32,
@@ -38,7 +38,8 @@ pub struct State {
     pub measured: Vec<String>,
     /// The commits that cannot be measured.
     pub broken: BTreeSet<String>,
-    /// The last commits that another machine measured. They are measured again.
+    /// The last commits, at most [`AGAIN`], that another machine measured beside this anchor. They are measured
+    /// again.
     pub again: Vec<String>,
     /// The alarm that has yet to be looked into.
     pub open: Option<Alarm>,
@@ -52,7 +53,8 @@ impl State {
     ///
     /// # Errors
     ///
-    /// Fails if the first record is no start, or the runs of a point form no pairs or lack the measure.
+    /// Fails if the first record is no start, an alarm is closed that is not open, or the runs of a point form no
+    /// pairs or lack the measure.
     pub fn of(records: &[Record], machine: &str) -> Result<State> {
         let Some((Record::Start(start), rest)) = records.split_first() else {
             bail!("a history begins with its start")
@@ -140,9 +142,10 @@ impl State {
         detector
     }
 
-    /// Returns the commits to measure now, in order. `line` has all commits from the anchor to the tip, and `is_new`
-    /// returns whether no commit that was measured contains this one. Every `every`th new commit is
-    /// measured, or the next one if that is broken.
+    /// Returns the commits to measure now, in order: first those that another machine measured and that `line` still
+    /// has, then every `every`th commit of `line` for which `is_new` returns `true`, or the next such commit that is
+    /// not broken. `line` must have the commits after the anchor up to the tip, and `is_new` must return whether no
+    /// measured commit contains its argument.
     pub fn due(&self, line: &[String], every: usize, is_new: impl Fn(&str) -> bool) -> Vec<String> {
         let done = |commit: &String| self.points.iter().any(|point| point.commit == *commit);
         let again = self.again.iter().filter(|commit| line.contains(commit) && !done(commit));

@@ -16,8 +16,8 @@ import java.util.Map;
  * native memory, and never exceeds its limit in bytes. It keeps nothing on the Java heap.
  *
  * <p>Any number of threads may use a cache. A read of an intact record never waits for a writer. A {@link
- * Durability#BUFFERED} write never waits for a disk, and at most 200 ms for room. Each read is verified: a torn or
- * foreign value is a miss.
+ * Durability#BUFFERED} write never waits for a disk, and at most 200 ms for room, except in {@link #clear}. Each read
+ * is verified: a torn or foreign value is a miss.
  */
 public final class Cache implements AutoCloseable {
   /** The smallest permitted limit, in bytes. */
@@ -121,17 +121,19 @@ public final class Cache implements AutoCloseable {
    * Files that are damaged, or encrypted with a key that is not given, are deleted, and {@link #notices} says so.
    *
    * @throws EngineException of kind LOCKED if the cache is open for writing already; of kind REFUSED if the limit is
-   *     out of range, or a newer program wrote the cache; of kind IO if an operation on a file fails
+   *     out of range, a newer program wrote the cache, or it has too many segments; of kind IO if an operation on a
+   *     file fails
    */
   public static Cache open(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, false)));
   }
 
   /**
-   * Opens the current state of a cache for reading, even while another process writes to it. The limit, the
-   * maximum age and the old keys in the options are not used.
+   * Opens the current state of a cache for reading, even while another process writes to it. The limit, the maximum
+   * age and the old keys in the options are not used. Changes are refused with an exception of kind REFUSED.
    *
-   * @throws EngineException if the cache does not exist or cannot be read; of kind REFUSED if the key does not fit
+   * @throws EngineException if the cache does not exist or cannot be read; of kind REFUSED if, for example, the key
+   *     does not fit
    */
   public static Cache openToRead(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, true)));
@@ -273,6 +275,9 @@ public final class Cache implements AutoCloseable {
   /**
    * Removes all entries, at a cost that does not depend on their number. If an earlier call has used the last room,
    * this waits for at most 30 seconds until there is some.
+   *
+   * @throws EngineException of kind IO if there is none then, in which case nothing is removed, or if the disk fails,
+   *     in which case the entries are removed, but may be back after a crash
    */
   public void clear(Durability durability) throws EngineException {
     handle.run(id -> CacheNatives.clear(id, durability.ordinal()));
@@ -337,7 +342,7 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Writes all entries to a stream, decrypted and with their ages. The cache can be used at the same time.
+   * Writes all intact entries to a stream, decrypted and with their ages. The cache can be used at the same time.
    *
    * @return the number of entries
    * @throws IOException if the stream throws it

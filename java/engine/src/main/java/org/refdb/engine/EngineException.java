@@ -16,9 +16,9 @@ public final class EngineException extends IOException {
      */
     IO,
     /**
-     * A lock was not acquired in time, so that the caller may try again: the message names the lock file and, as far as
-     * they are known, its age and its owner. Also if a lock file could not be created, for instance on a full disk, and
-     * if the cache is open for writing already.
+     * A lock was not acquired in time, so that the caller may try again: the message names the lock file and, as far
+     * as they are known, its age and its owner. Also if the lock file of a stack of reftables could not be created,
+     * for instance on a full disk, and if the cache is open for writing already.
      */
     LOCKED,
     /**
@@ -46,7 +46,7 @@ public final class EngineException extends IOException {
     UNDECIDED,
     /** Another machine replaced a file on the file server while a list was read from it; ask for the list again. */
     REPLACED,
-    /** A bug in refdb. */
+    /** A bug in refdb, a jar and a library of different versions, or an answer that is too large for a Java array. */
     BUG
   }
 

@@ -64,7 +64,9 @@ public final class EngineView implements AutoCloseable {
     return RefListing.begin(handle.call(id -> RefNatives.list(id, request.toByteArray())));
   }
 
-  /** Returns the refs that point to each of some objects or to a tag of it. All loose refs are read, once. */
+  /**
+   * Returns the refs that point to each of some objects or to a tag of it. With files, all loose refs are read, once.
+   */
   public PointingRefs pointingAt(Collection<byte[]> objectIds) throws EngineException {
     Packer request = new Packer();
     objectIds.forEach(request::bytes);

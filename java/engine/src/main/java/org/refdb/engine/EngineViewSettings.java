@@ -7,7 +7,7 @@ import java.util.List;
  * The settings of a view of a repository.
  *
  * @param packedRefs how far the file attributes of packed-refs are trusted
- * @param looseRefs how far those of loose refs are trusted
+ * @param looseRefs how far those of loose refs are trusted; {@code AFTER_OPEN} has the effect of {@code NEVER} here
  * @param tablesList how far those of the list of a reftable stack are trusted
  * @param alwaysSet whether a setting says {@code ALWAYS} and takes effect, as opposed to the default
  * @param believeMillis the time in milliseconds during which an answer is repeated without reading from disk;

@@ -5,7 +5,7 @@ import java.util.List;
 
 /**
  * What a batch recorded before the global ref database was asked. An intent exists while the batch is in progress, and
- * afterwards if its outcome is unknown.
+ * afterwards until it is settled, if the outcome is unknown or the refs could not be committed.
  *
  * @param id the name of the intent
  * @param mark the mark of {@link Arbiter.Verdict.Ask}

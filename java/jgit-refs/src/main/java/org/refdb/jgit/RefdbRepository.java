@@ -11,7 +11,8 @@ import org.refdb.engine.EngineViews;
 /**
  * A repository on disk whose refs the engine reads and writes.
  *
- * <p>JGit nevertheless creates its own ref database for the repository. That one is closed at once and never used.
+ * <p>JGit nevertheless creates its own ref database for the repository. That one is closed at once and not used
+ * again.
  */
 public final class RefdbRepository extends FileRepository {
   private final RefdbDatabase refs;

@@ -10,8 +10,8 @@ final class Results {
   private Results() {}
 
   /**
-   * Returns whether an edit was refused because the ref has another value than expected, since someone else was
-   * faster.
+   * Returns whether an edit was refused because the ref has another value than expected, for example since someone else
+   * was faster.
    */
   static boolean isStale(Rejection rejection) {
     return switch (rejection.reason()) {
@@ -21,8 +21,8 @@ final class Results {
   }
 
   /**
-   * Returns the result of the update of a single ref. A name conflict is reported as a lock failure, because the locks
-   * of JGit are files beside those of refs.
+   * Returns the result of the update of a single ref: a lock failure, unless the value is invalid or the name is too
+   * long. A name conflict is a lock failure too, because JGit's locks are files beside those of refs.
    */
   static RefUpdate.Result ofUpdate(Rejection rejection) {
     return switch (rejection.reason()) {

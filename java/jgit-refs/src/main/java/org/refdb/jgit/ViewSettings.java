@@ -26,7 +26,7 @@ final class ViewSettings {
 
   private static final String BELIEVE_KEY = "trustMillis";
 
-  /** Settings that are passed on to the engine. */
+  /** Settings that are passed on to the engine if they are set outside the repository and not in it. */
   private static final String[][] PASSED_ON = {
     {"core", "fsync"},
     {"core", "fsyncMethod"},

@@ -96,11 +96,10 @@ public final class CacheTools {
   }
 
   /**
-   * Returns the first entries in an order. This walks over all entries.
+   * Returns the first entries in an order; none if the cache has no files. This walks over all entries.
    *
    * @param count the number of entries, from 1 to {@value #TOP_MAX}
    * @throws IllegalArgumentException if the number is out of range
-   * @throws IllegalStateException if there are no files
    */
   public List<TopEntry> top(int count, Order order) {
     if (count < 1 || count > TOP_MAX) {

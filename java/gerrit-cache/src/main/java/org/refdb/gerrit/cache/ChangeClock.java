@@ -42,8 +42,9 @@ final class ChangeClock {
   }
 
   /**
-   * Returns the time of a change of the key. The caller must hold the lock and call this after the change, because a
-   * reader that still gets the old value from the store must have an earlier time.
+   * Advances the clock for a change of the key, and returns the time of the change. The caller must hold the lock and
+   * call this after the change, because a reader that still gets the old value from the store must have an earlier
+   * time.
    */
   long advance(Object key) {
     assert Thread.holdsLock(lockOf(key));

@@ -14,7 +14,8 @@ import java.util.concurrent.ExecutionException;
 import org.refdb.engine.Planted;
 
 /**
- * A Gerrit cache with two tiers: objects in memory, and their serialised bytes on disk.
+ * A Gerrit cache with two tiers: objects in memory, and their serialised bytes on disk. A cache that is shared also
+ * asks the other servers before it loads a value.
  *
  * <p>A hit in memory reads nothing from disk. As the memory tier guarantees, concurrent loads of one key run only once,
  * and exceptions are wrapped as in Guava. An invalidation outdates all values that were read or loaded before it, and

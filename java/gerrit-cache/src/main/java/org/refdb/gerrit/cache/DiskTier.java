@@ -134,7 +134,7 @@ final class DiskTier<K, V> {
 
   /**
    * Stores the value of another server that a look-up found. Returns what came of the attempt; null if the look-up
-   * found none.
+   * found none, the key was changed since, or the store fails.
    */
   Store.Placed keepFound(SharedValues.Asked<K, V> answer) {
     Holder<V> found = answer.found();

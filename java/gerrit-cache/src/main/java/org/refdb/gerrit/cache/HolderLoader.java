@@ -15,8 +15,8 @@ import org.refdb.gerrit.cache.shared.SharedTier;
 
 /**
  * Loads values for the memory tier: from disk, or else from the tier that servers share, or else with the loader of the
- * cache, whose values are then stored on disk and offered to the other servers. A refresh of a value in memory asks only
- * the loader, and stores its value only on disk.
+ * cache, whose values are then stored on disk and offered to the other servers. A refresh of a value in memory asks
+ * only the loader, and does not offer the new value to other servers.
  */
 final class HolderLoader<K, V> extends CacheLoader<K, Holder<V>> {
   private final DiskTier<K, V> disk;

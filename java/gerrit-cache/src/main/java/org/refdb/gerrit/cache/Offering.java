@@ -17,10 +17,12 @@ final class Offering {
   private static final long PAUSE_MILLIS = 2;
 
   /**
-   * The number of values, and their bytes, that may wait to be stored before this adds another one, so that the queue
-   * has room for what requests compute.
+   * The number of values that may wait to be stored before this adds another one, so that the queue has room for what
+   * requests compute.
    */
   private static final int WAITING_MAX = 64;
+
+  /** The bytes from which waiting values prevent another one, for the same reason. */
   private static final long WAITING_BYTES_MAX = 4 << 20;
 
   private final SharedCaches shared;

@@ -60,8 +60,8 @@ final class Stores {
   }
 
   /**
-   * Returns the store for a handle that holds none, and opens it if necessary; after {@link #stop}, a store that keeps
-   * nothing.
+   * Returns the store for a handle that holds none, and opens it if necessary; a store that keeps nothing if it
+   * cannot be opened, or after {@link #stop}.
    */
   synchronized Store acquire(StoreHandle handle) {
     if (stopped) {

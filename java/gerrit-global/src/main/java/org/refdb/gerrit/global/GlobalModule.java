@@ -26,8 +26,8 @@ import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.watch.WatchService;
 
 /**
- * Module of the plugin refdb-global: binds the global ref database, which the high-availability and multi-site plugins
- * use.
+ * Module of the plugin refdb-global: binds the global ref database, which the high-availability and multi-site
+ * plugins use, if Gerrit's module with its interface is installed.
  */
 public final class GlobalModule extends LifecycleModule {
   @Override

@@ -13,7 +13,8 @@ import org.refdb.gerrit.cache.chronicle.ChronicleCaches;
 import org.refdb.gerrit.cache.h2.OfflineCaches;
 
 /**
- * The commands that convert the persistent caches of a stopped site from H2 or ChronicleMap to refdb, and back to H2.
+ * The commands that convert the persistent caches of a site from H2 or ChronicleMap to refdb, and back to H2, or delete
+ * them. Only {@link Verb#DELETE_OLD} may be used while Gerrit runs.
  */
 final class CacheCommand {
   private static final long PROGRESS_NANOS = 1_000_000_000L;
@@ -35,7 +36,7 @@ final class CacheCommand {
       this.word = word;
     }
 
-    /** The conversion of this name, or null. */
+    /** The command of this name, or null. */
     static Verb of(String word) {
       for (Verb verb : values()) {
         if (verb.word.equals(word)) {
@@ -56,7 +57,7 @@ final class CacheCommand {
   }
 
   /**
-   * Runs the conversion.
+   * Runs a command.
    *
    * @param war the site's gerrit.war, or null for the one in its bin folder
    * @param chronicleMap a folder with ChronicleMap's jars, or null for those in the site's lib folder
@@ -110,7 +111,7 @@ final class CacheCommand {
   }
 
   /**
-   * Runs the conversion as Gerrit's user if that is not the caller, because Gerrit could not use files owned by root.
+   * Runs a command as Gerrit's user if that is not the caller, because Gerrit could not use files owned by root.
    *
    * @param arguments the command line
    * @return the exit status; empty if this process is Gerrit's user already, so that nothing was done

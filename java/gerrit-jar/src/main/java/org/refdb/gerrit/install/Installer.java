@@ -96,8 +96,8 @@ final class Installer {
   /**
    * Uninstalls refdb. No repository needs a conversion.
    *
-   * @throws InstallException if the folder is no Gerrit site, a repository has a batch that is not settled, or
-   *     refdb.global is set
+   * @throws InstallException if the folder is no Gerrit site, a repository has a batch that is not settled,
+   *     refdb.global is set, or container.user names no user; in the last case gerrit.config may have been changed
    */
   void uninstall(Path folder) throws InstallException, IOException {
     Site site = Site.at(folder);

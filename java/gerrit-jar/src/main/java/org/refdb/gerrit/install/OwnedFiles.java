@@ -55,7 +55,8 @@ final class OwnedFiles {
   }
 
   /**
-   * Tries all steps of {@link #replace} except the last one, and undoes them.
+   * Tries all steps of {@link #replace} except the last one, and undoes them. Does nothing if the folder does not
+   * exist.
    *
    * @throws InstallException if the file cannot be replaced with the same owner and group
    */

@@ -74,7 +74,7 @@ public final class RepositoryLook implements Repositories.Visitor {
     }
   }
 
-  /** Returns whether refdb would write to all repositories. */
+  /** Returns false if refdb would refuse to write to one of the repositories because of its storage. */
   private static boolean at(List<Path> roots, boolean mayBeUnsafe, PrintStream out)
       throws EngineLoadException, IOException {
     try (EngineViews views = EngineViews.open(MEMORY_BYTES, FILES_MAX)) {

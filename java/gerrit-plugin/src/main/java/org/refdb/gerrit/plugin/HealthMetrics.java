@@ -10,8 +10,8 @@ import java.util.List;
 import org.refdb.engine.ServerNote;
 
 /**
- * Registers the metrics {@code plugins/refdb/in_use/refs} and {@code in_use/caches}: 1, or 0 if refdb is configured but
- * not in use.
+ * Registers the metrics {@code plugins/refdb/in_use/refs} and {@code in_use/caches}, each if that half of refdb is
+ * configured: 1, or 0 if the half is not in use.
  */
 final class HealthMetrics implements LifecycleListener {
   private final MetricMaker maker;

@@ -143,7 +143,7 @@ public final class RefdbAdmin {
   }
 
   /**
-   * Deletes a ref whose file is corrupt. Gerrit itself does not see such a ref.
+   * Deletes a ref whose file is corrupt or cannot be read. Gerrit itself does not see such a ref.
    *
    * @return false, without having done anything, if the ref is not broken or its name is that of a lock file
    */

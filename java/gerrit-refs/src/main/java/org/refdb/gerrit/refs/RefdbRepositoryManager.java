@@ -111,7 +111,10 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     }
   }
 
-  /** Opens a repository through JGit's cache, and makes sure that the result is one with refdb. */
+  /**
+   * Opens a repository through JGit's cache, and makes sure that the result is one with refdb unless refdb cannot
+   * serve it.
+   */
   private Repository open(RefdbKey key) throws IOException {
     ProjectState state = key.state();
     Refusal refusal = state.refusal();
@@ -313,7 +316,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     return new ProjectState(name, settings.shadows(ProjectName.of(name)));
   }
 
-  /** States of the projects that were opened since the start. */
+  /** States of the projects that were opened, or whose shadow mode was switched, since the start. */
   Collection<ProjectState> states() {
     return states.values();
   }

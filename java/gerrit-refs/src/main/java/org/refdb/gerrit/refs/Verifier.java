@@ -134,7 +134,7 @@ final class Verifier implements LifecycleListener {
         state.staleness.usedUpTo(state.uses()); // the comparison itself does not count as a use
       }
     } catch (IOException | RuntimeException e) {
-      // The project was deleted or is broken. Its users get an error.
+      // The project cannot be opened or read, for example because it was deleted. Its users get an error.
       logger.atFine().withCause(e).log("refdb cannot verify project %s now", state.name);
       state.staleness.skipped(System.nanoTime());
     }

@@ -139,7 +139,7 @@ final class WantedRefs implements UploadPackInitializer {
 
   /**
    * Returns the refs that point to each of some objects. They are looked up together, because a clone may want
-   * thousands, and each query reads all loose refs.
+   * thousands, and with files each query reads all loose refs.
    */
   private static List<Set<Ref>> tips(Repository repository, List<ObjectId> wants) throws IOException {
     return repository instanceof RefdbRepository ours

@@ -157,7 +157,7 @@ final class Client implements AutoCloseable {
     }
   }
 
-  /** Sends a command that changes something, or that nobody waits for. */
+  /** Sends a command over the connection on which values are stored, so that no look-up waits behind the command. */
   Call send(CommandArguments command, byte[] key) {
     HostAndPort host = route.serverOf(key);
     if (host != null) {

@@ -17,9 +17,12 @@ public final class Counts {
     WAITED,
     /** Look-ups that left before the answer. */
     LATE,
-    /** Look-ups that did not ask, because the server fails, is late, or has not told its generation. */
+    /**
+     * Look-ups that did not ask, because the server fails, is late or has not told its generation, or the thread is
+     * interrupted.
+     */
     NOT_ASKED,
-    /** Look-ups that did not ask, because their thread has waited enough. */
+    /** Look-ups that did not ask, or left before the answer, because their thread has waited enough. */
     OUT_OF_BUDGET,
     /** Look-ups that the server refused, or whose connection failed. */
     FAILED,
@@ -35,9 +38,9 @@ public final class Counts {
     TOO_LARGE,
     /** Values that were not offered, because they are the result of a timeout or an error. */
     NEGATIVE,
-    /** Values that were dropped, because too many were waiting or the server fails. */
+    /** Values and deletions that were dropped, because too many were waiting or the server fails. */
     DROPPED,
-    /** Values that the server did not take. */
+    /** Values and deletions that the server did not take. */
     NOT_STORED,
     /** Bytes of the entries that were received. */
     BYTES_RECEIVED,

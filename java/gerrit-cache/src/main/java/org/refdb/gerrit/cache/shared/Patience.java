@@ -14,7 +14,9 @@ final class Patience {
    */
   private static final long NANOS_MIN = 1_000_000;
 
-  /** The sum of the shares of itself by which the estimate moves up, at an answer above it, and down, at any other. */
+  /**
+   * The estimate rises by STEP * SHARE of itself at an answer above it, and falls by STEP * (1 - SHARE) at any other.
+   */
   private static final double STEP = 0.1;
 
   private final long deadlineNanos;

@@ -32,8 +32,8 @@ public final class SharedCaches implements AutoCloseable {
   /** Does what another node asks. */
   public interface Servant {
     /**
-     * Hears what another node asks, or null for nothing, about each second while the server answers. This must not
-     * wait.
+     * Hears what another node asks, or null for nothing, at least about each second while the server answers. This
+     * must not wait.
      */
     void asked(Peers.Request request);
   }

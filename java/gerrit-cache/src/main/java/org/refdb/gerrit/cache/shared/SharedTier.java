@@ -254,14 +254,14 @@ public final class SharedTier {
   /**
    * An entry that was read by its name.
    *
-   * @param key the key as bytes, whose name in the present generation it is
+   * @param key the key as bytes; the entry was read by the name of this key in the present generation
    * @param answer the value
    */
   public record Entry(byte[] key, Answer answer) {}
 
   /**
-   * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation; what
-   * else is under the names is skipped.
+   * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation,
+   * or none if the generation changes meanwhile; what else is under the names is skipped.
    *
    * @throws IOException if the server refuses or does not answer within a second, if the generation is not known at the
    *     moment, or if {@link #canRead} is false
@@ -390,7 +390,9 @@ public final class SharedTier {
 
   /**
    * Notes that the value of a key is void: this server no longer asks for it until a flush and, if the generation is
-   * known, has the shared value deleted. After 10 000 such keys, the next one voids all values of the cache.
+   * known, asks the server of the shared cache to delete it. Other servers may use the value if that is not done,
+   * because that server fails or too many changes wait for it. After 10 000 such keys, the next one voids all values
+   * of the cache.
    */
   public void changed(byte[] key) {
     if (changed.size() >= CHANGED_MAX) {

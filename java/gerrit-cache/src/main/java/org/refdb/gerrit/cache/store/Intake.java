@@ -94,7 +94,7 @@ public final class Intake implements AutoCloseable {
     return entries;
   }
 
-  /** Returns the size of their keys and values in bytes. */
+  /** Returns the size of the keys and values of the stored entries in bytes. */
   public long bytes() {
     return bytes;
   }

@@ -5,7 +5,7 @@ import java.io.OutputStream;
 import java.util.Map;
 import org.refdb.engine.Cache;
 
-/** The store of a cache that has memory only: it keeps nothing. */
+/** A store that keeps nothing, for a cache without files. */
 public enum NoStore implements Store {
   /** The only instance. */
   INSTANCE;

@@ -3,8 +3,8 @@ package org.refdb.gerrit.cache.store;
 import java.util.function.BooleanSupplier;
 
 /**
- * A store that refuses puts and ignores other changes while a switch is set, for example during an offline reindex. The
- * switch does not concern {@link #upkeep}.
+ * A store that refuses puts and ignores other changes while a switch is set, for example during an offline reindex. A
+ * key whose put is refused then keeps the value that it had. The switch does not concern {@link #upkeep}.
  */
 public final class ReadOnlyStore extends ForwardingStore {
   private final BooleanSupplier readOnly;

@@ -41,7 +41,7 @@ public interface Store extends AutoCloseable {
     /** Visits every entry with its value. An entry that changes meanwhile is visited in its old or new form, or not. */
     void forEachWithValue(Cache.Visitor visitor);
 
-    /** Writes all entries to a stream, as {@code refdb cache export} does. Returns their number. */
+    /** Writes all intact entries to a stream, as {@code refdb cache export} does. Returns their number. */
     long exportTo(OutputStream to);
 
     /** Imports the entries of such a stream. An existing entry that is as new or newer is kept. */
@@ -66,7 +66,7 @@ public interface Store extends AutoCloseable {
   enum Placed {
     /** The entry is stored, before all later changes. */
     STORED,
-    /** The entry can never be stored, so the key has no value. */
+    /** The entry is too large, so the key has no value; or the store is read-only, and keeps what it had. */
     REFUSED,
     /** There was no room at the moment, so the key has no value. */
     NO_ROOM

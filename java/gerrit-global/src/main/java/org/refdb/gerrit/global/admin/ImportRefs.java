@@ -23,7 +23,7 @@ public final class ImportRefs {
   /**
    * Result of an import.
    *
-   * @param put refs that were put into etcd
+   * @param put refs that were put into etcd, including those that others put meanwhile
    * @param there refs that etcd had before
    * @param already whether the project was imported before, so that nothing was done
    */

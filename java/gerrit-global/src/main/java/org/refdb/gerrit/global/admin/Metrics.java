@@ -52,7 +52,10 @@ public final class Metrics implements LifecycleListener {
         "unresolved", "Updates whose outcome is still unknown",
         () -> refs.slots().unresolvedCount() + inNativeMode().unresolved());
     counter("locks", "Locks of refs that were taken", counts.locks::sum);
-    counter("locks_refused", "Locks of refs that were not acquired in time", counts.locksRefused::sum);
+    counter(
+        "locks_refused",
+        "Locks of refs that were not acquired because the time was up or etcd failed",
+        counts.locksRefused::sum);
     gauge("locks_held", "Locks that this node holds or waits for", () -> refs.locks().count());
     gauge("watch_lag", "Revisions that etcd is ahead of the changes this node has received", watch::lag);
     gauge("watch_silent_millis", "Milliseconds since the last response of etcd's watch", watch::silentMillis);

@@ -43,7 +43,7 @@ public final class Import {
     /**
      * Called now and then while refs are put, and at the end.
      *
-     * @param put number of refs that were put
+     * @param put number of refs that were put, including those that others put meanwhile
      * @param there number of refs that etcd had before
      */
     void at(long put, long there);

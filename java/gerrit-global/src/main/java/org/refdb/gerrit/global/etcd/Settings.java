@@ -12,7 +12,8 @@ import org.eclipse.jgit.lib.Config;
  * The section {@code [refdb "global"]} of gerrit.config; the password is read from secure.config.
  *
  * @param endpoints addresses of etcd's members: {@code etcd}
- * @param caFile certificate of the authority that signs the members' certificates, or null for Java's default
+ * @param caFile certificate of the authority that signs the members' certificates, or null for Java's default:
+ *     {@code caFile}
  * @param certFile this node's certificate, or null: {@code certFile}
  * @param keyFile key of that certificate: {@code keyFile}
  * @param user user name in etcd, or null; {@code password} is set if and only if this is

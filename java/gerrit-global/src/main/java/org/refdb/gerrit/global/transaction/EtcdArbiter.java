@@ -128,7 +128,10 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     return failure;
   }
 
-  /** The ref that made etcd refuse the batch, if etcd has another value for it. */
+  /**
+   * The ref that made etcd refuse the batch, if etcd has another value for it than the disk and not that of a deleted
+   * ref.
+   */
   public Optional<Ahead> ahead() {
     return Optional.ofNullable(ahead);
   }

@@ -43,7 +43,7 @@ public final class StagedBatch {
     /** etcd has another value for a ref. */
     record Other(GlobalRef ref, Optional<KeyValue> entry, Optional<String> value) implements Met {}
 
-    /** The batch can no longer be decided. */
+    /** The batch can no longer be decided, or could not be staged in time. */
     record End(String why) implements Met {}
   }
 

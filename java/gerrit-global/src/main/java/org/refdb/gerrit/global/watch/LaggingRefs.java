@@ -43,7 +43,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
    *
    * @param refs number of tracked refs that etcd has another value for
    * @param oldest the ref that has lagged the longest; null if none does
-   * @param more whether there are more refs than are tracked
+   * @param more whether there may be more such refs than are tracked
    */
   public record Report(int refs, String oldest, long millis, boolean more) {}
 
@@ -121,7 +121,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     }
   }
 
-  /** Removes the refs whose value the disk has by now. */
+  /** Removes the refs whose value the disk has by now, and those that are not stored in etcd. */
   public void check() {
     Map<String, List<Map.Entry<Name, Wanted>>> byProject;
     synchronized (this) {

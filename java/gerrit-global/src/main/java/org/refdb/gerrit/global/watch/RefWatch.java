@@ -41,7 +41,7 @@ public final class RefWatch implements AutoCloseable {
 
   /** Receives the changes. */
   public interface Listener {
-    /** A ref has a new value in etcd, which is not yet on every disk. */
+    /** A ref has a new value in etcd, which may not be on every disk yet. */
     void moved(String project, String ref, String value);
 
     /**
@@ -67,7 +67,7 @@ public final class RefWatch implements AutoCloseable {
   private volatile long heardAt = System.nanoTime();
   private volatile boolean isOpen = true;
 
-  /** Revision of the last change that each watch has delivered, or from which it starts. */
+  /** Revision of the last change that each watch has delivered, or after which it starts. */
   private long valuesAt;
   private long locksAt;
   private volatile boolean isStarted;
