@@ -7,7 +7,7 @@ use refdb::{
     Cursor, RefView, Snapshot, Target, TargetView,
     backend::{Lines, Peeled},
 };
-use refdb_types::{FormatOptions, ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, check_format};
+use refdb_types::{FormatOptions, ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, check_format, is_below};
 use std::ops::ControlFlow;
 
 /// The part of the refs that has to be read.
@@ -98,12 +98,13 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor
         Ranges::All => &all[..],
         Ranges::Prefixes(prefixes) => prefixes,
     };
+    let mut above = None;
     while let [prefix, rest @ ..] = prefixes {
         let start = walk.after.map_or(prefix.as_bstr(), |after| after.max(prefix.as_bstr()));
         if !start.is_empty() {
             cursor.seek(start)?;
         }
-        if stretch(snapshot, &mut *cursor, &mut prefixes, walk.after, visitor)?.is_break() {
+        if stretch(snapshot, &mut *cursor, &mut prefixes, walk.after, &mut above, visitor)?.is_break() {
             break;
         }
         // Each round drops at least one prefix, so the walk ends even if an unsorted packed-refs leads backwards.
@@ -115,12 +116,14 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor
 }
 
 /// Visits the refs that begin with the first of the prefixes, at which the cursor stands. Continues with the next
-/// prefix if the next ref begins with it, and leaves prefixes that are further ahead to the caller.
+/// prefix if the next ref begins with it, and leaves prefixes that are further ahead to the caller. `above` is the
+/// unreadable folder of a prefix of which the visitor was last told, because the cursor names it after each seek.
 fn stretch<V: Visitor>(
     snapshot: &dyn Snapshot,
     cursor: &mut dyn Cursor,
     prefixes: &mut &[BString],
     after: Option<&BStr>,
+    above: &mut Option<BString>,
     visitor: &mut V,
 ) -> Result<ControlFlow<()>> {
     let is_bounded = after.is_some() || prefixes.iter().any(|prefix| !prefix.is_empty());
@@ -149,7 +152,13 @@ fn stretch<V: Visitor>(
             }
             Err(refdb::Error::BrokenRef(broken)) => {
                 let name = broken.name.as_bstr();
-                if is_bounded && !hold(prefixes, name) {
+                // A folder that may not be read is named before the refs in it.
+                if is_bounded && prefixes.first().is_some_and(|prefix| is_below(prefix, name)) {
+                    if above.as_ref().is_some_and(|above| above == name) {
+                        continue;
+                    }
+                    *above = Some(name.to_owned());
+                } else if is_bounded && !hold(prefixes, name) {
                     return Ok(ControlFlow::Continue(()));
                 }
                 let visitor = &mut *showing.visitor;

@@ -178,6 +178,12 @@ impl Kept {
             Kept::Root => !name.starts_with(b"refs/"),
         }
     }
+
+    /// Returns whether refs of the list may be lost with this broken ref, or with this folder that may not be read.
+    fn may_lie_in(&self, broken: &[u8]) -> bool {
+        let is_above = |prefix: &BString| prefix.strip_prefix(broken).is_some_and(|rest| rest.starts_with(b"/"));
+        self.has(broken) || matches!(self, Kept::Prefix(prefix) if is_above(prefix))
+    }
 }
 
 impl Iterator for Iter<'_> {
@@ -201,7 +207,7 @@ impl Iterator for Iter<'_> {
             }
             let (row, ended) = match self.cursor.next() {
                 Ok(Some(view)) if self.kept.has(view.name) => (Some(reference_for_gix(&view)), false),
-                Err(refdb::Error::BrokenRef(broken)) if self.kept.has(&broken.name) => {
+                Err(refdb::Error::BrokenRef(broken)) if self.kept.may_lie_in(&broken.name) => {
                     (Some(Err(refdb::Error::BrokenRef(broken).into())), false)
                 }
                 Ok(_) | Err(refdb::Error::BrokenRef(_)) => (None, true),

@@ -5,7 +5,7 @@ use jni::{
     jni_sig, jni_str,
     objects::{JObject, JString, JThrowable},
 };
-use refdb::Undecided;
+use refdb::{Undecided, vfs::LockError};
 use std::{any::Any, path::PathBuf};
 
 /// Why an entry point failed.
@@ -82,7 +82,7 @@ impl From<&refdb::Error> for Failure {
         let kind = match error {
             error if error.io().is_some() => Kind::Io,
             // The lock file could not be created, for example because the disk is full or a permission is missing.
-            Error::Lock(refdb::vfs::LockError::Io(_)) => Kind::Io,
+            Error::Lock(LockError::Io(_)) | Error::StackLocked(LockError::Io(_)) => Kind::Io,
             Error::Lock(_) | Error::StackLocked(_) => Kind::Locked,
             Error::Stack(_) | Error::Table(_) => Kind::Corrupt,
             Error::BrokenRef(broken) => {
@@ -256,7 +256,7 @@ fn optional<'l>(env: &mut Env<'l>, text: Option<String>) -> jni::errors::Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use refdb::vfs::{Fs, LockError};
+    use refdb::vfs::Fs;
 
     /// Gerrit tries again after LOCKED, which does not help here and hides the reason.
     #[test]

@@ -107,7 +107,7 @@ impl Reception {
         if self.screen().is_some() || self.settings.work_limits.any() {
             return Ok(None);
         }
-        self.git().map(Some)
+        self.git_as_called().map(Some)
     }
 
     /// Receives a push from the client, or only sends the advertisement if the call says so, and returns the exit code
@@ -149,7 +149,7 @@ impl Reception {
 
     /// Runs git for a push that is delegated before anything is sent to the client.
     fn delegate(&self, client: Client<'_>) -> Result<u8, Failure> {
-        let mut git = self.git()?;
+        let mut git = self.git_as_called()?;
         let screen = self.screen();
         git.stdin(match screen {
             None => Stdio::from(client.input.try_clone_to_owned().map_err(|error| self.not_run(&error))?),
@@ -163,13 +163,19 @@ impl Reception {
         }
     }
 
-    /// Prepares git for this call.
+    /// Prepares git with the arguments of this call.
+    fn git_as_called(&self) -> Result<Command, Failure> {
+        let mut git = self.git()?;
+        git.arg(NAME).args(words_of(&self.call));
+        Ok(git)
+    }
+
+    /// Prepares git, without arguments, to run in the repository's folder. Fails if git leads back to refdb.
     fn git(&self) -> Result<Command, Failure> {
         if real_git::is_circular(&self.environment) {
             return Err(Failure::Fatal(real_git::leads_back(&self.environment, NAME)));
         }
         let mut git = real_git::command(&self.environment);
-        git.arg(NAME).args(words_of(&self.call));
         self.enter(&mut git);
         Ok(git)
     }

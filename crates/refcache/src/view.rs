@@ -364,9 +364,23 @@ impl View {
                 Some(refdb::Error::Rejected(_) | refdb::Error::Hook(_) | refdb::Error::Undecided(_))
             )
         };
+        let may_be_applied = |error: &Error| {
+            use refdb::{
+                Error::{HalfDone, Interrupted, Stack, Unrecovered},
+                StackError::{NotDurable, OutcomeUnknown},
+            };
+            let Some(error) = error.store() else { return false };
+            matches!(
+                error,
+                HalfDone { .. } | Unrecovered { .. } | Interrupted(_) | Stack(NotDurable(_) | OutcomeUnknown)
+            )
+        };
         // If the repository was converted or replaced between the check and the lock, nothing was written, and the
         // batch is repeated.
-        if outcome.as_ref().is_err_and(|error| !is_refusal(error)) && may_repeat() && !opened.is_same()? {
+        if outcome.as_ref().is_err_and(|error| !is_refusal(error) && !may_be_applied(error))
+            && may_repeat()
+            && !opened.is_same()?
+        {
             opened = self.reopen(Some(&opened))?;
             outcome = commit(&opened);
         }

@@ -7,7 +7,7 @@ mod files_common;
 
 use bstr::ByteSlice;
 use files_common::*;
-use refdb::{Backend, Error, HashKind, Maintenance, ObjectId};
+use refdb::{Backend, Error, HashKind, Maintenance, ObjectId, Store};
 use refdb_testkit::{RefFormat, Repo};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -106,4 +106,30 @@ fn a_folder_that_may_not_be_read_is_named_and_left_out_of_a_list() {
     packed.unwrap();
     assert!(closed.join("x").is_file(), "what may not be read is not packed");
     assert_eq!(value(&repo, "refs/heads/closed/x"), ids[0].to_string());
+}
+
+#[test]
+fn a_list_in_a_folder_that_may_not_be_read_names_the_folder_once_and_has_the_packed_refs() {
+    let Some((repo, ids)) = repo() else { return };
+    let packed: Vec<String> = (0..40).map(|at| format!("refs/heads/closed/packed-{at:02}")).collect();
+    repo.create_refs(packed.iter().map(|name| (name, ids[0])));
+    repo.git(["pack-refs", "--all"]);
+    transact(&backend(&repo), &[create("refs/heads/closed/x", ids[0])]).unwrap();
+    let closed = repo.git_dir().join("refs/heads/closed");
+    let store = Store::open(repo.git_dir()).unwrap();
+    for prefix in ["refs/heads/closed/", "refs/heads/closed/pack", "refs/heads/", "refs/"] {
+        allow(&closed, 0o000);
+        let listed: Vec<_> = store.refs(prefix).unwrap().collect();
+        allow(&closed, 0o700);
+        let (mut names, mut broken) = (Vec::new(), Vec::new());
+        for found in listed {
+            match found {
+                Ok(found) => names.push(found.name.to_string()),
+                Err(Error::BrokenRef(folder)) => broken.push(folder.name.to_string()),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        names.retain(|name| name.starts_with("refs/heads/closed/"));
+        assert_eq!((names, broken), (packed.clone(), vec!["refs/heads/closed".to_owned()]), "{prefix}");
+    }
 }

@@ -170,7 +170,10 @@ fn connections_max(limits: &Limits) -> usize {
     const OTHERS: usize = 64;
     let files_max = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
     let Some(files_max) = files_max else { return limits.connections };
-    let needed = limits.open_files + FILES_EACH * limits.fetches.saturating_add(limits.pushes) + OTHERS;
+    let needed = FILES_EACH
+        .saturating_mul(limits.fetches.saturating_add(limits.pushes))
+        .saturating_add(limits.open_files)
+        .saturating_add(OTHERS);
     let left = files_max.saturating_sub(needed).max(files_max / 2);
     if left < limits.connections {
         let text =

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// The process that becomes the command claims the alert itself, just before. If a watch is killed, either the command
 /// has not begun, and the next watch starts it, or the command goes on by itself, in its own group of processes. If two
 /// processes claim the same alert, only one of them becomes the command.
-const CLAIM: &str = "mkdir \"$CLAIM\" 2>/dev/null || exit 0\nunset CLAIM\nexec sh -c \"$0\"\n";
+const CLAIM: &str = "mkdir \"$CLAIM\" 2>/dev/null || { test -d \"$CLAIM\"; exit; }\nunset CLAIM\nexec sh -c \"$0\"\n";
 
 /// Calls the shell command `command` for the alert `id` in the history `folder`, unless it was called before.
 ///

@@ -61,14 +61,6 @@ impl Patterns {
         prefixes.dedup_by(|later, earlier| later.starts_with(earlier));
         if prefixes.iter().any(|prefix| prefix.is_empty()) { Ranges::All } else { Ranges::Prefixes(prefixes) }
     }
-
-    /// Returns a pattern without special characters below which `name` lies. All refs below that pattern match, so if
-    /// the patterns exclude refs, a walk can skip all of those.
-    pub fn covers(&self, name: &BStr) -> Option<&BStr> {
-        let covering =
-            self.patterns.iter().find(|pattern| !pattern.is_glob() && is_below(name, pattern.text.as_bstr()));
-        covering.map(|pattern| pattern.text.as_bstr())
-    }
 }
 
 impl Pattern {

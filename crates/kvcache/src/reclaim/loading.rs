@@ -33,6 +33,10 @@ impl Reclaim {
 
     fn load(&self, loading: &mut Loading) -> bool {
         let store = &self.store;
+        if store.log().is_loaded() {
+            // Everything was removed meanwhile, so what the files had is of no use, even if it is damaged.
+            return false;
+        }
         let Some(part) = loading.read() else { return self.load_footers(loading) };
         if let Some(marks) = part.marks {
             store.log().set_marks(marks);
@@ -52,6 +56,9 @@ impl Reclaim {
         if let Some(footers) = footers {
             loading.turn_to(Replay::new(footers));
             return true;
+        }
+        if self.store.log().is_loaded() {
+            return false;
         }
         self.store.view.counters.corrupt.add(1);
         // If this fails, the old entries stay misses until the next start, which reads the files again.

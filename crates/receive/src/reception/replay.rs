@@ -12,7 +12,7 @@ use rustix::{
 };
 use std::{
     io,
-    process::{ChildStdin, Command, Stdio},
+    process::{ChildStdin, Stdio},
 };
 
 const PIECE_BYTES: usize = 64 << 10;
@@ -21,9 +21,7 @@ impl Reception {
     /// Runs git with the input `words`, followed by everything that the client sends from now on.
     pub(super) fn replay(&self, words: &[u8], client: Client<'_>) -> Result<u8, Failure> {
         // `--stateless-rpc` keeps git from sending an advertisement, because the client has received ours.
-        let mut command = Command::new(&self.call.git);
-        self.environment.give_to(&mut command);
-        self.enter(&mut command);
+        let mut command = self.git()?;
         command.env("GIT_DIR", ".").args(["receive-pack", "--stateless-rpc"]);
         command.args(self.call.quiet.then_some("--quiet")).arg(".");
         command.stdin(Stdio::piped());

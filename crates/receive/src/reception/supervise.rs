@@ -122,9 +122,10 @@ impl Supervised {
         }
     }
 
-    /// Kills git without waiting for its end.
+    /// Kills git and waits for its end, but not for what it has started.
     pub(super) fn abandon(mut self) {
         // Git may have ended by itself.
         let _ = self.git.kill();
+        let _ = self.git.wait();
     }
 }

@@ -200,8 +200,8 @@ impl Program {
                 excess = Some(met);
             }
             Err(error) => {
-                // The process is not waited for, because it may ignore the signal.
                 let _ = kill_process(pid, Signal::TERM);
+                reap(pid);
                 return Err(error);
             }
         }
@@ -291,6 +291,13 @@ fn is_told(signal: i32) -> bool {
 pub(super) fn pid(child: &Child) -> io::Result<Pid> {
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     id.ok_or_else(|| io::Error::other("the system gave a process an invalid id"))
+}
+
+/// Lets a thread wait for the end of a program that was told to end. The caller does not wait, because the program may
+/// ignore the signal; but in a server, programs for which nobody waits would use up the process ids.
+fn reap(pid: Pid) {
+    // Without a thread, the program stays a zombie until this process ends.
+    let _ = std::thread::Builder::new().name("reaper".into()).spawn(move || wait(pid));
 }
 
 fn wait(pid: Pid) -> io::Result<WaitStatus> {

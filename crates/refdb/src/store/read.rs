@@ -7,7 +7,7 @@ use crate::{
     error::LOSSES_MAX,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{ObjectId, RefName, Target};
+use refdb_types::{ObjectId, RefName, Target, is_below};
 use refdb_vfs::again_if_lost;
 use std::{cell::Cell, fmt, iter::FusedIterator, ops::ControlFlow};
 
@@ -160,6 +160,11 @@ fn each(
         let flow = match cursor.next() {
             Ok(Some(view)) if view.name.starts_with(prefix) => row(Ok(view)),
             Ok(_) => return Ok(()),
+            // A folder that may not be read is named before the refs in it, and again by each new cursor.
+            Err(Error::BrokenRef(broken)) if broken.name.as_bstr() < from => {
+                let is_news = from == prefix && is_below(prefix, &broken.name);
+                if is_news { row(Err(Error::BrokenRef(broken))) } else { ControlFlow::Continue(()) }
+            }
             Err(Error::BrokenRef(broken)) if !broken.name.starts_with(prefix) => return Ok(()),
             Err(error @ Error::BrokenRef(_)) => row(Err(error)),
             Err(error) => return Err(error),

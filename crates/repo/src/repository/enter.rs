@@ -68,7 +68,12 @@ fn find(
     for suffix in suffixes {
         let path = [bytes, suffix.as_bytes()].concat();
         let path = os(&path);
-        let Ok(stat) = fs.stat(path) else { continue };
+        let stat = match fs.stat(path) {
+            // A file system that fails does not say that there is no repository.
+            Err(error) if error.is_transient() => return Err(error.into()),
+            Err(_) => continue,
+            Ok(stat) => stat,
+        };
         if stat.is_file() {
             let folder = discover::gitfile_target(fs, path)?;
             if !discover::is_repository(fs, environment, &folder)? {

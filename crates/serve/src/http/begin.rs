@@ -9,30 +9,35 @@ use crate::{
         wants::{Wants, WantsReader},
     },
 };
-use std::io;
+use std::{
+    io,
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 /// The number of bytes of a fetch's request after which git is started without waiting for the rest.
 const EARLY_BYTES_MAX: usize = 256 << 10;
 
 /// Reads a request of protocol version 2 until it is complete, turns out to be one for git, ends, or exceeds
-/// [`REQUEST_BYTES_MAX`]. Returns what is known of it, and the bytes that were read.
+/// [`REQUEST_BYTES_MAX`] or the [room](Room) that is left. Returns what is known of it, and the bytes that were read.
 pub(super) async fn read_request(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Progress, Vec<u8>)> {
     let (mut reader, mut progress) = (RequestReader::new(facts.hash), Progress::Incomplete);
+    let mut room = Room::default();
     read_while(inflow, |bytes| {
         progress = reader.add(bytes);
-        progress == Progress::Incomplete && reader.bytes().len() <= REQUEST_BYTES_MAX
+        progress == Progress::Incomplete && room.has(reader.bytes().len())
     })
     .await?;
     Ok((progress, reader.into_bytes()))
 }
 
-/// Reads a fetch of protocol version 0 or 1 until its wants are known, or it ends or exceeds [`REQUEST_BYTES_MAX`].
-/// Returns the wants and the bytes that were read.
+/// Reads a fetch of protocol version 0 or 1 until its wants are known, or it ends, or exceeds [`REQUEST_BYTES_MAX`] or
+/// the [room](Room) that is left. Returns the wants and the bytes that were read.
 pub(super) async fn read_wants(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Wants, Vec<u8>)> {
     let (mut reader, mut wants) = (WantsReader::new(facts.hash), Wants::Incomplete);
+    let mut room = Room::default();
     read_while(inflow, |bytes| {
         wants = reader.add(bytes);
-        wants == Wants::Incomplete && reader.bytes().len() <= REQUEST_BYTES_MAX
+        wants == Wants::Incomplete && room.has(reader.bytes().len())
     })
     .await?;
     Ok((wants, reader.into_bytes()))
@@ -59,5 +64,54 @@ async fn read_while(inflow: &mut Inflow, mut add: impl FnMut(&[u8]) -> bool) -> 
         if count == 0 || !add(&buffer[..count]) {
             return Ok(());
         }
+    }
+}
+
+/// The part of the memory for long requests that one request takes while it is examined. Without a common bound,
+/// clients that send thousands of long requests slowly would use up the memory of the machine.
+#[derive(Default)]
+struct Room {
+    taken: usize,
+}
+
+/// The number of bytes that all requests longer than [`EARLY_BYTES_MAX`] may take together while they are examined.
+const LONG_BYTES_MAX: usize = 256 << 20;
+
+/// The number of bytes that they take now.
+static LONG_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+impl Room {
+    /// Returns whether a request of which `len` bytes were read may be read on. `len` never falls.
+    fn has(&mut self, len: usize) -> bool {
+        if len <= EARLY_BYTES_MAX {
+            return true;
+        }
+        let more = len - self.taken;
+        self.taken = len;
+        let all = LONG_BYTES.fetch_add(more, Relaxed) + more;
+        len <= REQUEST_BYTES_MAX && all <= LONG_BYTES_MAX
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        LONG_BYTES.fetch_sub(self.taken, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_requests_share_a_bounded_room() {
+        let mut all: Vec<Room> = (0..LONG_BYTES_MAX / REQUEST_BYTES_MAX).map(|_| Room::default()).collect();
+        assert!(all.iter_mut().all(|room| room.has(REQUEST_BYTES_MAX)));
+        let mut one_more = Room::default();
+        assert!(one_more.has(EARLY_BYTES_MAX));
+        assert!(!one_more.has(EARLY_BYTES_MAX + 1));
+        drop(all);
+        assert!(one_more.has(REQUEST_BYTES_MAX));
+        assert!(!one_more.has(REQUEST_BYTES_MAX + 1));
     }
 }

@@ -19,20 +19,33 @@ use std::{
     collections::HashMap,
     io,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+use tokio::sync::Semaphore;
 
 /// A cache of what git offers in each configuration.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Capabilities {
-    known: Mutex<HashMap<Key, Arc<[u8]>>>,
+    known: Mutex<Known>,
+    /// Limits the processes of git that are asked at a time.
+    asking: Semaphore,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    offers: HashMap<Key, Arc<[u8]>>,
+    /// How many times the cache was cleared because another git may have been installed.
+    cleared: u64,
 }
 
 /// What git's offer depends on: whether the protocol version is 2, the hash function, and the whole configuration.
 type Key = (bool, HashKind, Arc<[u8]>);
 
 /// Maximum number of cached offers. A full cache is cleared.
-const KNOWN_MAX: usize = 256;
+const KNOWN_MAX: usize = 4096;
+
+/// Maximum number of processes of git that are asked for their capabilities at a time.
+const ASKED_MAX: usize = 8;
 
 /// Options with which git lists no ref, only HEAD, and all refs. They are tried in this order, because listing is slow,
 /// but an old git such as 2.39 sends its capabilities of versions 0 and 1 only with a ref.
@@ -41,6 +54,12 @@ const HIDING: [&[&str]; 3] =
 
 /// The name that git sends with its capabilities if it lists no ref.
 const NO_REF: &str = "capabilities^{}";
+
+impl Default for Capabilities {
+    fn default() -> Self {
+        Capabilities { known: Mutex::default(), asking: Semaphore::new(ASKED_MAX) }
+    }
+}
 
 impl Capabilities {
     /// Returns the capabilities of version 2 in packet lines, with a flush packet at the end.
@@ -73,14 +92,29 @@ impl Capabilities {
 
     /// Clears the cache, because another git may have been installed.
     pub(crate) fn forget(&self) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut known = self.known();
+        known.offers.clear();
+        known.cleared += 1;
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn offered(&self, is_v2: bool, git: &Git, folder: &Path, facts: &Facts) -> io::Result<Arc<[u8]>> {
         let key = (is_v2, facts.hash, Arc::clone(&facts.config_text));
-        if let Some(offered) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(offered) = self.known().offers.get(&key) {
             return Ok(Arc::clone(offered));
         }
+        let _turn = self.asking.acquire().await.map_err(io::Error::other)?;
+        let cleared = {
+            let known = self.known();
+            if let Some(offered) = known.offers.get(&key) {
+                // Another request has asked meanwhile.
+                return Ok(Arc::clone(offered));
+            }
+            known.cleared
+        };
         let place = Place::new(folder).with("GIT_PROTOCOL", if is_v2 { "version=2" } else { "version=0" });
         let words = ["upload-pack", "--http-backend-info-refs", "."];
         let mut offered: Arc<[u8]> = Arc::default();
@@ -95,11 +129,13 @@ impl Capabilities {
             // push.
             return Ok(offered);
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KNOWN_MAX {
-            known.clear();
+        let mut known = self.known();
+        if known.offers.len() >= KNOWN_MAX {
+            known.offers.clear();
         }
-        known.insert(key, Arc::clone(&offered));
+        if known.cleared == cleared {
+            known.offers.insert(key, Arc::clone(&offered));
+        }
         Ok(offered)
     }
 }

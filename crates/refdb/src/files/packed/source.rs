@@ -53,7 +53,13 @@ impl PackedSource {
     /// Fails with `ESTALE` if another file has the path by now, and with the errors of opening or examining the file.
     pub(crate) fn get(&self) -> Result<&Arc<File>> {
         if let (None, Some((fs, path, found))) = (self.file.get(), &self.closed) {
-            let file = fs.open(path)?;
+            let file = match fs.open(path) {
+                // On a network file system, a file may be missing for a moment while another machine replaces it.
+                Err(error) if error.is_not_found() && fs.asks_server() => {
+                    return Err(refdb_vfs::Error::stale("read", path).into());
+                }
+                file => file?,
+            };
             let is_same = match &found.handle {
                 Some(handle) => file.server_handle().as_ref() == Some(handle),
                 None => file.stat()? == found.stat,

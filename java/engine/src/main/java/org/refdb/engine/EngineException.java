@@ -17,8 +17,7 @@ public final class EngineException extends IOException {
     IO,
     /**
      * A lock was not acquired in time, so that the caller may try again: the message names the lock file and, as far
-     * as they are known, its age and its owner. Also if the lock file of a stack of reftables could not be created,
-     * for instance on a full disk, and if the cache is open for writing already.
+     * as they are known, its age and its owner. Also if the cache is open for writing already.
      */
     LOCKED,
     /**

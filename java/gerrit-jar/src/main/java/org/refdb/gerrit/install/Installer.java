@@ -97,7 +97,7 @@ final class Installer {
    * Uninstalls refdb. No repository needs a conversion.
    *
    * @throws InstallException if the folder is no Gerrit site, a repository has a batch that is not settled,
-   *     refdb.global is set, or container.user names no user; in the last case gerrit.config may have been changed
+   *     refdb.global is set, or container.user names no user
    */
   void uninstall(Path folder) throws InstallException, IOException {
     Site site = Site.at(folder);
@@ -110,11 +110,12 @@ final class Installer {
     }
     changed |= config.unset(RECEIVE, IN_MEMORY_KEY);
     changed |= new GlobalRefsPlugin(site, config).unconfigure();
+    // Before anything is written, because it fails if container.user names no user.
+    AsGerrit asGerrit = new AsGerrit(site, config, GerritUser.of(site, config));
     if (changed) {
       config.write();
       out.println("removed refdb's modules from " + site.config());
     }
-    AsGerrit asGerrit = new AsGerrit(site, config, GerritUser.of(site, config));
     if (SmallBatches.turnOff(site)) {
       out.println("wrote " + site.jgitConfig());
     }
