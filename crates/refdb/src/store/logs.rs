@@ -51,10 +51,9 @@ impl Store {
     /// # Errors
     ///
     /// `failed` is called for a log that could not be removed, and the others are still processed. An error that
-    /// concerns the whole store, or a signal to the process to end, ends the call. The former is
-    /// [`Misuse::Setting`](crate::Misuse::Setting) if a setting that writers need has a value that cannot be used.
+    /// concerns the whole store, or a signal to the process to end, ends the call. As in git, a
+    /// setting that only writers of refs need may have a value that cannot be used.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
-        self.check_settings()?;
         self.backend().drop_logs(names, failed)
     }
 }
