@@ -29,7 +29,7 @@ impl Fs {
         })
     }
 
-    /// Brings the entries of these folders to stable storage, with several threads if there are more than [`EACH`],
+    /// Brings the entries of these folders to stable storage, with several threads if there are more than four,
     /// because a disk can make one flush for all syncs that wait. If a folder no longer exists, the closest existing
     /// folder above it is synced, so that its removal is durable.
     pub fn sync_dirs(&self, folders: &BTreeSet<PathBuf>) -> Result<()> {
