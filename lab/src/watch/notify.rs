@@ -23,7 +23,7 @@ const CLAIM: &str = "mkdir \"$CLAIM\" 2>/dev/null || { test -d \"$CLAIM\"; exit;
 ///
 /// # Errors
 ///
-/// Fails if the command cannot be started, fails or exceeds [`LIMIT`], or if a file of the history cannot be read or
+/// Fails if the command cannot be started, fails or exceeds ten minutes, or if a file of the history cannot be read or
 /// made. A command that could not be started is started by the next call; one that failed is not called again.
 pub fn notify(command: &str, folder: &Path, id: &str) -> Result<()> {
     let claims = folder.join("notified");

@@ -38,7 +38,7 @@ pub struct State {
     pub measured: Vec<String>,
     /// The commits that cannot be measured.
     pub broken: BTreeSet<String>,
-    /// The last commits, at most [`AGAIN`], that another machine measured beside this anchor. They are measured
+    /// The last commits, at most three, that another machine measured beside this anchor. They are measured
     /// again.
     pub again: Vec<String>,
     /// The alarm that has yet to be looked into.
