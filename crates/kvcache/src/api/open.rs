@@ -220,8 +220,8 @@ impl Cache {
         }
     }
 
-    /// Returns whether the cache in a folder is encrypted. The entries of an encrypted cache are secret: a tool must show
-    /// neither their values nor their keys.
+    /// Returns whether the cache in a folder is encrypted. The entries of an encrypted cache are secret: a tool must
+    /// show neither their values nor their keys.
     ///
     /// # Errors
     ///

@@ -21,8 +21,8 @@ final class Verification {
    * Compares two views.
    *
    * <p>A ref that differs is read again from both views, after JGit was told to check the disk: a ref that was changed
-   * in between then agrees, and one that the engine has wrong does not. The engine is not told to check the disk,
-   * because that would hide what it has wrong.
+   * in between then agrees, and one that the engine has wrong does not. The engine is not told: it has to notice the
+   * change by itself.
    *
    * @param broken names of refs with corrupt loose files, which are not compared: JGit may show the values that
    *     packed-refs has for these names, and the engine shows none
