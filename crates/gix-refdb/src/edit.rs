@@ -245,7 +245,8 @@ fn check_one(edit: &mut RefEdit, now: &dyn Snapshot) -> Result<()> {
         Change::Update { expected, new, log } => (expected, Some(&*new), log.mode),
         Change::Delete { expected, log } => (expected, None, *log),
     };
-    // A symbolic ref that was followed is not changed, and the expected value is that of the last ref.
+    // When gix-ref follows a symbolic ref, it leaves for that ref an edit of the reflog alone. The ref itself is not
+    // changed, and the edit's expectation is one about the ref at the end of the chain.
     if mode == RefLog::AndReference {
         match expected {
             PreviousValue::MustNotExist if new != Some(&actual) => {

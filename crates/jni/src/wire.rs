@@ -50,7 +50,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A path from Java, in the bytes of the file system.
+/// Returns the path that consists of these bytes, which Java has encoded.
 pub(crate) fn to_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }

@@ -110,7 +110,8 @@ pub struct Lock {
 enum SignedFile {
     /// The file was made for this lock.
     Own(#[expect(dead_code, reason = "only kept open")] File),
-    /// The file is a spare file, to which the lock is a link.
+    /// The file is a spare one: it was signed before the lock was taken, is used for one lock after the other, and the
+    /// lock is a link to it.
     Spare(Spare),
 }
 

@@ -67,7 +67,7 @@ pub static SCENES: &[Scene] = &[
 pub(super) struct Wrong {
     /// The name of the scene, the hosts, and what the scene should have shown.
     pub(super) text: String,
-    /// The steps, and the answers that were given.
+    /// The steps, the answers that were given, and the expected ones.
     pub(super) detail: String,
     pub(super) kind: Kind,
 }

@@ -69,7 +69,9 @@ impl Command {
 }
 
 impl Command {
-    /// Returns the options for a shell's completion: common ones and one negation, then `--`, then the other negations.
+    /// Returns the options for a shell's completion: first the options under their own names and the opposites of those
+    /// whose names begin with `no-`, then the other negations. A `--` stands before these negations if an option's own
+    /// name begins with `no-`, and otherwise after the first of them.
     pub fn completions(&self, hidden_too: bool) -> String {
         let shown = |opt: &&Opt| opt.is_long() && (hidden_too || !opt.hidden);
         let mut words = Vec::new();
@@ -82,7 +84,7 @@ impl Command {
         let bare = bare.iter().map(|opt| format!("--{}", &opt.name[3..]));
         let negated = negated.iter().map(|opt| format!("--no-{}", opt.name));
         words.extend(bare);
-        // At least one negation precedes the `--`.
+        // As in git, at least one word that begins with `--no-` precedes the `--`.
         let shown_already = self.options.iter().filter(shown).any(|opt| opt.name.starts_with("no-"));
         for (turn, word) in negated.enumerate() {
             words.extend((turn == usize::from(!shown_already)).then(|| "--".to_owned()));

@@ -220,7 +220,8 @@ impl Cache {
         }
     }
 
-    /// Returns whether the cache in a folder is encrypted. A tool must not show the keys of such a cache either.
+    /// Returns whether the cache in a folder is encrypted. The entries of an encrypted cache are secret: a tool must
+    /// show neither their values nor their keys.
     ///
     /// # Errors
     ///

@@ -204,7 +204,8 @@ impl<'a> Loader<'a> {
 }
 
 impl Outer {
-    /// Reads the configuration that a repository cannot influence: the files above it and the command line.
+    /// Reads the configuration that a repository cannot influence: the files of the system and of the user, and the
+    /// command line.
     pub(crate) fn protected(&self, fs: &Fs, environment: &Environment) -> Result<Config, ConfigError> {
         Loader::new(fs, environment, self, None).load()
     }

@@ -196,7 +196,8 @@ impl Database {
 
     /// Returns all ids that begin with these digits, sorted.
     pub(super) fn with_prefix(&mut self, digits: &str) -> Result<Vec<ObjectId>, ObjectError> {
-        // A prefix must be of the repository's hash, whatever its length.
+        // gitoxide takes the hash function of a prefix from the id that it is made of, so the digits are padded to an
+        // id of the repository's hash function.
         let padded = format!("{digits:0<len$}", len = self.hash.len_hex());
         let Ok(id) = ObjectId::from_hex(self.hash, padded.as_bytes()) else { return Ok(Vec::new()) };
         let Ok(prefix) = gix_hash::Prefix::new(to_gix(&id), digits.len()) else { return Ok(Vec::new()) };

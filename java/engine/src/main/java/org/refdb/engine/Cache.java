@@ -100,7 +100,7 @@ public final class Cache implements AutoCloseable {
     /**
      * Visits an entry.
      *
-     * @param value the value, or null if the walk does not read values
+     * @param value the value, or null if the walk does not pass values
      * @param createdMillis when the value was created, in milliseconds since 1970
      * @param uses the number of reads since the cache was opened or an eviction last spared the entry, 3 at most; a new
      *     value inherits the number of the value that it replaces
@@ -118,11 +118,11 @@ public final class Cache implements AutoCloseable {
 
   /**
    * Opens a cache for reading and writing, and creates it if it does not exist. Only one process at a time may do so.
-   * Files that are damaged, or encrypted with a key that is not given, are deleted, and {@link #notices} says so.
+   * Files that are damaged, of an older format, or encrypted with a key that is not given, are deleted, and {@link
+   * #notices} says so.
    *
    * @throws EngineException of kind LOCKED if the cache is open for writing already; of kind REFUSED if the limit is
-   *     out of range, a newer program wrote the cache, or it has too many segments; of kind IO if an operation on a
-   *     file fails
+   *     out of range, or a newer program wrote the cache; of kind IO if an operation on a file fails
    */
   public static Cache open(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, false)));
@@ -133,7 +133,7 @@ public final class Cache implements AutoCloseable {
    * age and the old keys in the options are not used. Changes are refused with an exception of kind REFUSED.
    *
    * @throws EngineException if the cache does not exist or cannot be read; of kind REFUSED if, for example, the key
-   *     does not fit
+   *     does not fit, or the cache has too many segments
    */
   public static Cache openToRead(Options options) throws EngineException {
     return new Cache(CacheNatives.open(request(options, true)));
@@ -204,8 +204,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Returns the value of the key in the exchange buffer. A short value comes through the buffer, and a longer one in
-   * an array of its own.
+   * Returns the value of the key that the exchange buffer contains. A short value comes through the buffer, and a
+   * longer one in an array of its own.
    */
   private byte[] getShort(Exchange exchange, int keyLength) throws EngineException {
     int length = CacheNatives.get(handle.id(), exchange.address, keyLength);
@@ -315,7 +315,7 @@ public final class Cache implements AutoCloseable {
    * Visits every entry, in the order of the files. An entry that changes during the walk is visited in its old or new
    * form, or not at all.
    *
-   * @param values whether to pass the values too, which have to be read into arrays
+   * @param values whether to pass the values too, which have to be copied to arrays of Java
    * @return the numbers of intact and damaged records; if the visitor stopped the walk, the number of entries that it
    *     visited, and 0
    */

@@ -17,7 +17,7 @@ final class VerifyRefs {
   /**
    * Result of a comparison.
    *
-   * @param clean whether refdb is right, which it may be about broken refs too
+   * @param clean whether there are no differences; a project with broken refs can be clean
    * @param differences where refdb is wrong, a line each
    * @param broken refs whose files are corrupt, a line each
    */

@@ -14,7 +14,8 @@ import org.eclipse.jgit.transport.UploadPack.RequestValidator;
  *
  * <p>JGit builds no set of the ids of all refs if its validator is {@link ReachableCommitTipRequestValidator}, and then
  * calls that validator for each wanted object. Just before, it calls {@link #onBeginNegotiateRound}, where another
- * validator is put in its place. Lists of refs are unaffected, because JGit has no map of refs before the pack is sent.
+ * validator is put in its place. Before a pack is sent, this class sets no map of advertised refs, so that JGit still
+ * lists all visible refs to a client that asks for a list on such a connection.
  */
 final class LateCheck implements PreUploadHook {
   private final RequestValidator check;
@@ -33,7 +34,10 @@ final class LateCheck implements PreUploadHook {
     return added;
   }
 
-  /** Activates the check, unless other hooks were set since: without this hook, JGit's validator would decide. */
+  /**
+   * Activates the check, unless the hooks of the upload were replaced after {@link #add}: nothing would then put the
+   * check in the place of the validator that this method sets.
+   */
   void begin(UploadPack upload) {
     if (upload.getPreUploadHook() == all) {
       begun = true;

@@ -11,7 +11,8 @@ import org.refdb.engine.RefStats;
  * @param plainEvicted how many times a {@code Repository} that does not use refdb was evicted from JGit's cache
  * @param compared queries answered by both in shadow mode
  * @param different queries that refdb answered differently
- * @param refreshed checks caused by hints from other nodes, or by an administrator who flushed the cache
+ * @param refreshed how many times the engine was told to check the disk, because of an invalidation from another node
+ *     or because an administrator flushed the cache
  * @param engine the engine's figures for the project, or null if the project's refs were not used yet
  * @param staleness what the verifier found
  */

@@ -20,10 +20,12 @@ final class Verification {
   /**
    * Compares two views.
    *
-   * <p>A ref that differs is read again after both views were told to check the disk: a ref that was changed in between
-   * then agrees, and one that is wrong does not.
+   * <p>A ref that differs is read again from both views, after JGit was told to check the disk: a ref that was changed
+   * in between then agrees, and one that the engine has wrong does not. The engine is not told: it has to notice the
+   * change by itself.
    *
-   * @param broken refs that only JGit may have, from packed-refs below a corrupt loose ref
+   * @param broken names of refs with corrupt loose files, which are not compared: JGit may show the values that
+   *     packed-refs has for these names, and the engine shows none
    * @return at most {@code max} differences
    */
   static List<String> compare(RefDatabase jgit, RefDatabase engine, Set<String> broken, int max)
