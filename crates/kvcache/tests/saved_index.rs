@@ -181,7 +181,7 @@ fn a_damaged_saved_index_costs_nothing_but_time() {
     assert_eq!((cache.stats().entries, saved_index(dir.path()).exists()), (u64::from(ENTRIES), false));
 }
 
-/// The same damage in a cache that is in use already when the damage is found.
+/// A cache that is already in use when it finds its saved index damaged takes the remaining entries from the footers.
 #[test]
 fn a_saved_index_whose_damage_is_found_late_gives_way_to_the_footers() {
     let dir = filled();

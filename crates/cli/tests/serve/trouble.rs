@@ -40,7 +40,7 @@ impl Push {
         Push { name: name.into(), old, new, pack }
     }
 
-    /// The same push to another ref.
+    /// Returns a push of this commit and pack to another ref.
     fn to(&self, name: &str) -> Self {
         Push { name: name.into(), ..self.clone() }
     }

@@ -127,7 +127,7 @@ pub trait Steps {
     }
 
     /// The ref whose reflog is taken over by the ref of the step at this position, which adds the step's own entry as
-    /// the newest. The same steps delete the ref that loses its reflog.
+    /// the newest. Another of these steps deletes the ref that loses its reflog.
     fn log_source(&self, _at: usize) -> Option<&BStr> {
         None
     }
