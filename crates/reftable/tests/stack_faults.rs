@@ -456,3 +456,26 @@ fn additions_and_compactions_cut_the_entries_that_git_could_not_rewrite() {
         }
     }
 }
+
+#[test]
+fn an_older_ref_that_no_longer_fits_into_a_block_stops_no_addition() {
+    let dir = tempfile::tempdir().unwrap();
+    let with_blocks = |block_size| {
+        let options = StackOptions::new(WriteOptions::default().block_size(block_size));
+        Stack::open(Fs::real(), dir.path(), options).unwrap()
+    };
+    let long = format!("refs/heads/{}", "m".repeat(3000));
+    write(&with_blocks(1 << 16), &[(long.as_str(), Some(oid(1)))]);
+    // With small blocks the new table cannot take in the long name, whether it is met before the last new ref (`z`),
+    // behind it (`a`), or when the tables are merged at the end.
+    let stack = with_blocks(256);
+    let mut names = vec![long];
+    for (name, expected_bytes) in [("refs/heads/z", 10 << 20), ("refs/heads/a", 10 << 20), ("refs/heads/b", 0)] {
+        let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
+        add_expecting(&mut addition, expected_bytes, &[(name, Some(oid(2)))]).unwrap();
+        drop(addition.commit().unwrap());
+        names.push(name.into());
+    }
+    names.sort();
+    assert_eq!(refs(&stack.reload().unwrap()).into_keys().collect::<Vec<_>>(), names);
+}

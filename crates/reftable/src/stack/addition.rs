@@ -174,15 +174,17 @@ impl Addition {
         debug_assert!(older.iter().all(|listed| listed.table.max_update_index() <= min), "a new table is the newest");
         let oldest = older.iter().map(|listed| listed.table.min_update_index()).min().unwrap_or(min);
         let mut table = NewTable::under_lock(&self.stack, oldest, max);
-        let mut is_unindexable = false;
+        let mut is_too_large = false;
         let mut write = || {
             let options = self.stack.options().write;
             let writer = TableWriter::new(options, oldest, max, &mut table).map_err(StackError::from)?;
             let merged = if older.is_empty() { None } else { Some(merge(older)?) };
             let with_oldest = start == 0 && merged.is_some();
             let mut writer = AdditionWriter::new(writer, limits.clone(), merged.as_ref(), with_oldest);
-            build(&mut writer)?;
-            let summary = writer.finish().inspect_err(|error| is_unindexable = error.is_too_large())?;
+            let built = build(&mut writer);
+            is_too_large = writer.is_older_too_large();
+            built?;
+            let summary = writer.finish().inspect_err(|error| is_too_large = error.is_too_large())?;
             let is_written_here = matches!(self.lock, Held::Lock(_));
             if is_written_here && !older.is_empty() && summary.is_some_and(has_records) {
                 table.write_out()?;
@@ -190,7 +192,7 @@ impl Addition {
             Ok(summary)
         };
         let written = write();
-        let is_too_much = written.is_err() && (is_unindexable || table.lacks_room());
+        let is_too_much = written.is_err() && (is_too_large || table.lacks_room());
         (table, written, is_too_much)
     }
 

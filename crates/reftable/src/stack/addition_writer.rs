@@ -25,6 +25,8 @@ pub struct AdditionWriter<'t> {
     with_oldest: bool,
     /// The number of records that the caller has added.
     given: u64,
+    /// Whether a record of the older tables did not fit into the new one.
+    is_older_too_large: bool,
     log_key: Vec<u8>,
     checkpoint: Checkpoint,
 }
@@ -52,6 +54,7 @@ impl<'t> AdditionWriter<'t> {
             logs: older.map(Rest::new),
             with_oldest,
             given: 0,
+            is_older_too_large: false,
             log_key: Vec::new(),
             checkpoint: Checkpoint::default(),
         }
@@ -125,6 +128,11 @@ impl<'t> AdditionWriter<'t> {
         Ok(options.log_fit(record))
     }
 
+    /// Returns whether adding a record failed because of one of the older tables, which is too large for the new table.
+    pub(super) fn is_older_too_large(&self) -> bool {
+        self.is_older_too_large
+    }
+
     /// Completes the table. Returns `None` if the caller has added no record.
     pub(super) fn finish(mut self) -> Result<Option<Summary>, StackError> {
         if self.given == 0 {
@@ -140,11 +148,12 @@ impl<'t> AdditionWriter<'t> {
     fn copy_refs_before(&mut self, key: Option<&[u8]>) -> Result<(), StackError> {
         let Some(rest) = &mut self.refs else { return Ok(()) };
         let (writer, with_oldest, checkpoint) = (&mut self.writer, self.with_oldest, &mut self.checkpoint);
+        let is_too_large = &mut self.is_older_too_large;
         rest.take_before(key, |cursor| {
             checkpoint.pass()?;
             let record = cursor.record();
             if !(with_oldest && record.is_deletion()) {
-                writer.add_ref(&record)?;
+                writer.add_ref(&record).inspect_err(|error| *is_too_large = error.is_too_large())?;
             }
             Ok(())
         })?;
@@ -157,11 +166,12 @@ impl<'t> AdditionWriter<'t> {
     fn copy_logs_before(&mut self, key: Option<&[u8]>) -> Result<(), StackError> {
         let Some(rest) = &mut self.logs else { return Ok(()) };
         let (writer, with_oldest, checkpoint) = (&mut self.writer, self.with_oldest, &mut self.checkpoint);
+        let is_too_large = &mut self.is_older_too_large;
         rest.take_before(key, |cursor| {
             checkpoint.pass()?;
             let record = cursor.record();
             if !(with_oldest && record.is_deletion()) {
-                writer.copy_log(&record)?;
+                writer.copy_log(&record).inspect_err(|error| *is_too_large = error.is_too_large())?;
             }
             Ok(())
         })?;
