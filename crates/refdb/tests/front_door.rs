@@ -6,6 +6,7 @@ use refdb::{
     Error, HashKind, Misuse, ObjectId, OptimizeOptions, Precondition, RejectionClass, RejectionReason, RepositoryError,
     Store, Target, Transaction, TransactionOptions,
     transaction::{Context, Hook, HookSource, HookState},
+    verify::{Looking, Verified},
     was,
 };
 use refdb_testkit::{RefFormat, Repo};
@@ -480,4 +481,27 @@ fn a_ref_below_1500_folders_is_in_the_way_though_few_files_can_be_open() {
     });
     let Error::Rejected(rejection) = created.unwrap().join().unwrap() else { panic!("another error") };
     assert!(matches!(rejection.reason, RejectionReason::Conflict { prevents_lock: true, .. }), "{rejection}");
+}
+
+#[test]
+fn tables_are_verified_to_their_end_though_they_are_compacted_meanwhile() {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let id = repo.commit();
+    // The first table is so much larger than the second that git leaves them apart.
+    let many: Vec<String> = (0..500).map(|at| format!("refs/heads/{at}")).collect();
+    repo.create_refs(many.iter().map(|name| (name.as_str(), id)));
+    repo.git(["update-ref", "refs/heads/last", &id.to_string()]);
+    let store = Store::open(repo.git_dir()).unwrap();
+    let (mut tables, mut others) = (0, Vec::new());
+    let verified = store.verify(true, &mut |what| match what {
+        Verified::Looking(Looking::Table(_)) => {
+            tables += 1;
+            store.optimize(&OptimizeOptions::default()).unwrap();
+        }
+        Verified::Worktree | Verified::Looking(_) => {}
+        other => others.push(other),
+    });
+    assert!(verified.is_ok() && others.is_empty(), "{verified:?}, {others:?}");
+    assert!(tables >= 2, "{tables}");
+    assert_eq!(fs::read_to_string(repo.git_dir().join("reftable/tables.list")).unwrap().lines().count(), 1);
 }

@@ -10,6 +10,7 @@ mod objects;
 use crate::{Corruption, Error, Fault, Result, Source, Table, format::BlockKind};
 use blocks::Found;
 use bstr::BString;
+use std::sync::Arc;
 
 /// Checks a table and returns what is wrong with it, in the order in which it was found. An empty list means that the
 /// table is sound.
@@ -27,16 +28,27 @@ pub fn check(source: Source, name: impl Into<BString>) -> Result<Vec<Corruption>
         Err(Error::Corrupt(corruption)) => return Ok(vec![*corruption]),
         Err(error) => return Err(error),
     };
-    let mut report = Report { table: table.name().into(), faults: Vec::new() };
-    let found = blocks::read(&table, &mut report)?;
-    // Without the content of every block, the indexes cannot be compared.
-    if found.complete {
-        for kind in [BlockKind::Ref, BlockKind::Object, BlockKind::Log] {
-            index::compare(&table, &found, kind, &mut report);
+    table.check()
+}
+
+impl Table {
+    /// Checks the whole file of this table as [`check`] does, even if the file no longer has a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the file cannot be read.
+    pub fn check(self: &Arc<Self>) -> Result<Vec<Corruption>> {
+        let mut report = Report { table: self.name().into(), faults: Vec::new() };
+        let found = blocks::read(self, &mut report)?;
+        // Without the content of every block, the indexes cannot be compared.
+        if found.complete {
+            for kind in [BlockKind::Ref, BlockKind::Object, BlockKind::Log] {
+                index::compare(self, &found, kind, &mut report);
+            }
+            objects::compare(self, found, &mut report);
         }
-        objects::compare(&table, found, &mut report);
+        Ok(report.faults)
     }
-    Ok(report.faults)
 }
 
 /// The faults found so far.

@@ -4,12 +4,11 @@ use super::{Check, Looking, Verified, Verifier, Worktree, content::verify_target
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{FormatOptions, OrderedNames, check_format, is_root_syntax};
-use refdb_vfs::Mapping;
 use reftable::{
-    RefEntry, RefRecord, RefValue, Source, check,
+    RefEntry, RefRecord, RefValue,
     stack::{Snapshot, Stack, StackOptions},
 };
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::ops::ControlFlow;
 
 pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result<()> {
     let folder = worktree.folder.join("reftable");
@@ -39,7 +38,9 @@ pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result
             _ => {}
         }
         if verifier.deep {
-            blocks(verifier, name, &listed.name.path_in(&folder))?;
+            for corruption in listed.table.check()? {
+                verifier.fault(name, Check::BadReftable, corruption.to_string());
+            }
         }
     }
     if let Err(error) = refs(verifier, worktree, &snapshot) {
@@ -58,14 +59,6 @@ fn is_table_name(name: &BStr) -> bool {
     let Some((stem, kind)) = name.split_once_str(".") else { return false };
     let parts: Vec<&[u8]> = stem.split_str("-").collect();
     parts.len() == 3 && parts.into_iter().all(number) && matches!(kind, b"ref" | b"log")
-}
-
-fn blocks(verifier: &mut Verifier<'_>, name: &BStr, path: &Path) -> Result<()> {
-    let mapping = Mapping::new(&verifier.store.fs().open(path)?)?;
-    for corruption in check(Source::Mapped(Arc::new(mapping)), name)? {
-        verifier.fault(name, Check::BadReftable, corruption.to_string());
-    }
-    Ok(())
 }
 
 fn refs(verifier: &mut Verifier<'_>, worktree: &Worktree, snapshot: &Snapshot) -> Result<()> {
