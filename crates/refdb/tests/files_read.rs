@@ -6,9 +6,15 @@ mod files_common;
 
 use bstr::ByteSlice;
 use files_common::*;
-use refdb::{Backend, Error, HashKind, Maintenance, backend::Peeled};
+use refdb::{Backend, Error, HashKind, Maintenance, Result, backend::Peeled};
 use refdb_testkit::{RefFormat, Repo};
-use std::{ops::ControlFlow, os::unix::fs::symlink};
+use std::{
+    fs,
+    ops::ControlFlow,
+    os::unix::fs::symlink,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
 
@@ -364,4 +370,34 @@ fn packing_sorts_a_packed_refs_that_nobody_has_walked_through() {
         let expected = format!("{head}{id} refs/heads/a\n{id} refs/heads/b\n{id} refs/heads/c\n");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
     }
+}
+
+#[test]
+fn a_symbolic_link_that_a_file_replaces_while_it_is_read_is_a_ref_all_the_time() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/main", id)]);
+    let (head, aside) = (repo.git_dir().join("HEAD"), repo.git_dir().join("HEAD.new"));
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                symlink("refs/heads/main", &aside).unwrap();
+                fs::rename(&aside, &head).unwrap();
+                fs::write(&aside, "ref: refs/heads/main\n").unwrap();
+                fs::rename(&aside, &head).unwrap();
+            }
+        });
+        let refs = backend(&repo);
+        let read = || -> Result<()> {
+            for _ in 0..20_000 {
+                let head = refs.snapshot()?.get("HEAD".into())?.unwrap();
+                assert_eq!(head.symbolic().unwrap().as_bstr(), "refs/heads/main");
+            }
+            Ok(())
+        };
+        let read = read();
+        ended.store(true, Ordering::Relaxed);
+        read.unwrap();
+    });
 }

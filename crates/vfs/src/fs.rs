@@ -279,9 +279,17 @@ impl Fs {
         Stat::found(self.attributes(path, AtFlags::SYMLINK_NOFOLLOW), path)
     }
 
-    /// The content of a symbolic link.
-    pub fn read_link(&self, path: &Path) -> Result<PathBuf> {
-        std::fs::read_link(path).map_err(|source| Error::new("read the link", path, source))
+    /// The content of a symbolic link. Returns `None` if there is nothing at the path, or something that is not a
+    /// symbolic link, for example a file that has just replaced the link.
+    pub fn find_link_content(&self, path: &Path) -> Result<Option<PathBuf>> {
+        match std::fs::read_link(path) {
+            Ok(content) => Ok(Some(content)),
+            Err(source) if source.kind() == io::ErrorKind::InvalidInput => Ok(None),
+            Err(source) => match Error::new("read the link", path, source) {
+                error if error.is_not_found() => Ok(None),
+                error => Err(error),
+            },
+        }
     }
 
     /// Returns whether the path is on a local file system of a kind that is known to keep open files readable.

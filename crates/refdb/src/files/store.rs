@@ -91,10 +91,8 @@ impl Store {
     pub(super) fn target_of(&self, given: &Path) -> Result<PathBuf> {
         let mut path = given.to_owned();
         for _ in 0..SYMLINK_DEPTH_MAX {
-            match self.options.fs.read_link(&path) {
-                Ok(target) => path = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target)),
-                Err(_) => return Ok(path),
-            }
+            let Some(target) = self.options.fs.find_link_content(&path)? else { return Ok(path) };
+            path = path.parent().map_or_else(|| target.clone(), |parent| parent.join(&target));
         }
         Err(Limit::Links(given.to_owned()).into())
     }

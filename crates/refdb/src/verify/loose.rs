@@ -81,11 +81,7 @@ fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, name: &BStr, kind: Entr
 /// Checks a symbolic link. The path to which it leads, relative to the repository's folder, is the refname.
 fn link(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> Result<()> {
     verifier.fault(place, Check::SymlinkRef, "use deprecated symbolic link for symref");
-    let content = match verifier.store.fs().read_link(path) {
-        Ok(content) => content,
-        Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(content) = verifier.store.fs().find_link_content(path)? else { return Ok(()) };
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let led = plain_path(&real(path.parent().unwrap_or(path)).join(content));
     let target = led.strip_prefix(real(verifier.store.repository().refs_dir())).unwrap_or(&led);

@@ -254,7 +254,8 @@ impl Finder<'_> {
             },
             // Long ago HEAD was a symbolic link to a branch, which need not exist.
             Err(error) if error.is_symlink() => {
-                self.fs.read_link(&head).is_ok_and(|target| target.as_os_str().as_bytes().starts_with(b"refs/"))
+                let target = self.fs.find_link_content(&head)?;
+                target.is_some_and(|target| target.as_os_str().as_bytes().starts_with(b"refs/"))
             }
             // A server must not take its repository for missing because it ran out of file descriptors.
             Err(error) if error.is_transient() => return Err(error.into()),

@@ -123,11 +123,7 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'
 /// Reads a symbolic link into `buffer` and returns its length if it is a symbolic ref, which its content shows by being
 /// spelt like a full refname. Returns `None` for any other link, which the caller follows.
 fn read_link(fs: &Fs, path: &Path, buffer: &mut Vec<u8>) -> Result<Option<usize>> {
-    let content = match fs.read_link(path) {
-        Ok(content) => content,
-        Err(error) if error.is_not_found() => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let Some(content) = fs.find_link_content(path)? else { return Ok(None) };
     let content = content.as_os_str().as_bytes();
     if !content.starts_with(b"refs/") || check_format(content, FormatOptions::default()).is_err() {
         return Ok(None);

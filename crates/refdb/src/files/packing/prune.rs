@@ -155,7 +155,7 @@ impl<'s> Pruning<'s> {
             At::Ref(LooseRef::Direct(now)) => now == *id,
             // The target of a symbolic link was pruned before the link; git would not find the packed value through the
             // link.
-            At::Missing => options.fs.read_link(&path).is_ok(),
+            At::Missing => options.fs.find_link_content(&path)?.is_some(),
             _ => false,
         };
         if is_removable {
