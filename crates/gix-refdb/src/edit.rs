@@ -95,7 +95,8 @@ impl Transaction<'_> {
         match checked {
             Ok(edits) => Ok(Prepared { inner, edits }),
             Err(error) => {
-                inner.abort()?;
+                // Which edit was refused matters more than a hook that cannot be told of it.
+                inner.abort().ok();
                 Err(error)
             }
         }

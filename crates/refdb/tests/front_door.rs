@@ -5,7 +5,7 @@
 use refdb::{
     Error, HashKind, Misuse, ObjectId, OptimizeOptions, Precondition, RejectionClass, RejectionReason, RepositoryError,
     Store, Target, Transaction, TransactionOptions,
-    transaction::{Context, Hook, HookSource, HookState},
+    transaction::{Context, Hook, HookSource, HookState, Mode},
     verify::{Looking, Verified},
     was,
 };
@@ -504,4 +504,29 @@ fn tables_are_verified_to_their_end_though_they_are_compacted_meanwhile() {
     assert!(verified.is_ok() && others.is_empty(), "{verified:?}, {others:?}");
     assert!(tables >= 2, "{tables}");
     assert_eq!(fs::read_to_string(repo.git_dir().join("reftable/tables.list")).unwrap().lines().count(), 1);
+}
+
+#[test]
+fn any_number_of_folders_in_the_way_is_no_reason_to_refuse_the_other_edits() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let blocked: Vec<String> = (0..150).map(|at| format!("refs/heads/{at}")).collect();
+    for name in &blocked {
+        fs::create_dir_all(repo.git_dir().join(name)).unwrap();
+        fs::write(repo.git_dir().join(name).join(".lock"), "").unwrap();
+    }
+    // Beside so large a packed-refs the new refs become loose files, so that the folders are in the way.
+    let packed: String = (0..60_000).map(|at| format!("{id} refs/tags/{at:05}\n")).collect();
+    fs::write(repo.git_dir().join("packed-refs"), format!("# pack-refs with: peeled fully-peeled sorted \n{packed}"))
+        .unwrap();
+    let store = Store::open(repo.git_dir()).unwrap();
+    let mut transaction = store.transaction();
+    transaction.options(TransactionOptions::new().mode(Mode::PerEdit));
+    for name in &blocked {
+        transaction.create(name, id);
+    }
+    transaction.create("refs/heads/free", id);
+    let committed = transaction.commit().unwrap();
+    assert_eq!(committed.rejected.len(), blocked.len());
+    assert_eq!(store.id_of("refs/heads/free").unwrap(), Some(id));
 }

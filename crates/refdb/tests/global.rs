@@ -4,10 +4,10 @@
 
 use bstr::BStr;
 use refdb::{
-    Error, HashKind, LogJudge, LoggedChange, Misuse, ObjectId, PruneLogs, RefName, Store, TransactionOptions,
+    Error, HashKind, HookFailure, LogJudge, LoggedChange, Misuse, ObjectId, PruneLogs, RefName, Store, TransactionOptions,
     Undecided,
     global::{Arbiter, GlobalIntents, GlobalRef, Mark, Verdict, ask, commit_agreed},
-    transaction::{Context, Transaction},
+    transaction::{Context, Hook, HookSource, HookState, Transaction},
     was,
 };
 use refdb_testkit::{
@@ -229,6 +229,32 @@ fn an_intent_stays_while_nobody_knows_and_bars_its_refs() {
         assert!(agreed.is_ok() && left == 0, "{agreed:?} {left}");
         assert_eq!(Scene::read(dir), scene.after());
     }
+}
+
+/// A hook that cannot be told that its transaction was aborted.
+struct NotTold;
+
+impl HookSource for NotTold {
+    fn find(&self) -> refdb::Result<Option<Box<dyn Hook>>> {
+        Ok(Some(Box::new(NotTold)))
+    }
+}
+
+impl Hook for NotTold {
+    fn run(&mut self, state: HookState, _: &[u8]) -> refdb::Result<bool> {
+        if state == HookState::Aborted { Err(HookFailure::Refused(state).into()) } else { Ok(true) }
+    }
+}
+
+#[test]
+fn a_hook_that_cannot_be_told_does_not_hide_that_the_database_refused() {
+    let scene = Scene::new(RefFormat::Files);
+    let (fs, dir) = (Fs::real(), scene.repo.git_dir());
+    let store = store(&fs, dir);
+    let mut arbiter = FileArbiter { fs: &fs, dir, says: vec![Verdict::Refused] };
+    let context = Context { hooks: &NotTold, ..beyond(&store) };
+    let refused = scene.transact(context, &store.global_intents(), &mut arbiter);
+    assert!(matches!(refused, Err(Error::Undecided(Undecided::NotAgreed))), "{refused:?}");
 }
 
 #[test]

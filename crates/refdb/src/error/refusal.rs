@@ -120,8 +120,7 @@ pub enum Limit {
     /// The names of a transaction need more than 4 GiB.
     #[error("too many refs in one transaction: their names exceed 4 GiB")]
     Names,
-    /// The transaction was not prepared in 100 attempts, for instance because other writers changed symbolic refs in
-    /// each of them.
+    /// The transaction was not prepared in 100 attempts, because other writers changed symbolic refs in each of them.
     #[error("symbolic refs were changed again and again while they were to be locked; try again")]
     Attempts,
     /// In each of six attempts to pack refs, other programs changed packed-refs or removed loose refs that they had

@@ -45,7 +45,8 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
     let intent = match intents.bar(&refs).and_then(|()| ask(intents, &refs, arbiter)) {
         Ok(intent) => intent,
         Err(error) => {
-            prepared.abort()?;
+            // Why the database refused matters more than a hook that cannot be told of it.
+            prepared.abort().ok();
             return Err(error);
         }
     };

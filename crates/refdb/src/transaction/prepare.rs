@@ -20,9 +20,8 @@ use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use refdb_vfs::again_if_lost;
 
-/// How many attempts a transaction makes while symbolic refs change or edits are rejected. Each change means that
-/// another writer made progress, and each rejection leaves fewer edits, so the limit is hardly ever reached unless
-/// something else is wrong.
+/// How many attempts of a transaction may fail because symbolic refs were changed meanwhile. Each change means that
+/// another writer made progress, so the limit is hardly ever reached unless something else is wrong.
 const ATTEMPTS_MAX: usize = 100;
 
 /// A transaction that is being prepared.
@@ -47,12 +46,14 @@ enum Attempt<'s> {
 }
 
 impl<'s> Preparation<'_, 's> {
-    /// Locks the refs, checks the edits and stages the new values, in at most [`ATTEMPTS_MAX`] attempts.
+    /// Locks the refs, checks the edits and stages the new values. An attempt that fails because edits are rejected is
+    /// followed by one with fewer edits.
     pub(super) fn run(mut self) -> Result<Box<dyn Locked + 's>> {
         let added = self.plan.edits.items.len();
         let mut links = self.first_links()?;
         let mut known = self.rejected.len();
-        for _ in 0..ATTEMPTS_MAX {
+        let mut attempts_left = ATTEMPTS_MAX;
+        while attempts_left > 0 {
             match self.attempt(added, &mut links)? {
                 Attempt::Ready(mut locked) => match locked.stage(self.plan) {
                     Ok(()) => return Ok(locked),
@@ -62,7 +63,10 @@ impl<'s> Preparation<'_, 's> {
                         known = self.leave_out_rejected(known);
                     }
                 },
-                Attempt::LinksMoved => self.rejected.truncate(known),
+                Attempt::LinksMoved => {
+                    attempts_left -= 1;
+                    self.rejected.truncate(known);
+                }
                 Attempt::RejectedInTheWay => known = self.leave_out_rejected(known),
             }
             self.plan.reset(added);
