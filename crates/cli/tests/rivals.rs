@@ -1,4 +1,5 @@
-//! refdb, git and JGit write to one repository at the same time, and pack it in between. Nothing is lost.
+//! refdb writes to one repository at the same time as git and JGit (with reftable, as one of them), while it is packed.
+//! Nothing is lost.
 
 use refdb_testkit::{Git, JGit, RefFormat, Repo, UpdateRefs};
 use refdb_types::{HashKind, ObjectId};
@@ -10,10 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Number of transactions of each writer.
+/// Number of transactions of each writer; JGit makes half as many.
 const COUNT: usize = 300;
 
-/// Time limit for one ref. All writers together need seconds, so this allows for a very busy machine.
+/// How long JGit may try to create one ref. All writers together need seconds, so this allows for a very busy machine.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 fn refdb() -> &'static Path {
@@ -62,7 +63,7 @@ fn pack_until(repo: &Repo, done: &AtomicBool) {
     }
 }
 
-/// Makes git wait for locks as refdb does, because by default it gives up at once or soon.
+/// Makes git and refdb wait for locks without a limit, because by default a writer gives up after a second or less.
 fn let_git_wait(repo: &Repo) {
     for key in ["reftable.lockTimeout", "core.filesRefLockTimeout", "core.packedRefsTimeout"] {
         repo.config(key, "-1");
@@ -160,14 +161,13 @@ fn write_with_jgit(jgit: &mut JGit, commits: &[ObjectId], compact: bool) {
     }
 }
 
-/// Creates a ref with JGit, which gives up when it finds the lock taken and leaves trying again to its caller. It
-/// succeeds at the latest when the other writers are done.
+/// Creates a ref with JGit. JGit gives up when it finds the lock taken, so this tries again until [`TIMEOUT`].
 fn make_with_jgit(jgit: &mut JGit, name: &str, id: ObjectId) {
     let none = ObjectId::null(HashKind::Sha1);
     let since = Instant::now();
     loop {
         let answer = jgit.update(name, id, Some(none), "made");
-        // An update also fails if JGit has made the ref but cannot clean up or read the stack in time.
+        // JGit also reports a failure if it has made the ref but cannot clean up or read the stack in time.
         if answer.as_deref() == Ok("NEW") || matches!(jgit.get(name), Ok(Some(listed)) if listed.oid == id) {
             return;
         }

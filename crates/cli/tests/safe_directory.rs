@@ -1,4 +1,4 @@
-//! Compares with git how `safe.directory` works in each command that opens another user's repository.
+//! Compares with git how `safe.directory` works in commands that open another user's repository.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use refdb_testkit::{Git, RefFormat, Repo};
@@ -9,7 +9,7 @@ const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 /// The id of a user that does not exist, for tests that may give files away.
 const STRANGER: u32 = 12_345;
 
-/// Why the repository is somebody else's: because its files are, or because a variable says so.
+/// Why the repository is somebody else's: because its folder is, or because a variable says so.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Foreign {
     ByOwner,
@@ -25,8 +25,8 @@ fn run(repo: &Repo, program: &Path, foreign: Foreign, value: &str, words: &[&str
     command.env_remove("GIT_DIR").stdin(std::process::Stdio::null()).output().unwrap()
 }
 
-/// Runs both programs, which must agree, and returns whether they trust the repository and how many warnings they
-/// print.
+/// Runs both programs, which must agree, and returns whether they trust the repository and how many warnings of
+/// relative values they print.
 fn compare(repo: &Repo, foreign: Foreign, value: &str, words: &[&str]) -> (bool, usize) {
     let (git, ours) = (Git::find().program(), Path::new(REFDB));
     let [theirs, ours] = [git, ours].map(|program| run(repo, program, foreign, value, words));

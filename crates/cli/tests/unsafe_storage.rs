@@ -1,4 +1,5 @@
-//! Commands in repositories on mounts on which updates can be lost. Planted faults make a folder look like one.
+//! Commands in repositories on mounts on which updates can be lost. Planted faults make a folder look like such a
+//! mount.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use refdb_testkit::{RefFormat, Repo};

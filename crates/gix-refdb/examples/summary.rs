@@ -13,7 +13,7 @@ pub struct Summary {
     pub branches: usize,
     /// The number of tags.
     pub tags: usize,
-    /// The tag with the newest commit.
+    /// The tag whose commit is the newest, if any tag leads to a commit.
     pub version: Option<String>,
 }
 

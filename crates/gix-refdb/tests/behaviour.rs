@@ -1,4 +1,5 @@
-//! The behaviour of this crate where gix-ref has no file store to compare with, or where it differs on purpose.
+//! The behaviour of this crate in what cannot be compared with gix-ref's file store, such as locks, hooks' files and
+//! the limits of reftables, or differs from it on purpose.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 #![allow(dead_code, unreachable_pub, reason = "the example is a program of its own")]

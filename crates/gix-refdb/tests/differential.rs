@@ -1,5 +1,5 @@
 //! Applies random edits to gix-ref's own file store and to this crate. The results and the refs must be the same, and
-//! so must the refs that real git sees.
+//! so must the refs that real git sees; of two edits that fail together, the errors may differ.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -29,7 +29,8 @@ const SYMBOLIC: [&str; 3] = ["HEAD", "refs/heads/link", "refs/remotes/o/HEAD"];
 const TARGETS: [&str; 3] = ["refs/heads/a", "refs/heads/main", "refs/heads/missing"];
 const PARTIAL: [&str; 10] = ["a", "main", "t", "o", "o/x", "HEAD", "heads/a", "nope", "refs/heads/c/d", "notes/n"];
 
-/// The outcome of an edit: the edits that were made, or a reason for which both crates have a type.
+/// The outcome of an edit: the edits that were made, or the reason of the failure, which is `Other` if one of the
+/// crates has no type for it.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Made(Vec<RefEdit>),

@@ -27,7 +27,8 @@ struct Entry<T> {
     value: T,
 }
 
-/// The free entries: those that were given back, each with its next generation, and all that were never used.
+/// The free entries: `free` has the index and the next generation of those that were given back, and from the index
+/// `unused` on none was ever used.
 struct Places {
     free: Vec<(u32, u32)>,
     unused: u32,

@@ -324,7 +324,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
 }
 
 /// Returns a proof of the rows of a list: two lists of the same views that were begun with equal arguments have equal
-/// rows if their proofs are equal. Empty if the proof would be long.
+/// rows if their proofs are equal and not empty. A proof that would be long is empty.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_listProof<'l>(
     env: EnvUnowned<'l>,
@@ -480,7 +480,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_optimize<'l>(
     })
 }
 
-/// Makes the next question look at the disk, whatever the settings let it believe.
+/// Makes the next question to the view look at the disk, whatever the trust settings say.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_hint<'l>(env: EnvUnowned<'l>, _class: JClass<'l>, view: jlong) {
     call(env, |_| {

@@ -1,4 +1,4 @@
-//! A server on the loopback that keeps rendered pages over a restart, with an age limit. It forgets one on request.
+//! A server on the loopback that keeps rendered pages over a restart, with an age limit. A `DELETE` removes one.
 //!
 //! ```text
 //! cargo run --release -p refdb-kvcache --example web_cache -- FOLDER 8080
@@ -50,7 +50,8 @@ fn answer(cache: &Cache, mut stream: TcpStream) -> Result<(), Box<dyn Error>> {
     let (status, body) = match (words.next(), words.next()) {
         (Some("GET"), Some(path)) => ("200 OK", cache.get_or_insert_with(path.as_bytes(), || render(path))?),
         (Some("DELETE"), Some(path)) => {
-            // When this returns the page stays gone, even if the process is killed next.
+            // Once this returns, the page is not served again before it is rendered anew, even if the process is killed
+            // next.
             let was_there = cache.remove_with(path.as_bytes(), Durability::Written)?;
             ("200 OK", if was_there { b"removed\n".to_vec() } else { b"not there\n".to_vec() })
         }

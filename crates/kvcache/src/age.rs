@@ -82,14 +82,15 @@ impl Ages {
         latest.saturating_add(running.saturating_sub(self.latest_at_ms.load(Ordering::Relaxed)))
     }
 
-    /// The time to publish for the next run, to which entries that had expired at that time stay expired: the present
+    /// The time to publish for the next run, in which entries that had expired at that time stay expired: the present
     /// time, or the time given to [`Ages::defer_expiry`] if that is later.
     pub(crate) fn seen_ms(&self) -> u64 {
         self.now_ms().max(self.deferred_ms.load(Ordering::Relaxed))
     }
 
-    /// Returns whether there is an age limit and the clock was set back so far that values with the right time of
-    /// creation would look too old, because [`now_ms`](Self::now_ms) is far ahead of the clock.
+    /// Returns whether there is an age limit and [`now_ms`](Self::now_ms) is ahead of the clock by more than
+    /// [`SKEW_MS`], because the clock was set back. Values with the right time of creation then look older than they
+    /// are.
     pub(crate) fn is_set_back(&self) -> bool {
         self.max_ms().is_some() && self.clock.now_ms().saturating_add(SKEW_MS) < self.now_ms()
     }

@@ -56,12 +56,12 @@ counters! {
     misses: Spread,
     /// Number of values that were stored.
     puts: Spread,
-    /// Number of puts that were refused because the write buffer or the limit was used up.
+    /// Number of puts that were refused, or failed, because the write buffer or the limit was used up.
     refused: Counter,
     /// Number of puts that were dropped because the key, or one that shares its counter, changed after their ticket was
     /// taken.
     stale: Counter,
-    /// Number of values that were removed on request.
+    /// Number of values that were removed on request, except by clears.
     removed: Counter,
     /// Number of gets that found only an expired value; they count as misses too.
     expired: Counter,

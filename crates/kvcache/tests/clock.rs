@@ -1,4 +1,4 @@
-//! Entries live for so long and no longer, whatever is done to the clock.
+//! Expired entries do not come back and new ones are found, even if the clock was ahead or is set back.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Keys that all have the same hash. Whoever may read the cache's files knows its random number and can construct them.
+//! Families of keys with the same hash. Whoever may read the cache's files knows its random number and can construct
+//! them.
 
 mod common;
 

@@ -26,7 +26,7 @@ fn a_value_is_computed_once_and_an_error_is_the_callers() {
     assert_eq!(made.get(), 1);
 }
 
-/// Without the ticket, or with one that is taken after the look-up, the older value would be stored.
+/// Without a ticket from before the computation, the older value would be stored.
 #[test]
 fn a_value_that_was_removed_while_it_was_computed_is_not_stored() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! After a kill, a full disk or a power loss, a cache is in a state that it had before. No key has a value that it
-//! never had or no longer had.
+//! After a kill, a disk operation that fails, or a power loss, a cache has the entries of one state that it had before.
+//! If no write was ever synced, a power loss may take some of these.
 
 use refdb_kvcache::{Cache, Clock, Durability, Error, Options, PutOptions};
 use refdb_testkit::{Rng, crash};

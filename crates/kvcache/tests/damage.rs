@@ -65,7 +65,7 @@ fn a_flipped_bit_costs_one_entry_at_most_or_is_harmless() {
         let path = rng.pick(&segments);
         let before = std::fs::read(path).unwrap();
         let mut damaged = before.clone();
-        // Headers and trailers have tests of their own, because a segment without them is lost.
+        // Headers and trailers have tests of their own.
         let at = 64 + rng.below(before.len() - 128);
         damaged[at] ^= 1 << rng.below(8);
         std::fs::write(path, &damaged).unwrap();
@@ -361,7 +361,8 @@ fn nothing_is_evicted_nor_refused_and_dead_space_soon_goes_while_a_sync_takes_lo
         std::thread::sleep(Duration::from_millis(10));
     }
     let stats = cache.stats();
-    // The sync may end before anything can fail, because closing waits for the syncer.
+    // The sync may end before the assertions, because the cache is closed if one of them fails, which waits for the
+    // syncer.
     disk.0.store(false, Ordering::Relaxed);
     assert_eq!((stats.evicted, stats.refused, stats.entries), (0, 0, 100), "{stats:?}");
     assert!((most + 1..=8 * MIB).contains(&largest) && stats.disk_bytes <= most, "{largest} at most: {stats:?}");

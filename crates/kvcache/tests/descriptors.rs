@@ -94,7 +94,7 @@ fn child_without_descriptors() {
         cache.put(&i.to_le_bytes(), &[1; 400]).unwrap();
     }
     cache.compact().unwrap();
-    // In a segment that is.
+    // In a later segment, which is worth one.
     assert!(cache.remove_with(b"removed", Durability::Written).unwrap());
     for _ in 0..100 {
         cache.put_with(b"again and again", &[2; 400], durably(Durability::Written)).unwrap();

@@ -1,4 +1,4 @@
-//! Machines that refuse to bring bytes to stable storage, or to start threads.
+//! Machines that refuse to bring bytes to stable storage, or to start threads, and folders that others change.
 
 mod common;
 

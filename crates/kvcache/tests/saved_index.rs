@@ -32,7 +32,7 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
     segments
 }
 
-/// A closed cache of several segments, each key of which has its own value.
+/// A closed cache of several segments, whose values are computed from their keys.
 fn filled() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let cache = open(dir.path(), LIMIT_BYTES);
@@ -87,7 +87,7 @@ fn a_closed_cache_is_opened_from_its_saved_index_as_it_would_be_from_its_segment
             let key = i.to_le_bytes();
             assert_eq!(saved.get(&key), replayed.get(&key));
         }
-        // What happens in between is in the next one.
+        // The next saved index has these changes.
         for i in (round..ENTRIES).step_by(7) {
             saved.remove(&i.to_le_bytes()).unwrap();
             saved.put(&(i / 2).to_le_bytes(), &[round as u8; 200]).unwrap();
@@ -329,7 +329,7 @@ fn hide_a_tombstone(dir: &Path) {
 }
 
 /// A saved index hides that a footer is damaged, and a footer may be damaged after it was read. When the segment is
-/// compacted, the records must not be taken for all that was in it.
+/// compacted, the records that are still found must not be taken for all that were in it.
 #[test]
 fn a_removed_value_stays_so_if_its_tombstone_cannot_be_read() {
     for is_killed in [false, true] {

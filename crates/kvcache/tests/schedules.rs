@@ -39,7 +39,7 @@ enum Event {
         number: u64,
         ticket_end: Option<u64>,
     },
-    /// A put that was refused because its ticket was void.
+    /// A put that stored nothing because its ticket was void.
     Stale {
         ticket_begin: u64,
     },
@@ -57,7 +57,7 @@ struct Call {
 }
 
 impl Call {
-    /// Whether it makes tickets void. A put with a ticket does not, but one without does.
+    /// Whether the call makes tickets void. A put with a ticket does not, but one without does.
     fn invalidates(&self) -> bool {
         matches!(self.event, Event::Put { ticket_end: None, .. } | Event::Remove | Event::Clear)
     }

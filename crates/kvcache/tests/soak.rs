@@ -33,7 +33,8 @@ fn bytes_of(write: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes until it is killed, as a child of the test below, and reports each write before and after it.
+/// Writes until it is killed, as a child of the test below, and reports each write before it is made, and each that
+/// must survive the kill once it is done.
 #[test]
 #[ignore = "only the soak test runs it, as a process of its own"]
 fn child() {

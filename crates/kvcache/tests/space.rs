@@ -230,7 +230,7 @@ fn a_logout_on_a_full_disk_survives_a_kill() {
     }
 }
 
-/// Previously, one of them emptied the cache for all, and the others got the error of the full disk.
+/// Previously, one of the threads emptied the cache for all, and the others got the error of the full disk.
 #[test]
 fn logouts_at_the_same_time_on_a_full_disk_all_succeed() {
     const THREADS: u32 = 4;

@@ -1,5 +1,5 @@
-//! Fills every kind of cache to ten times its limit. Each put is stored or refused in time, the files stay within the
-//! limit, and the cache goes on afterwards and stops writing when it is left alone.
+//! Puts into caches of many kinds, mostly up to ten times their limits. Each put is stored or refused in time, the
+//! files stay within the limit, and the cache goes on afterwards and stops writing when it is left alone.
 //!
 //! The first test is the small part; `scripts/test-long` runs all of it.
 
@@ -104,8 +104,8 @@ fn run(case: Case) {
     assert!(du(dir.path()) <= case.limit, "{case:?}");
 }
 
-/// Runs all combinations of these. `REFDB_SWEEP_MIB` runs the caches of one limit alone, and `REFDB_SWEEP_ONLY` the
-/// cases whose debug output contains it, such as `entry_bytes: 100, durability: Synced`.
+/// Runs all combinations of these. `REFDB_SWEEP_MIB` makes the long test run the caches of one limit alone, and
+/// `REFDB_SWEEP_ONLY` the cases whose debug output contains it, such as `entry_bytes: 100, durability: Synced`.
 fn sweep(limits: &[u64], sizes: &[u64], parts: &[u64], mixes: &[Mix], most_puts: [u64; 3]) {
     let durabilities = [Durability::Buffered, Durability::Written, Durability::Synced];
     let (only, mut ran) = (std::env::var("REFDB_SWEEP_ONLY").unwrap_or_default(), 0);

@@ -41,7 +41,8 @@ struct Stress {
     is_met: fn(&Stats) -> bool,
 }
 
-/// Least time that a stress takes. It then goes on until it is met, because a busy machine writes little.
+/// Least time that a stress takes. After that it goes on until what it is about has happened, for at most
+/// [`STANDSTILL`], because a busy machine writes little.
 const TIME: Duration = Duration::from_secs(3);
 /// Fewer loads than these prove nothing.
 const LOADS: u64 = 1000;

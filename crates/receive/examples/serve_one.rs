@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn answer(folder: &str, mut client: &TcpStream) -> Result<(), Box<dyn Error>> {
-    // The first packet, `git-receive-pack /PATH`, is for who serves more than one repository.
+    // The first packet, `git-receive-pack /PATH`, is of use only to a server of several repositories.
     let mut length = [0; 4];
     client.read_exact(&mut length)?;
     let length = usize::from_str_radix(std::str::from_utf8(&length)?, 16)?;

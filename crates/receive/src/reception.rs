@@ -77,7 +77,7 @@ impl Reception {
     /// Fails if there is no repository, or if the repository or its configuration cannot be read or used.
     pub fn open(environment: Environment, call: Call) -> Result<Self, Failure> {
         let named = environment.clone().with("GIT_DIR", ".");
-        // Locks are signed, so that other writers can remove those of a killed push themselves.
+        // Locks are signed, so that other processes of refdb can remove those of a killed push by themselves.
         let store = Store::builder_in(named).fs(Fs::real().signing_locks()).sync_unless_configured().open()?;
         let repository = store.repository();
         for warning in repository.warnings().iter().chain(&store.settings().warnings) {

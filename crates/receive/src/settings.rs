@@ -51,8 +51,8 @@ pub struct Settings {
     /// `refdb.receiveReadLimit` in bytes: larger commits, trees and tags of a push are left to git, although some
     /// checks read up to 1 MiB even if this limit is lower.
     pub read_max_bytes: u64,
-    /// `refdb.receiveMemoryLimit` and `refdb.receiveTimeLimit`: what each of git's programs that work for a push, other
-    /// than maintenance, may take.
+    /// `refdb.receiveMemoryLimit` and `refdb.receiveTimeLimit`: what each of the git programs that receive and check a
+    /// push may take.
     pub work_limits: WorkLimits,
 }
 

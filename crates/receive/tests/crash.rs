@@ -80,9 +80,9 @@ impl Scene {
         let refused_removal = crash.next.starts_with("remove");
         let left = quarantines(dir);
         assert!(!cleans_up || refused_removal || left.is_empty(), "{left:?}");
-        // `git prune` removes a quarantine that has no lock yet, because it may be another process's. A program that
-        // another test starts has all open files of this process until it runs, so that a lock may seem to be held, and
-        // only a later push clears up.
+        // A quarantine that has no lock yet may be another process's, so that a push leaves it to `git prune`. A
+        // program that another test starts shares all open files of this process until it is executed. A lock may seem
+        // to be held meanwhile, and then only a later push removes its quarantine.
         let is_cleared = |number: usize| {
             let name = format!("refs/heads/next-{number}");
             let answer = self.push(&Fs::real(), dir, &name, false).unwrap();

@@ -1,5 +1,5 @@
 //! A tiny server of refs on this machine alone: `cargo run --example server -- REPOSITORY`. It prints its port. Each
-//! line that a client sends is a refname, and each line of the answer an object id or `none`.
+//! line that a client sends is a refname, and each line of the answer an object id, `none`, or `error:` with a message.
 
 use bstr::ByteSlice;
 use refdb_refcache::{View, ViewSettings, Views, ViewsSettings};
@@ -14,9 +14,10 @@ use std::{
     time::Duration,
 };
 
-/// No refname is longer, and no client may make us remember more.
+/// The limit on a line, which no usual refname exceeds, so that no client can make the server remember more. A longer
+/// line is taken for several.
 const LINE_MAX: u64 = 4096;
-/// A client that says nothing for so long is left.
+/// The connection to a client that sends nothing for so long is closed.
 const SILENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<(), Box<dyn Error>> {

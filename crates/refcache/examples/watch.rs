@@ -1,6 +1,7 @@
-//! Says when refs change, however they change: `cargo run --example watch -- REPOSITORY [PREFIX]`.
+//! Says which refs have changed, whichever program changed them: `cargo run --example watch -- REPOSITORY [PREFIX]`.
 //!
-//! Each round asks the disk with a few system calls, and reads only what has changed.
+//! Each round lists the refs, but reads only those files again that have changed. A ref that changes twice between two
+//! rounds is reported once, or not at all if its value is the same as before.
 
 use bstr::BString;
 use refdb_refcache::{ListOptions, ViewSettings, Views, ViewsSettings};

@@ -11,8 +11,8 @@ use std::{
     },
 };
 
-/// The limit on broken refs that are remembered. Further ones are left out of lists without being counted or
-/// reported, until one of the remembered refs has been repaired.
+/// The limit on broken refs that are remembered. Further ones are left out of lists without being counted or reported,
+/// until one of the remembered refs is found repaired or removed.
 const NAMED_MAX: usize = 1000;
 
 /// The broken refs of a repository, each as it was last seen.

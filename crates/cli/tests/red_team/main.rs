@@ -16,7 +16,9 @@ use std::path::Path;
 
 const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 
-/// How much more than git's a push may cost in any case, because a small push is mostly the start of programs.
+/// How many milliseconds of processor time a push may take beyond git's, even if that is more than three times as much
+/// as git's, because a small push is mostly the start of programs. The next two are the same for memory and disk, and
+/// for processes.
 const MORE_MILLIS: u64 = 50;
 const MORE_KIB: u64 = 20 << 10;
 const MORE_PROCESSES: usize = 4;
@@ -30,7 +32,7 @@ fn time_limit() -> u64 {
     rounds(1, 10) as u64
 }
 
-/// Creates a server in which a program receives the case, and returns it with the cost.
+/// Lets a program receive the push of a case in a new repository, and returns the repository and the cost.
 fn receive(case: &Case, program: &Path, format: RefFormat, unpack_limit: &str) -> (Repo, Cost) {
     let server = Repo::bare(format, HashKind::Sha1);
     for (key, value) in [("receive.autogc", "false"), ("receive.unpackLimit", unpack_limit)] {
@@ -38,7 +40,7 @@ fn receive(case: &Case, program: &Path, format: RefFormat, unpack_limit: &str) -
     }
     server.config("receive.advertisePushOptions", "true");
     server.config("refdb.receiveTimeLimit", &time_limit().to_string());
-    // More than all programs that refdb starts for a push can take within their limits.
+    // A push is taken for endless after more processor time than all programs that refdb starts for it may take.
     let cost = run(&server, program, &case.bytes, 5 * time_limit());
     (server, cost)
 }

@@ -1,4 +1,5 @@
-//! Sends each request to `refdb serve` and to `git http-backend`, whose status, headers and body must be equal.
+//! Sends each request to `refdb serve` and to `git http-backend`, whose answers must have the same status, body and
+//! five of the headers, except where a case expects another status.
 
 use crate::support::{Answer, Backend, Options, Request, Server, export, gzip, masked, packets};
 use refdb_testkit::{Git, RefFormat, Repo};
@@ -41,7 +42,7 @@ impl Cases {
         self.add(None, request, Same);
     }
 
-    /// All methods with all endings of paths.
+    /// Requests with several methods and endings of paths, and what only clients of the dumb protocol ask for.
     fn routes(&mut self) {
         let endings = [
             "info/refs?service=git-upload-pack",
@@ -79,7 +80,7 @@ impl Cases {
         }
     }
 
-    /// All ways to name a service.
+    /// Discovery with many ways to name a service, right and wrong.
     fn queries(&mut self) {
         for query in [
             "service=git-receive-pack",
@@ -102,7 +103,8 @@ impl Cases {
         }
     }
 
-    /// All repositories, with and without a user.
+    /// Discovery and an empty request for both services of each of these repositories, with and without a user; and
+    /// paths that refdb does not interpret.
     fn repositories(&mut self, names: &[&str]) {
         for name in names {
             for user in [None, Some("eve")] {
@@ -156,7 +158,7 @@ impl Cases {
         self.same(Request::new("POST", "/closed.git/git-upload-pack").body("0000"));
     }
 
-    /// Requests of upload-pack, right and wrong.
+    /// Requests to upload-pack, right and wrong.
     fn fetches(&mut self, tip: &ObjectId, parent: &ObjectId) {
         let unknown = "1".repeat(40);
         let want = |id: &str, more: &str| format!("want {id} no-progress{more}\n");
@@ -240,7 +242,7 @@ impl Cases {
         }
     }
 
-    /// Requests of receive-pack, right and wrong. Each kind changes another ref.
+    /// Requests to receive-pack, right and wrong.
     fn pushes(&mut self, tip: &ObjectId) {
         let null = "0".repeat(40);
         let command = |name: &str, more: &str| format!("{null} {tip} refs/heads/{name}\0 report-status{more}");
@@ -264,7 +266,7 @@ impl Cases {
     }
 }
 
-/// The SHA-1 of a pack without objects, which ends it.
+/// The SHA-1 at the end of a pack without objects.
 const EMPTY_PACK_SUM: [u8; 20] = [
     0x02, 0x9d, 0x08, 0x82, 0x3b, 0xd8, 0xa8, 0xea, 0xb5, 0x10, 0xad, 0x6a, 0xc7, 0x5c, 0x82, 0x3c, 0xfd, 0x3e, 0xd3,
     0x1e,
@@ -274,7 +276,7 @@ fn v2(body: impl Into<Vec<u8>>) -> Request {
     Request::post("plain.git", "git-upload-pack", body).with("Git-Protocol", "version=2")
 }
 
-/// Creates repositories of all kinds below a folder.
+/// Creates the repositories of [`NAMES`] below a folder, and returns the commits that each of them has.
 fn fill(root: &Path, format: RefFormat) -> Vec<ObjectId> {
     let repo = Repo::bare(format, HashKind::Sha1);
     let commits = repo.commits(4);
@@ -381,7 +383,8 @@ fn every_request_is_answered_as_by_http_backend() {
         let backend = Backend::new(&roots[1], &server.home);
         let cases = all_cases(&commits[0]);
         assert!(cases.len() > 200, "{}", cases.len());
-        // Pushes change the repositories, so the cases stay in their order. Few depend on the format of refs.
+        // Pushes change the repositories, so the cases stay in their order. Few cases depend on the format of refs, so
+        // every third suffices for reftables.
         let cases: Vec<_> = cases.into_iter().step_by(if format == RefFormat::Files { 1 } else { 3 }).collect();
         let different = compare(&server, &backend, &cases);
         assert!(different.is_empty(), "{} of {}:\n{}", different.len(), cases.len(), different.join("\n"));

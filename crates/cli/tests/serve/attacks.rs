@@ -1,4 +1,5 @@
-//! Clients that send nonsense, too much, or nothing: they get an error, and others are served as before.
+//! Clients that send nonsense, too much, or nothing: they get an error or the end of their connection, and others are
+//! served as before.
 
 use crate::support::{Answer, Options, Request, Server, exported, gzip, packets};
 use refdb_testkit::{RefFormat, Repo, at_most};
@@ -11,7 +12,7 @@ use std::{
 
 /// Much longer than anything here takes, even on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-/// Less than the server waits for a place, or for a client, unless it is told to wait for a shorter time.
+/// Less than the default of each time for which the server waits: 30 seconds or more.
 const BELOW_DEFAULT: Duration = Duration::from_secs(25);
 
 fn served(options: impl FnOnce(Options) -> Options) -> (Repo, Server) {
@@ -48,7 +49,7 @@ fn statuses(text: &str) -> Vec<u16> {
     text.split("HTTP/1.1 ").skip(1).map(|part| part[..3].parse().unwrap()).collect()
 }
 
-/// Begins a fetch whose body does not come, and so remains in progress.
+/// Begins a fetch that remains in progress, because most of its body does not come.
 fn hanging(server: &Server, version: &str) -> TcpStream {
     let request = Request::post("repo", "git-upload-pack", "00").with("Git-Protocol", version);
     let mut stream = server.connect();
@@ -56,7 +57,7 @@ fn hanging(server: &Server, version: &str) -> TcpStream {
     stream
 }
 
-/// Begins a fetch for which git waits, because so much of it has come that git was started, and the end does not come.
+/// Begins a fetch of which so much comes that the server starts git, which then waits for the end of the request.
 fn hanging_in_git(server: &Server, repo: &Repo) -> TcpStream {
     let id = repo.rev_parse("refs/heads/main");
     let mut body = packets(&[&format!("want {id}\n"), "0000"]);
@@ -88,7 +89,7 @@ fn whoever_sends_slowly_keeps_no_git_from_others() {
     drop(held);
 }
 
-/// Waits until a client has been served or refused.
+/// Waits until the server closes a connection, and returns how long that took.
 fn end_of(mut stream: TcpStream) -> Duration {
     let start = Instant::now();
     let _ = stream.read_to_end(&mut Vec::new());
@@ -125,13 +126,13 @@ fn whoever_sends_slowly_is_left() {
     assert_eq!(late.status, 408);
 }
 
-/// A byte now and then once kept the place of a push for any time.
+/// A client that sent a byte now and then once kept its turn for as long as it liked.
 #[test]
 fn whoever_keeps_sending_slowly_is_left_too() {
     let (repo, server) = served(|options| options.set("requestSeconds", 2).set("maxPushes", 3).with_metrics());
     let line = format!("{0} {0} refs/heads/slow\0 report-status", repo.rev_parse("refs/heads/main"));
     let body = packets(&[&line, "0000"]);
-    // Ten times as many as there are places, each about to send for 50 seconds.
+    // Ten times as many as may push at a time, each about to send for a minute.
     let mut streams: Vec<_> = (0..30)
         .map(|_| {
             let request = Request::post("repo", "git-receive-pack", "").with("Content-Length", &body.len().to_string());
@@ -194,7 +195,8 @@ fn requests_beyond_a_limit_are_told_to_come_again() {
     }
 }
 
-/// The end of a connection is noticed a little later than it is made.
+/// Asserts that the server soon serves requests again. It notices a little later that clients have closed their
+/// connections.
 fn assert_alive_soon(server: &Server) {
     let end = Instant::now() + at_most(LONG);
     while server.ask(&Request::ls_refs("repo")).status != 200 {
@@ -236,7 +238,7 @@ fn whoever_asks_too_often_is_told_when_to_come_again() {
     let start = Instant::now();
     let answers: Vec<_> = (0..50).map(|_| server.ask(&Request::ls_refs("repo"))).collect();
     let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
-    // Those of the burst, and one for each second that the requests have taken.
+    // Those of the burst, and one for each second, the last one included, that the requests have taken.
     let most_taken = 5 + 1 + start.elapsed().as_secs() as usize;
     let taken = answers.len() - refused.len();
     assert!((5..=most_taken).contains(&taken), "{taken} were taken in {:?}", start.elapsed());
@@ -393,8 +395,8 @@ fn encoded_paths_lead_nowhere() {
     assert_alive(&server);
 }
 
-/// Returns the number of programs that the server has started and that still run. One that has ended counts no more,
-/// even if the server has yet to ask how.
+/// Returns the number of programs that the server has started and that still run. A program that has ended does not
+/// count, even if the server has yet to wait for it.
 fn children(server: &Server) -> usize {
     let folder = std::fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
     let lists = folder.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());

@@ -21,7 +21,7 @@ fn shows(server: &Server, name: &str) -> bool {
     by_list
 }
 
-/// Replaces a file in one of the ways in which programs do.
+/// Writes a file in place, or a new one that is renamed to it.
 fn write(path: &Path, text: &str, by_rename: bool) {
     if !by_rename {
         return fs::write(path, text).unwrap();
@@ -32,7 +32,7 @@ fn write(path: &Path, text: &str, by_rename: bool) {
 }
 
 const HIDING: &str = "[transfer]\n\thideRefs = refs/heads/old\n";
-/// Settings of the same length as [`HIDING`], so that only the file's time tells that it has changed.
+/// Settings of the same length as [`HIDING`], so that the size of the file does not tell that it has changed.
 const SHOWING: &str = "[transfer]\n\thideRefs = refs/heads/ole\n";
 
 /// Writes settings that hide and show a ref in turn, and asks after each.
@@ -61,7 +61,7 @@ fn a_setting_applies_to_the_next_request_wherever_it_stands() {
         assert!(shows(&server, "refs/heads/old"));
         assert_fresh(&server, &included, "");
         fs::remove_file(&included).unwrap();
-        // Files of the user: the first does not exist at first, the second is another place for the same.
+        // The two files in which a user may have settings. Neither exists at first.
         assert_fresh(&server, &server.home.join(".gitconfig"), "");
         fs::create_dir_all(server.home.join(".config/git")).unwrap();
         assert_fresh(&server, &server.home.join(".config/git/config"), "");
@@ -150,7 +150,7 @@ fn a_ref_is_seen_at_once_whoever_writes_it() {
     }
 }
 
-/// A folder of repositories that come and go.
+/// A folder of repositories that come and go, and its server.
 struct Place {
     folder: tempfile::TempDir,
     server: Server,
@@ -182,7 +182,7 @@ impl Place {
         assert!(status.success(), "{words:?}");
     }
 
-    /// Requires that the answer is about the repository that is there now.
+    /// Requires that the server's answers for this name are about this repository.
     fn assert_shows(&self, name: &str, repo: &Repo) {
         let id = repo.rev_parse("refs/heads/main");
         let discovery = self.server.ask(&Request::discovery(name, "git-upload-pack"));

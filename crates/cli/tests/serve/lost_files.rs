@@ -4,7 +4,7 @@ use crate::support::{Options, Request, export};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 
-/// A folder with a repository whose refs are in one large file.
+/// Creates an exported repository whose refs are in one large file.
 fn repository(format: RefFormat) -> Repo {
     let repo = Repo::bare(format, HashKind::Sha1);
     let commit = repo.commits(1)[0];

@@ -75,7 +75,7 @@ fn next_line(log: &Path, lines: &mut usize) -> serde_json::Value {
 #[test]
 fn the_access_log_says_why_a_request_was_refused_and_who_has_left() {
     let repo = exported(RefFormat::Files, HashKind::Sha1);
-    // More than a pipe holds.
+    // A list of these refs is longer than a pipe holds.
     repo.fill(20_000, &repo.commits(3));
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
@@ -107,7 +107,8 @@ fn the_access_log_says_why_a_request_was_refused_and_who_has_left() {
     assert_eq!((&line["operation"], &line["status"]), (&"discovery".into(), &200.into()));
     let takes_time = |line: &Value| line["cpu_ms"].as_f64().unwrap() > 0.01;
     assert!(takes_time(&line), "{line}");
-    // Lists take time while the body is sent, pushes in a thread of their own, and fetches in another process.
+    // The processor time is spent in different places: that of a list while its body is sent, that of receive-pack in a
+    // thread, and that of a fetch in another process.
     repo.config("http.receivepack", "true");
     let main = repo.rev_parse("refs/heads/main");
     let fetch = [&format!("want {main}\n"), "0000", "done\n"];

@@ -1,4 +1,4 @@
-//! Clients of other projects list, clone, fetch and push: see `tests/clients/README.md`.
+//! Clients of other projects list, clone and fetch, and push if they can: see `tests/clients/README.md`.
 
 use crate::support::{Options, Server, exported};
 use refdb_testkit::{Git, RefFormat, Repo};

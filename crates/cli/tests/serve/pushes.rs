@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The request of a push of objects that are there.
+/// Returns a request to push an object that the server already has.
 fn request(name: &str, old: ObjectId, new: ObjectId) -> Request {
     let command = format!("{old} {new} {name}\0 report-status");
     let pack =
@@ -84,7 +84,8 @@ fn pushes_at_the_same_time_have_a_verdict_each() {
     }
 }
 
-/// A hook that writes everything that it sees to `../seen`.
+/// A hook that adds what it sees (arguments, folder, variables, descriptors, and the input if it gets any) to the file
+/// `$SEEN`.
 const SHOWS_ALL: &str = r#"
 {
 echo "== $0 $*"
@@ -101,7 +102,7 @@ echo warned by "$0" >&2
 
 const HOOKS: [&str; 5] = ["pre-receive", "update", "reference-transaction", "post-receive", "post-update"];
 
-/// Takes what hooks have written. The name of a quarantine is random.
+/// Returns what hooks have written, and removes the file. The names of quarantines are masked, because they are random.
 fn seen(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
     fs::remove_file(path).unwrap();
@@ -271,7 +272,7 @@ fn hooks_that_hang_in_one_repository_stop_no_push_to_another() {
     let main = repo.rev_parse("refs/heads/main");
     let hanging = || fs::read_to_string(repo.scratch().join("hanging")).unwrap_or_default().len();
     std::thread::scope(|scope| {
-        // Ten times as many as may run.
+        // Ten times as many as `serve.maxPushes`.
         for at in 0..60 {
             let server = &server;
             scope.spawn(move || {
@@ -311,7 +312,8 @@ fn what_receive_pack_leaves_to_git_is_still_left_to_git() {
     let (repo, server) = served(RefFormat::Files);
     let main = repo.rev_parse("refs/heads/main");
     hook(&repo, "post-receive", "tr '\\0' ' ' </proc/$PPID/cmdline >>../receivers; echo >>../receivers");
-    // Before anything is sent, because of a setting, and after the request was read, because the client is shallow.
+    // The first push is left to git because of a setting, before its request is read; the second one after that,
+    // because the client is shallow.
     repo.config("receive.certNonceSeed", "seed");
     assert!(server.ask(&request("refs/heads/one", NULL, main)).text().contains("ok refs/heads/one"));
     let advertised = server.ask(&Request::discovery("repo", "git-receive-pack")).text();

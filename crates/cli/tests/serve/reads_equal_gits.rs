@@ -6,7 +6,7 @@ use refdb_testkit::{Git, RefFormat, Repo, Rng, rounds};
 use refdb_types::{HashKind, ObjectId};
 use std::path::{Path, PathBuf};
 
-/// A served repository, and the path of its configuration before a test adds to it.
+/// A served repository, with the content of its configuration file before a test adds to it.
 struct Served {
     repo: Repo,
     git: PathBuf,
@@ -74,7 +74,7 @@ impl Served {
         let (ours, git) = (masked(&said.output), masked(git));
         assert!(ours == git, "{version} {what}: {}\n{}", first_difference(&ours, &git), said.errors);
 
-        // All at once, as over ssh. A flush ends it.
+        // Two requests and the flush that ends the connection, all at once, as over ssh.
         let input = [body.unwrap_or_default(), body.unwrap_or_default(), b"0000"].concat();
         let said = feed(shim().arg(self.repo.git_dir()), &input);
         let mut plain = plain_upload_pack(&self.git, &self.server.home);
@@ -106,7 +106,7 @@ fn first_difference(ours: &BString, gits: &BString) -> String {
     }
 }
 
-/// Creates a repository with refs of every kind, and returns its commits, too. Its list takes several pieces.
+/// Serves a repository with refs of many kinds, whose list is sent in several pieces.
 fn varied(format: RefFormat, hash: HashKind) -> Served {
     let repo = Repo::bare(format, hash);
     let commits = repo.commits(5);

@@ -1,4 +1,4 @@
-//! Git of two ages and JGit clone, fetch and push; many of them at once.
+//! Two versions of git clone, fetch and push, JGit pushes, and many clients do so at once.
 
 use crate::support::{Options, Request, Server, exported, packets};
 use refdb_testkit::{Git, JGit, RefFormat, Repo};
@@ -14,7 +14,7 @@ use std::{
     },
 };
 
-/// Returns Debian's git, and the git that is the oracle, built with HTTP.
+/// Returns the paths of two gits: Debian's, and the one that is the oracle, built with HTTP.
 fn gits() -> &'static [PathBuf; 2] {
     static FOUND: OnceLock<[PathBuf; 2]> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -223,7 +223,7 @@ fn jgit_pushes() {
     }
 }
 
-/// Creates a ref, or moves one, by a request of receive-pack as git's client makes it.
+/// Returns a request to receive-pack that creates a ref, or moves one, without new objects.
 fn push_request(name: &str, old: Option<ObjectId>, new: ObjectId) -> Request {
     let old = old.unwrap_or(ObjectId::null(new.kind()));
     let command = format!("{old} {new} {name}\0 report-status");
@@ -232,7 +232,7 @@ fn push_request(name: &str, old: Option<ObjectId>, new: ObjectId) -> Request {
     Request::post("repo", "git-receive-pack", [&packets(&[&command, "0000"])[..], pack].concat())
 }
 
-/// Pushes refs of its own one after the other, and notes each that the server has acknowledged.
+/// Creates refs that no other thread writes, one after the other, and notes each that the server has acknowledged.
 fn push_some(pair: &Pair, thread: usize, commits: &[ObjectId], acknowledged: &Mutex<Vec<String>>) {
     for round in 0..6 {
         let name = format!("refs/heads/by/{thread}/{round}");

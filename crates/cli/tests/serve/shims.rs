@@ -1,4 +1,4 @@
-//! `refdb upload-pack`, which passes its client on to the server, and what goes wrong between the two.
+//! `refdb upload-pack`, which passes its client on to the server, and what goes wrong between shim and server.
 
 use crate::support::{Options, Said, Server, exported, feed, masked, packets, plain_upload_pack};
 use refdb_testkit::{Git, RefFormat, Repo, at_most};
@@ -57,7 +57,8 @@ impl Held {
         }
     }
 
-    /// Waits for the end. Returns the exit code, the rest of the output, and what was said about errors.
+    /// Closes the input, waits for the shim to end, and returns its exit code as a shell does, the rest of its output,
+    /// and its errors.
     fn end(mut self) -> Said {
         drop(self.0.stdin.take());
         let output = self.0.wait_with_output().unwrap();
@@ -70,19 +71,20 @@ impl Held {
     }
 }
 
-/// Asserts that git does the work where the server does not.
+/// Asserts that a shim whose client the server does not serve answers as git does.
 fn assert_left_to_git(command: &mut Command, server: &Server, repo: &Repo) {
     let said = feed(command.arg(repo.git_dir()), FLUSH);
     let gits = gits(server, repo, FLUSH);
     assert_eq!((said.code, masked(&said.output)), (gits.code, masked(&gits.output)), "{}", said.errors);
 }
 
-/// Returns a client that starts shims of this server with its `upload-pack`.
+/// Returns a git client whose `--upload-pack` is a shim of this server.
 fn client(git: &Path, server: &Server, version: &str, words: &[&str]) -> Command {
     let shim = server.shim();
     let mut client = Command::new(git);
     client.env_clear().envs(shim.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    // Git looks for its programs beside itself first.
+    // Git puts its own folder first in the `PATH` of the programs that it starts, where the shim would find the
+    // client's git.
     client.env("REFDB_GIT", Git::find().program());
     client.args(["-c", &format!("protocol.version={version}")]).args(words);
     client.arg(format!("--upload-pack={} upload-pack", shim.get_program().display()));
@@ -130,7 +132,7 @@ fn git_does_what_the_server_cannot_do_as_git_would() {
     assert_left_to_git(&mut server.shim(), &server, &outside);
     assert_left_to_git(server.shim().env("REFDB_SERVE_SOCKET", server.scratch().join("none")), &server, &repo);
     assert_left_to_git(server.shim().env_remove("REFDB_SERVE_SOCKET"), &server, &repo);
-    // Git alone knows what these do.
+    // The server leaves clients with these variables to git.
     repo.git(["update-ref", "refs/namespaces/n/refs/heads/x", "refs/heads/main"]);
     for (name, value) in [("GIT_NAMESPACE", "n"), ("GIT_CONFIG_PARAMETERS", "'transfer.hideRefs=refs/heads/main'")] {
         let said = feed(server.shim().env(name, value).arg(repo.git_dir()), FLUSH);
@@ -327,7 +329,7 @@ fn the_clients_descriptors_stay_as_they_were() {
     }
 }
 
-/// Connects as a shim, and sends bytes with as many descriptors. Returns what the server says.
+/// Connects as a shim, and sends bytes with this number of descriptors. Returns what the server says.
 fn raw(server: &Server, bytes: &[u8], descriptors: usize) -> Vec<u8> {
     use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
     let mut stream = UnixStream::connect(&server.shims).unwrap();

@@ -47,15 +47,15 @@ fn environment(server: &Server) -> impl Iterator<Item = (OsString, OsString)> {
     set.into_iter()
 }
 
-/// Returns git with the server's environment.
+/// Returns git with the environment of the server's shims.
 fn git(server: &Server) -> Command {
     let mut git = Command::new(Git::find().program());
     git.env_clear().envs(environment(server));
     git
 }
 
-/// Asserts that lists and clones of all versions come through the server. If it is paused, each takes the time after
-/// which a shim does the work itself.
+/// Asserts that the protocol versions list the same refs and that versions 0 and 2 clone. That clients are served by
+/// the server is shown by a list while the server is paused, which takes until the shim does the work itself.
 fn assert_served(server: &Server, repo: &Repo, client: &dyn Fn(&[&str]) -> Output) {
     let succeed = |words: &[&str]| {
         let output = client(words);
@@ -95,7 +95,7 @@ fn git_daemon_serves_through_it() {
     make.env_clear().envs(environment(&server)).env("REFDB", env!("CARGO_BIN_EXE_refdb"));
     assert!(make.arg(&exec_path).arg(Git::find().program()).status().unwrap().success());
     let port = free_port();
-    // `git daemon` starts this program with this path, and would leave it behind when it is killed.
+    // `git daemon` would start this program with this path, and would leave it running when `git` itself is killed.
     let mut daemon = Command::new(exec_path.join("git-daemon"));
     let path = format!("{}:/usr/bin:/bin", exec_path.display());
     daemon.env_clear().envs(environment(&server)).env("GIT_EXEC_PATH", &exec_path).env("PATH", path);

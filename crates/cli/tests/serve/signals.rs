@@ -27,7 +27,8 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends a request but for the last bytes of its body, and waits until so many are in progress.
+/// Sends a request without the last four bytes of its body, which are returned, and waits until so many requests are in
+/// progress.
 fn begin(server: &Server, request: &Request, in_progress: usize) -> (TcpStream, Vec<u8>) {
     let mut bytes = request.bytes();
     let rest = bytes.split_off(bytes.len() - 4);

@@ -31,7 +31,8 @@ pub(crate) fn export(git_dir: &Path) {
     std::fs::write(git_dir.join("git-daemon-export-ok"), "").unwrap();
 }
 
-/// Creates a bare repository that is exported as `/repo`, with a few commits, and a branch and a tag.
+/// Creates an exported bare repository with a few commits, two branches and a tag. Its path is `/repo` if its scratch
+/// folder is served.
 pub(crate) fn exported(format: RefFormat, hash: HashKind) -> Repo {
     let repo = Repo::bare(format, hash);
     let commits = repo.commits(3);

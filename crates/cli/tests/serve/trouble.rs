@@ -1,6 +1,6 @@
 //! What the server does when the machine has no room, descriptor or process left, and when a repository goes away: a
-//! client gets a whole answer or an error, nothing acknowledged is lost, nothing refused appears, and afterwards the
-//! server is as well as before.
+//! client gets a whole answer, an error, or one that breaks off, nothing acknowledged is lost, nothing refused appears,
+//! and afterwards the server is as well as before.
 
 mod full_disk;
 mod gone;
@@ -29,7 +29,7 @@ struct Push {
 }
 
 impl Push {
-    /// A push from `client`, whose server has nothing but the history of `old`.
+    /// Returns a push from `client` whose pack has the history of `new` without that of `old`.
     fn new(client: &Repo, name: &str, old: ObjectId, new: ObjectId) -> Self {
         let mut pack = Vec::new();
         if new != NULL {
@@ -104,7 +104,7 @@ fn parse(lines: &str) -> Refs {
     fields.map(|fields| (fields[1].to_owned(), id(fields[0]))).collect()
 }
 
-/// Asserts that a repository is whole, and that no push has left anything behind.
+/// Asserts that git finds nothing wrong with a repository, and that no push has left a lock or a quarantine behind.
 fn assert_whole(folder: &Path) {
     git(folder, &["fsck", "--strict"]);
     git(folder, &["refs", "verify"]);

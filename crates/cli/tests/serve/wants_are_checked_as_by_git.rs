@@ -1,5 +1,5 @@
-//! What a fetch of versions 0 and 1 may want, and what it gets, must be as with `git upload-pack`, which checks wants by
-//! a walk over all refs that the server spares it.
+//! What a fetch of version 0 may want, and what it gets, must be as with `git upload-pack`. Git checks wants by a walk
+//! over all refs, which the server spares it.
 
 use crate::support::{Options, Request, Server, export, feed, masked, packets, plain_upload_pack, upload_pack};
 use refdb_testkit::{Git, RefFormat, Repo, Rng, rounds};
@@ -36,9 +36,9 @@ impl Served {
         repo.create_refs((0..400).map(|at| (format!("refs/crowd/{at}"), commits[6])));
         repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/main"]);
         repo.git(["symbolic-ref", "refs/heads/peek", "refs/heads/hidden/x"]);
-        // Not advertised.
+        // `ORIG_HEAD` is not advertised.
         repo.git(["update-ref", "ORIG_HEAD", &original.to_string()]);
-        // The tip of HEAD alone.
+        // HEAD is detached at a commit that is the tip of no other ref.
         repo.git(["update-ref", "--no-deref", "HEAD", &commits[1].to_string()]);
         let missing = ObjectId::from_hex(HashKind::Sha1, &[b'1'; 40]).unwrap();
         let tree = repo.rev_parse("refs/heads/main^{tree}");
@@ -86,8 +86,8 @@ impl Served {
         self.assert_same_by_shim(&body, &gits, what);
     }
 
-    /// Asks through the socket for shims: in a connection for this request alone, and in one for everything, in which
-    /// git gives no object that it has not advertised.
+    /// Asks through the socket for shims: in a connection for this request alone, and in one for the advertisement and
+    /// this request, as over ssh.
     fn assert_same_by_shim(&self, body: &[u8], gits: &[u8], what: &str) {
         let shim = || {
             let mut shim = self.server.shim();
@@ -135,7 +135,8 @@ const SETTINGS: [&[&str]; 11] = [
 #[test]
 fn each_object_is_given_or_refused_as_by_git() {
     let old = Path::new("/usr/bin/git");
-    // Neither the format of refs nor the age of git changes what settings mean.
+    // Neither the format of refs nor the age of git changes what settings mean, so three settings suffice for the
+    // others.
     for (served, count) in [
         (Served::new(RefFormat::Files), SETTINGS.len()),
         (Served::new(RefFormat::Reftable), 3),
@@ -172,7 +173,7 @@ fn haves_depths_and_filters_mean_the_same() {
     }
 }
 
-/// Git said "ready" here when all refs were hidden from it to spare it the check.
+/// The server once hid all refs from git to spare it the check, which made git say "ready" here.
 #[test]
 fn the_negotiation_goes_on_while_the_client_has_nothing_in_common_with_what_it_wants() {
     let served = Served::new(RefFormat::Files);

@@ -44,7 +44,7 @@ impl Root {
     }
 }
 
-/// Requests that read, and one that writes.
+/// Three requests of a reader, and two of a user who pushes.
 fn requests(repository: &str) -> [Request; 5] {
     [
         Request::discovery(repository, "git-upload-pack"),
@@ -59,7 +59,7 @@ fn statuses(server: &Server, user: Option<&str>, repository: &str) -> Vec<u16> {
     requests(repository).iter().map(|request| server.ask_as(user, request).status).collect()
 }
 
-/// Returns an answer without its time.
+/// Returns an answer without its `Date` header.
 fn timeless(mut answer: Answer) -> Answer {
     answer.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("date"));
     answer
@@ -194,7 +194,7 @@ fn headers_of_a_user_are_believed_only_from_a_proxy() {
         assert_eq!(server.ask_as(None, &one_empty).status, 400, "{name}");
         assert_eq!(server.ask(&twice).status, 403, "a TCP client's header is ignored, even if it occurs twice");
     }
-    // As by git, a user may have any name that is text.
+    // As with git, a user may have any name that is text.
     assert_eq!(server.ask_as(Some("a\u{e9}"), &discovery).status, 200);
 }
 

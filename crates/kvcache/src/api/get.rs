@@ -171,7 +171,7 @@ impl Cache {
     }
 
     /// Returns whether a key has a value that has not expired, without reading the value. A damaged record counts as
-    /// present.
+    /// present, and so does the record of another key with the same hash.
     pub fn contains(&self, key: &[u8]) -> bool {
         let Store { view, ages, .. } = &*self.store;
         let hash = self.sealer.hash(key);

@@ -41,8 +41,8 @@ pub enum Put {
     /// [`Options::put_timeout`](crate::Options::put_timeout), or at the moment if [`PutOptions::at_once`] is set. The
     /// key has no value now, because an older one must not be served in its place.
     Refused,
-    /// The key, or another that shares its counter, was changed after the [`Ticket`] was taken, so this put changed
-    /// nothing.
+    /// After the ticket was taken, the key, or another that shares its counter, was changed in a way that makes a
+    /// [`Ticket`] void, so this put changed nothing.
     Stale,
 }
 

@@ -64,9 +64,9 @@ impl Cache {
         Ok(entries)
     }
 
-    /// Puts every entry of an export with the time of its creation, unless the cache has a value for the key that is as
-    /// new or newer. Other threads may use the cache meanwhile. The call returns when everything has been written, but
-    /// not synced.
+    /// Puts the entries of an export with the times of their creation, except for those that [`Imported`] counts as
+    /// kept or too large. Other threads may use the cache meanwhile. The call returns when everything has been written,
+    /// but not synced.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The saved index: the places of all entries as they were when the cache was closed, so that opening it need not read
-//! every footer.
+//! The saved index: the places of all entries as they were when the cache was closed, so that opening the cache need
+//! not read every footer.
 //!
 //! ```text
 //! segment header 64 | head 64 | segment 32 ... | shard 8 ... | entry 14 ...

@@ -64,8 +64,8 @@ pub(crate) struct Meta {
     pub(crate) newest_ms: u64,
     /// Whether the file is complete, with its footer.
     pub(crate) sealed: bool,
-    /// Whether the segment has no live record any more and is to be deleted: as soon as the note that it is void is in
-    /// the files, or as [`Log::mark_emptied`] says.
+    /// Whether the segment has no live record any more and is to be deleted: after a clear, as soon as the header that
+    /// makes it void is in the files; otherwise as [`Log::mark_emptied`] says.
     pub(crate) emptied: bool,
     /// Whether the segment's marks cannot be read, so that it may be deleted only when it is the oldest.
     pub(crate) stays: bool,

@@ -38,7 +38,7 @@ pub(super) enum Fate {
 /// Result of processing the entries of a segment.
 #[derive(Default)]
 pub(super) struct Processed {
-    /// Whether some entries were copied.
+    /// Whether some entries were copied, or needed no copy because their keys were put again or removed.
     pub(super) kept: bool,
     /// Whether some entries could neither be copied nor dropped.
     pub(super) left_over: bool,
@@ -49,7 +49,7 @@ pub(super) struct Processed {
 enum Copied {
     /// A copy of the record is at the end of the log, or none is needed, because the key was put again or removed.
     Yes,
-    /// The record is damaged, has expired, or is not to be kept.
+    /// The record is damaged, cannot be read, has expired, or is not to be kept.
     Obsolete,
     NoRoom,
 }

@@ -1,5 +1,5 @@
 //! The steps that free space, one at a time. The worker performs them; so do opening, closing and compacting a cache,
-//! and puts on a full disk.
+//! and writes on a full disk.
 
 use super::{
     calls::Calls,

@@ -12,7 +12,7 @@ use std::{
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(120);
 
 /// Returns options with which no put is refused because the machine stands still for a while. A put that finds no room
-/// is refused all the same, so that the test fails.
+/// for longer than [`STANDSTILL`] is refused all the same, so that the test fails.
 pub(crate) fn patient(limit_bytes: u64) -> Options {
     Options::new(limit_bytes).put_timeout(STANDSTILL)
 }
@@ -21,7 +21,7 @@ pub(crate) fn open(dir: &Path, limit_bytes: u64) -> Cache {
     Cache::open(dir, patient(limit_bytes)).expect("it opens")
 }
 
-/// Waits until `is_so` holds, and panics with `state` if it never does.
+/// Waits until `is_so` holds, and panics with `state` if it does not within [`STANDSTILL`].
 pub(crate) fn eventually(mut is_so: impl FnMut() -> bool, state: impl Fn() -> String) {
     let end = Instant::now() + STANDSTILL;
     while !is_so() {

@@ -43,8 +43,9 @@ const REPOSITORY_VARIABLES: [&str; 14] = [
 ///
 /// Returns `None` if there are no alternates.
 ///
-/// Fails if the client disconnects or a signal arrives meanwhile, or if a program that was started cannot be waited
-/// for. If the program of an alternate exceeds a limit, the objects that the program listed before that are used.
+/// Fails if the client disconnects or a signal arrives meanwhile, or if a program that was started cannot be read from
+/// or waited for. If the program of an alternate exceeds a limit, the objects that the program listed before that are
+/// used.
 pub(super) fn tips(
     store: &Store,
     git: &OsStr,

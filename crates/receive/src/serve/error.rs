@@ -1,4 +1,4 @@
-//! The errors that end a session before it has served the push.
+//! The errors that end a session early.
 
 use crate::wire::ProtocolError;
 use std::io;

@@ -172,9 +172,9 @@ const READ_LIMIT_MIN: u64 = 1 << 20;
 /// the push is atomic.
 ///
 /// The call blocks until the client has sent its request and all hooks have ended. It has no time limit of its own,
-/// except that `refdb.receiveTimeLimit` bounds the processor time of git's programs, other than maintenance; a signal
-/// that [`refdb_vfs::interrupt`] receives ends it. Objects are synced before the refs if `store` is opened to sync;
-/// otherwise the call promises no durability.
+/// except that `refdb.receiveTimeLimit` bounds the processor time of the git programs that run before the report; a
+/// signal that [`refdb_vfs::interrupt`] receives ends it. Objects are synced before the refs if `store` is opened to
+/// sync; otherwise the call promises no durability.
 ///
 /// # Errors
 ///

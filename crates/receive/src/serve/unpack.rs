@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 /// The result of receiving a pack.
 pub(super) struct Unpacked {
-    /// Git's message if the pack could not be unpacked.
+    /// What the report says of the pack if it could not be unpacked.
     pub(super) failure: Option<BString>,
     /// The keep file that protects the new pack from being repacked before a ref leads to it.
     pub(super) keep_file: Option<PathBuf>,

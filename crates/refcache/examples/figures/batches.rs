@@ -18,7 +18,7 @@ use std::{
 
 const THREADS: usize = 8;
 
-/// As the engine's default for `refdb.looseRefs`.
+/// The engine's default for `refdb.looseRefs`.
 pub(crate) const BOUND: usize = 2048;
 
 /// New changes of two refs that eight threads make in one project, folds included.
@@ -60,7 +60,7 @@ pub(crate) fn measure(dir: &Path, refs: usize, seconds: u64, bound: usize) {
     }
 }
 
-/// One change after the other, and what each took.
+/// Makes one change after the other, and returns how long each took.
 fn make(view: &View, maker: usize, begun: Instant, lasts: Duration) -> Vec<Duration> {
     let mut times = Vec::new();
     while begun.elapsed() < lasts {
@@ -74,7 +74,8 @@ fn make(view: &View, maker: usize, begun: Instant, lasts: Duration) -> Vec<Durat
     times
 }
 
-/// What another process could see meanwhile.
+/// What another process could see meanwhile: the most loose refs, and the longest time for which packed-refs was
+/// locked.
 #[derive(Default)]
 struct Seen {
     loose_max: usize,
@@ -112,7 +113,7 @@ fn count(folder: &Path) -> usize {
     entries.map(count_one).sum()
 }
 
-/// Lists and look-ups with no loose ref, and with as many as there may be.
+/// Measures lists and look-ups with no loose ref, and with `bound` of them.
 pub(crate) fn measure_bound(dir: &Path, refs: usize, bound: usize) {
     println!(
         "| {refs} refs, ms | all refs, read anew | all refs | of one change | which have an id | one ref |\n|-|-|-|-|-|-|"

@@ -8,7 +8,7 @@ use bstr::{BString, ByteSlice};
 use refdb_refcache::{ListOptions, Trust, Views, ViewsSettings};
 use std::{fs, hint::black_box, ops::ControlFlow, path::Path};
 
-/// Look-ups that are measured, after as many that are not.
+/// How many look-ups are measured, after as many that are not.
 const LOOK_UPS: u32 = 400_000;
 
 pub(crate) fn measure(dir: &Path, refs: usize) {

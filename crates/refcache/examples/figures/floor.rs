@@ -14,7 +14,7 @@ pub(crate) fn measure(dir: &Path, refs: usize) {
     for format in ["files", "reftable"] {
         let repo = dir.join(format!("figures-{format}-{}.git", std::process::id()));
         make(&repo, format, &names);
-        // As JGit makes them, and as they are in a repository in use.
+        // JGit makes such folders, and a repository in use has them.
         for folder in ["refs/tags", "refs/changes/01"] {
             fs::create_dir_all(repo.join(folder)).expect("DIR is writable");
         }
@@ -56,7 +56,7 @@ fn measure_one(repo: &Path, format: &str, view: &Arc<View>, what: &str, names: &
         let _ = black_box(lstat(c_path));
         let _ = black_box(stat(&*packed));
     };
-    // In turn, since a busy machine makes everything slower.
+    // The two alternate, so that a busy machine slows down both.
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
     for _ in 0..11 {
         floor.push(each_of(20_000, || calls(next())));

@@ -109,7 +109,8 @@ fn look_ups(view: &View, names: &[BString], trust: &str) {
     );
 }
 
-/// The least time of one call, of rounds of many: processor time, since the machine has other things to do.
+/// Returns the mean time of a call in the fastest of up to eleven rounds. It is processor time, since the machine may
+/// have other things to do.
 fn each(count: usize, mut call: impl FnMut()) -> Duration {
     let rounds = count.min(11);
     let per_round = count / rounds;
@@ -117,14 +118,14 @@ fn each(count: usize, mut call: impl FnMut()) -> Duration {
     times.min().unwrap_or_default()
 }
 
-/// The time of one of `count` calls.
+/// Returns the mean processor time of `count` calls.
 pub(crate) fn each_of(count: u32, mut call: impl FnMut()) -> Duration {
     let begun = processor_time();
     (0..count).for_each(|_| call());
     (processor_time() - begun) / count
 }
 
-/// Of this thread, in user space and in the kernel.
+/// The processor time of this thread, in user space and in the kernel.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -10,7 +10,7 @@ use refdb_types::{HashKind, ObjectId};
 use reftable::{RefRecord, RefValue, TableWriter, WriteOptions};
 use std::{fs, io::Write, path::Path, sync::Arc, time::Duration};
 
-/// Three refs a change, as Gerrit has them, and a branch.
+/// Returns the sorted names of a branch and of about `refs` other refs, three for each change, as in Gerrit.
 pub(crate) fn names(refs: usize) -> Vec<BString> {
     let mut names: Vec<BString> = (0..refs / 3)
         .flat_map(|change| {
@@ -38,7 +38,7 @@ pub(crate) fn make(repo: &Path, format: &str, names: &[BString]) {
     std::thread::sleep(Duration::from_millis(100));
 }
 
-/// The same without waiting, and its refs in this number of tables if they are in any.
+/// Does what [`make`] does, but does not wait. With reftable, the refs are spread over `tables` tables.
 pub(crate) fn make_at_once(repo: &Path, format: &str, names: &[BString], tables: usize) {
     for folder in ["objects", "refs/heads"] {
         fs::create_dir_all(repo.join(folder)).expect("DIR is writable");
@@ -101,7 +101,7 @@ pub(crate) fn loose(bound: usize) -> ViewSettings {
     settings(Trust::Always, None).config(config).objects(Some(Arc::new(AllCommits)))
 }
 
-/// Takes every id for a commit's. A ref without its object would not be packed.
+/// Takes every id for a commit's, because a ref whose object does not exist would not be packed.
 struct AllCommits;
 
 impl ObjectCheck for AllCommits {

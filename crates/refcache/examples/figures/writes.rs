@@ -10,7 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// New changes of two refs each, made by this number of threads at once for a second.
+/// Measures how many new changes of two refs each several threads make at once, in two seconds for each number of
+/// threads.
 pub(crate) fn measure_commits(dir: &Path) {
     println!("| commits/s | threads | mean group |\n|-|-|-|");
     for format in ["files", "reftable"] {
@@ -54,7 +55,7 @@ fn make_changes(view: &View, begun: Instant, maker: usize) -> usize {
     made
 }
 
-/// 10,000 new refs on 100,000: in few folders that are there, or two in each of 5,000 that are not.
+/// Measures 10,000 new refs on 100,000: all in one folder that exists, or two in each of 5,000 folders that do not.
 pub(crate) fn measure_bulk(dir: &Path) {
     const NEW: usize = 10_000;
     println!("| 10,000 on 100,000 | ms |\n|-|-|");
@@ -78,7 +79,8 @@ pub(crate) fn measure_bulk(dir: &Path) {
     }
 }
 
-/// A new change of two refs on very many, again and again. Beside it, a copy of packed-refs that is synced and renamed.
+/// Measures a new change of two refs on very many, again and again. For comparison, packed-refs or the list of tables
+/// is copied, synced and renamed.
 pub(crate) fn measure_change(dir: &Path, refs: usize) {
     println!("| a change on {refs} refs | ms |\n|-|-|");
     let packed = settings(Trust::Always, None);
@@ -95,7 +97,8 @@ pub(crate) fn measure_change(dir: &Path, refs: usize) {
             let begun = Instant::now();
             view.commit(&batch).expect("committed");
             ours.push(begun.elapsed());
-            // Where packed-refs is not written, a new one would have to be read.
+            // A change that becomes loose refs does not write packed-refs, and after a copy it would first have to read
+            // the new file.
             if shown == format {
                 let begun = Instant::now();
                 copy_synced(&copied);
@@ -119,7 +122,7 @@ fn copy_synced(path: &Path) {
     fs::File::open(folder).expect("there").sync_all().expect("synced");
 }
 
-/// As Java asks for it.
+/// Returns a batch that creates these refs, with the options that Java sets.
 pub(crate) fn creations(names: Vec<BString>) -> Batch {
     let mut batch = Batch::default();
     batch.options = batch.options.skip_hook(true).atomic_visibility(true).allow_replacing_parents(true);
@@ -149,7 +152,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Median, least and most.
+/// Shows the median, the least and the greatest time in milliseconds.
 pub(crate) fn in_ms(mut times: Vec<Duration>) -> String {
     times.sort_unstable();
     let ms = |at: usize| times[at].as_secs_f64() * 1e3;

@@ -4,7 +4,7 @@ use flate2::{Compression, write::GzEncoder};
 use refdb_types::HashKind;
 use std::io::{self, Read, Write};
 
-/// A request, which is the last one on its connection.
+/// A request, which is the last one on its connection unless a `Connection` header says otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -28,7 +28,7 @@ impl Request {
         Self::get(&format!("/{repository}/info/refs?service={service}"))
     }
 
-    /// Sends a request to a service, with the right type.
+    /// Returns a request to a service, with the right content type.
     pub(crate) fn post(repository: &str, service: &str, body: impl Into<Vec<u8>>) -> Self {
         let request = Self::new("POST", &format!("/{repository}/{service}"));
         request.with("Content-Type", &format!("application/x-{service}-request")).body(body)

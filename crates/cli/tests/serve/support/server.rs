@@ -33,11 +33,11 @@ enum Rights {
     All,
     /// Permissions bind it, as they bind every other user.
     BoundByPermissions,
-    /// It is a user of its own, on whose processes there may be a limit.
+    /// It runs as a user who has no other process, so that a limit on that user's processes concerns the server alone.
     Stranger,
 }
 
-/// The user and the group of [`Options::run_by_stranger`], which nothing else has.
+/// The ids of the user and the group of [`Options::run_by_stranger`], with which no other process runs.
 const STRANGER: u32 = 54_321;
 
 impl Options {
@@ -65,13 +65,13 @@ impl Options {
         self
     }
 
-    /// Lets the test see what the server is about.
+    /// Makes the server tell its metrics, for [`Server::metrics`].
     #[must_use]
     pub(crate) fn with_metrics(self) -> Self {
         Options { has_metrics: true, ..self.word("--metrics").word(format!("{}:0", Ipv4Addr::LOCALHOST)) }
     }
 
-    /// Lets the server open only so many files.
+    /// Sets a limit on the descriptors that the server may have open.
     #[must_use]
     pub(crate) fn descriptors(self, count: u64) -> Self {
         Options { descriptors: Some(count), ..self }
@@ -83,8 +83,8 @@ impl Options {
         Options { rights: Rights::BoundByPermissions, ..self }
     }
 
-    /// Runs the server as a user who has no other process if root runs the test. That user owns `folder` from now on,
-    /// and uses the git of the machine.
+    /// If root runs the test, runs the server as a user who has no other process, who owns `folder` from now on, and
+    /// who uses the git of the machine.
     #[must_use]
     pub(crate) fn run_by_stranger(self, folder: &Path) -> Self {
         if user() != "root" {
@@ -169,15 +169,15 @@ fn user() -> String {
 pub(crate) struct Server {
     child: Child,
     is_stranger: bool,
-    /// Kept, so that the server can write to it.
+    /// The server's standard output, kept open so that the server can write to it.
     _output: BufReader<ChildStdout>,
     pub(crate) address: SocketAddr,
-    /// Where it tells its metrics, if it does.
+    /// The address at which the server tells its metrics, if it does.
     metrics: Option<SocketAddr>,
     pub(crate) socket: PathBuf,
     /// The socket for shims.
     pub(crate) shims: PathBuf,
-    /// The home folder of its user, with the user's configuration.
+    /// The server's `HOME`, in which tests put the user's configuration.
     pub(crate) home: PathBuf,
     temp: TempDir,
 }
@@ -186,21 +186,21 @@ pub(crate) struct Server {
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Server {
-    /// Connects as anyone can.
+    /// Connects over TCP, as anyone can.
     pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(at_most(PATIENCE))).unwrap();
         stream
     }
 
-    /// Connects as the proxy that has logged users in.
+    /// Connects to the Unix socket, as the proxy that has logged users in.
     pub(crate) fn connect_as_proxy(&self) -> UnixStream {
         let stream = UnixStream::connect(&self.socket).unwrap();
         stream.set_read_timeout(Some(at_most(PATIENCE))).unwrap();
         stream
     }
 
-    /// Sends a request as anyone can.
+    /// Sends a request over TCP, as anyone can.
     pub(crate) fn ask(&self, request: &Request) -> Answer {
         Answer::to(request, self.connect())
     }
@@ -232,7 +232,7 @@ impl Server {
         self.child.id()
     }
 
-    /// Sets a limit on a resource of the running server, which has none of its own before; `None` lifts it again.
+    /// Sets a limit on a resource of the running server. `None` sets it back to the limit that the test itself has.
     pub(crate) fn limit(&self, resource: Resource, limit: Option<u64>) {
         let inherited = getrlimit(resource);
         let text = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
@@ -289,7 +289,7 @@ impl Server {
         }
     }
 
-    /// Waits for the end of the process, and returns its exit code.
+    /// Waits for the end of the process, and returns its exit code, or `None` if a signal ended it.
     pub(crate) fn wait(&mut self, longest: Duration) -> Option<i32> {
         let end = Instant::now() + at_most(longest);
         loop {

@@ -10,7 +10,7 @@ use std::{
 /// What a program has said, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Said {
-    /// The exit code; that of a shell if a signal ended the program.
+    /// The exit code; if a signal ended the program, 128 plus its number, as in a shell.
     pub(crate) code: i32,
     pub(crate) output: Vec<u8>,
     pub(crate) errors: String,

@@ -1,4 +1,4 @@
-//! Pushes to a disk that is full, over HTTP and beside the server as sshd lets them be received.
+//! Pushes to a disk that is full, over HTTP and, beside the server, through a `refdb receive-pack` as sshd starts it.
 
 use super::{NULL, Push, Refs, assert_whole, listed, refs_of};
 use crate::support::{Answer, Options, Request, Server, exported};
@@ -16,7 +16,7 @@ use std::{
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts it at a new folder. Returns `None` if this user may not do that.
+    /// Mounts a small file system at a new folder. Returns `None` if this user may not do that.
     fn mount(folder: PathBuf) -> Option<Self> {
         fs::create_dir(&folder).unwrap();
         let mut mount = Command::new("mount");
@@ -70,7 +70,8 @@ impl Pushing {
         Pushing { server: Options::root(root).start(), folder, client, commits, refs, pushes: 0, refused: 0 }
     }
 
-    /// Pushes in every way, and after each push looks at the refs, by git and through the server.
+    /// Creates, changes and deletes a ref by pushes, and after each push looks at the refs, by git and through the
+    /// server.
     fn push_all(&mut self, is_ssh_tried: bool) {
         let [first, second] = [0, 1].map(|at| self.commits[at]);
         let fresh = format!("refs/heads/n{}", self.pushes);
@@ -101,14 +102,14 @@ impl Pushing {
     fn over_http(&self, push: &Push) -> Vec<u8> {
         let Answer { status, body, is_complete, .. } = self.server.ask(&push.request("repo"));
         assert!(is_complete && [200, 500].contains(&status), "{status}");
-        // Whatever is refused while a pack is unpacked is reported.
+        // An answer with status 200 is a whole report, even if the push is refused while its pack is unpacked.
         assert!(status == 500 || body.ends_with(b"0000"), "{}", String::from_utf8_lossy(&body));
         body
     }
 
     fn over_ssh(&self, push: &Push) -> Vec<u8> {
         let mut command = self.server.shim();
-        // The last argument is the name of the other service.
+        // A shim already has the argument `upload-pack`, so only its program and its environment are of use.
         let program = command.get_program().to_owned();
         let mut receive = Command::new(program);
         receive.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));

@@ -78,7 +78,7 @@ impl Place {
         }
     }
 
-    /// Asserts that the next requests see what is there now, and ends what is left of the repository.
+    /// Asserts that a list shows what is at `repo` now, and removes what is left of both repositories.
     fn assert_seen(&self, fate: Fate) {
         let answer = self.server.ask(&Request::ls_refs("repo"));
         match fate {
@@ -150,7 +150,7 @@ fn a_push_is_never_acknowledged_for_one_repository_and_done_in_another() {
             assert!([200, 500].contains(&answer.status), "{answer:?}");
             let is_done = answer.text().contains("ok refs/heads/pushed");
             let has = |folder: &Path| folder.join("HEAD").exists() && refs_of(folder).contains_key(&push.name);
-            // In the place of the other repository there must be nothing of it.
+            // The repository that is at `repo` now must not have the ref.
             assert!(!has(&place.folder()), "{fate:?} {name}: {}", answer.text());
             assert!(!is_done || has(&place.aside()), "{fate:?} {name}: {}", answer.text());
             place.assert_seen(fate);
@@ -182,7 +182,7 @@ fn a_repository_that_cannot_be_read_is_never_shown_with_fewer_refs() {
             let path = repo.git_dir().join(&name);
             let Ok(found) = fs::metadata(&path) else { continue };
             set_mode(&path, 0);
-            // These are read neither to list refs nor to delete one. With reftables, `refs/heads` is a file that keeps
+            // The deletion of `refs/heads/old` needs none of these. With reftables, `refs/heads` is a file that keeps
             // old gits away.
             let is_needed =
                 !(["objects", "refs/heads/loose"].contains(&&name[..]) || name == "refs/heads" && found.is_file());
@@ -197,7 +197,8 @@ fn a_repository_that_cannot_be_read_is_never_shown_with_fewer_refs() {
     }
 }
 
-/// Asserts that a client gets all refs or an error, and that its push is refused, while something cannot be read.
+/// Asserts that, while something cannot be read, a client gets all refs or an error, and that a push, if there is one,
+/// is refused.
 fn assert_guarded(server: &Server, refs: &Refs, push: Option<&Push>, what: &str) {
     let answer = server.ask(&Request::ls_refs("repo"));
     match answer.status {
@@ -205,7 +206,7 @@ fn assert_guarded(server: &Server, refs: &Refs, push: Option<&Push>, what: &str)
         _ if !answer.is_complete => {}
         _ => {
             let mut shown = listed(&answer);
-            // What cannot be read has an id of zeros, at which every client stops.
+            // A ref that cannot be read is listed with an id of zeros, at which git's client fails.
             let has_failed = shown.values().any(|id| *id == NULL);
             shown.retain(|_, id| *id != NULL);
             assert!(has_failed || shown == *refs, "{what}: {}", answer.text());
@@ -234,7 +235,7 @@ fn a_push_whose_hook_hangs_changes_nothing_once_its_client_has_left() {
     stream.write_all(&push.request("repo").bytes()).unwrap();
     wait_for("the hook runs", || waiting.exists());
     drop(stream);
-    // Lists and other pushes go on.
+    // Lists are served while the hook hangs.
     let before = refs_of(&place.folder());
     assert_eq!(listed(&place.server.ask(&Request::ls_refs("repo"))), before);
     fs::write(&go, "").unwrap();

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The most that an answer takes that waits for nothing, even on a busy machine.
+/// The most that the requests of [`Trial::ask_all`] take together, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Requests of each kind, and what came of them.
@@ -71,7 +71,7 @@ impl<'a> Trial<'a> {
             let answer = discoveries.ask(&Request::discovery("repo", service));
             if count.add(&answer) {
                 let main = format!("{} refs/heads/main", self.main);
-                // A thread or a program that could not do its work ends without a flush packet.
+                // The body lacks its flush packet if the thread or program that writes it could not do its work.
                 let is_whole = answer.body.ends_with(b"0000");
                 assert!(!is_whole || answer.text().contains(&main), "{}", answer.text());
             }
@@ -96,7 +96,7 @@ impl<'a> Trial<'a> {
         count
     }
 
-    /// Takes the pushes without a verdict that these refs show to be done for done.
+    /// Counts each push without a verdict as done whose new value these refs show.
     fn decide(&mut self, found: &Refs) {
         let refs = &mut self.refs;
         self.undecided.retain(|(push, _)| {
@@ -124,7 +124,7 @@ impl<'a> Trial<'a> {
 }
 
 impl Count {
-    /// Counts an answer, and returns whether it promises what was asked for.
+    /// Counts an answer, and returns whether its status is 200.
     fn add(&mut self, answer: &Answer) -> bool {
         match answer.status {
             200 => self.served += 1,
@@ -135,7 +135,7 @@ impl Count {
     }
 }
 
-/// Returns the header of the pack in the answer to a fetch, or `None` if the answer is not whole.
+/// Returns the header of the pack in the answer to a fetch, or `None` if the answer is not whole or has no pack.
 fn start_of_pack(body: &[u8]) -> Option<Vec<u8>> {
     const HEADER_BYTES: usize = 12;
     let start = body.windows(4).position(|word| word == b"PACK")?;
@@ -195,7 +195,8 @@ fn connections_leave_descriptors_to_requests() {
     trial.assert_well();
 }
 
-/// Lets clients come while there is no descriptor for them.
+/// Asserts that clients that come while there is no descriptor for them are served later, and that the server meanwhile
+/// neither spins nor fills its log.
 fn assert_listener_waits(server: &Server) {
     server.limit(Resource::Nofile, Some(3));
     let mut waiting: Vec<TcpStream> = (0..20).map(|_| server.connect()).collect();
@@ -219,7 +220,8 @@ fn without_processes_and_threads_lists_are_served_and_all_else_fails_in_time() {
     repo.config("receive.autogc", "false");
     let server = Options::root(repo.scratch()).set("queueSeconds", 2).run_by_stranger(repo.scratch()).start();
     assert_eq!(server.ask(&Request::discovery("none", "git-upload-pack")).status, 404, "it has started");
-    // Before the server has any thread for such work. It once answered nothing, because its runtime panicked.
+    // The limit is set before the server has any thread for discoveries. The server once answered nothing then, because
+    // its runtime panicked.
     server.limit(Resource::Nproc, Some(0));
     for _ in 0..3 {
         for service in ["git-upload-pack", "git-receive-pack"] {
@@ -235,10 +237,11 @@ fn without_processes_and_threads_lists_are_served_and_all_else_fails_in_time() {
     server.limit(Resource::Nproc, Some(0));
     for _ in 0..3 {
         let count = trial.ask_all(&mut kept);
-        // The list, and the discovery for fetches; threads of the pushes before may be there for others.
+        // The list and the discovery for fetches are served; other requests may be, by threads that earlier pushes have
+        // left.
         assert!(count.served >= 2 && count.refused >= 1, "{count:?}: {}", server.errors());
     }
-    // A shim is not a process of the server, but the git that it becomes is one of its user's.
+    // A shim, which is no process of the server, gets a whole list, or fails.
     let mut shim = server.shim();
     shim.env("REFDB_GIT", "/usr/bin/git").env("GIT_PROTOCOL", "version=2").arg(repo.git_dir());
     let list = packets(&["command=ls-refs\n", "object-format=sha1\n", "0001", "0000"]);
