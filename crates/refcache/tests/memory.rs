@@ -10,7 +10,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{fmt::Write, sync::Arc};
 
-/// These refs take 2.2 MB in packed-refs, and 0.9 MB in the form in which names are looked up. The index from objects
+/// These refs take 2.1 MB in packed-refs, and 0.9 MB in the form in which names are looked up. The index from objects
 /// to refs takes 0.2 MB.
 const REFS: usize = 30_000;
 

@@ -27,7 +27,7 @@ struct Race {
     places: HashMap<ObjectId, usize>,
     /// The index of the newest value of each ref whose commit has returned.
     committed: [AtomicUsize; REFS],
-    /// The steps that were made.
+    /// For each ref, which of the steps from one value to the next a commit has made.
     made: [[AtomicBool; UPDATES]; REFS],
     is_over: AtomicBool,
 }

@@ -220,7 +220,8 @@ impl Scene {
         unlock(dir);
         self.settle(dir, agreed);
         assert_eq!(self.made(dir), agreed, "the disk is as the database has it");
-        // What a member was told before a power loss is known only for the whole run.
+        // `told` is what the members were told by the end of the run. After a loss of power that counts only if the run
+        // had ended before it.
         if crash.claimed || !is_power_lost {
             for (member, told) in self.told.lock().unwrap().into_iter().enumerate() {
                 assert!(agreed[member] || !told, "member {member} is acknowledged, and was not agreed");
