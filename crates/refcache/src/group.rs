@@ -61,7 +61,7 @@ impl Default for Groups {
     }
 }
 
-/// The arbiter of a batch that the global ref database decides.
+/// The arbiter of a batch about which the global ref database decides; `None` for any other batch.
 type Asker<'a> = Option<&'a mut dyn Arbiter>;
 
 #[derive(Default)]

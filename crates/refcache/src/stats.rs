@@ -69,13 +69,13 @@ pub struct Holdings {
     pub files: u64,
     /// The limit on open files.
     pub files_max: u64,
-    /// Bytes of private memory.
+    /// Bytes of private memory that all caches and views take.
     pub bytes: u64,
     /// The limit on these bytes.
     pub bytes_max: u64,
     /// How often loose refs were moved to packed-refs in the background.
     pub background_packs: u64,
-    /// How often packing loose refs in the background failed. It is retried after a pause.
+    /// How often packing loose refs in the background failed. Packing is retried after a pause.
     pub failed_background_packs: u64,
 }
 

@@ -124,7 +124,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails also if the repository's mount cannot be examined.
+    /// Those that every method has. A mount that cannot be examined is no error, and counts as safe.
     pub fn storage_fault(&self) -> Result<Option<String>> {
         match self.opened()?.store.check_storage() {
             Ok(()) => Ok(None),
@@ -307,9 +307,9 @@ impl View {
     ///
     /// # Atomicity
     ///
-    /// An atomic batch ([`Batch::atomic`]) is rejected as a whole or applied. In reftables it is applied by one rename,
-    /// or by one for each worktree that has a ref of the batch. Among files, an I/O error or the death of the process
-    /// during the commit can leave some refs changed, except for those that
+    /// An atomic batch ([`Batch::atomic`]) is rejected as a whole or applied. In reftables it is applied by one rename
+    /// for each stack that it changes: by one alone, unless it changes refs of linked worktrees. Among files, an I/O
+    /// error or the death of the process during the commit can leave some refs changed, except for those that
     /// [`atomic_visibility`](refdb::TransactionOptions::atomic_visibility) covers, if the batch's options set it.
     ///
     /// # Errors

@@ -56,7 +56,6 @@ fn broken_files_are_left_out_of_every_list_and_hide_what_is_packed_beneath() {
     };
     assert_eq!(left_out(&["refs/"]), [README, EMPTY, BACKUP]);
     assert_eq!(left_out(&["refs/changes/"]), [EMPTY]);
-    // The second list of a folder may be answered from the pages in memory.
     assert_eq!(names(&view, &prefixed(&["refs/heads/x"])), [""; 0]);
     let mut seen = Vec::new();
     view.list(&ListOptions::default())

@@ -1,5 +1,5 @@
-//! Faults that caches of refs are known to have. Each test fails on a cache that has the fault. The numbers are those
-//! of the list of faults that guided this crate.
+//! Faults that caches of refs are known to have. Each test fails on a cache that has the fault. The numbers in the
+//! names of tests only tell the faults apart.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;

@@ -11,7 +11,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{collections::BTreeMap, fs, ops::ControlFlow, thread, time::Duration};
 
-/// The timestamp of a file that was changed less than this long ago proves nothing, so the file is read again.
+/// Longer than the time for which the time stamp of a changed file proves nothing, so that the file is read again.
 const TOO_RECENT: Duration = Duration::from_millis(100);
 
 fn proof(view: &View) -> Vec<u8> {

@@ -25,7 +25,7 @@ use tempfile::TempDir;
 const PACKED: &str = "refs/heads/packed";
 const LOOSE: &str = "refs/heads/loose";
 const ABSENT: &str = "refs/heads/absent";
-/// In folders that do not exist yet.
+/// A ref in folders that do not exist yet.
 const DEEP: &str = "refs/deep/er/new";
 const NAMES: [&str; 4] = [PACKED, LOOSE, ABSENT, DEEP];
 
@@ -34,7 +34,8 @@ const NAMES: [&str; 4] = [PACKED, LOOSE, ABSENT, DEEP];
 enum Op {
     Get(&'static str),
     List,
-    /// Changes these refs at once, each from a value to another, if they have these values.
+    /// Changes these refs at once, each from its first value here to its second, if all of them have their first
+    /// values. `None` is the value of a ref that does not exist.
     Swap(&'static [Swap]),
     Pack,
 }
@@ -309,8 +310,8 @@ fn every_interruption(format: RefFormat, stride: usize) {
     for op in INTERRUPTED {
         for others in INTERRUPTING {
             for replaced in [Replaced::OldFile, Replaced::Stale] {
-                // Every call is tried, because a handle may become stale just between asking for a folder and looking
-                // at a name in it.
+                // Each call of this operation is tried, because a handle may become stale just between asking for a
+                // folder and looking at a name in it.
                 let stride = if op == Op::Get(PACKED) && replaced == Replaced::Stale { 1 } else { stride };
                 let mut at = None;
                 // A broken run says nothing of the number of calls.

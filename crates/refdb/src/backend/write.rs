@@ -126,8 +126,8 @@ pub trait Steps {
         self.step(at).name
     }
 
-    /// For a rename: the ref whose reflog the ref of the step at this position takes over, and which another of these
-    /// steps deletes. The step's own entry is added to that reflog. `None` for any other step.
+    /// For a rename: the old ref, whose reflog the ref of the step at this position takes over. Another of these steps
+    /// deletes the old ref, and the step's own entry is added to the reflog as the newest. `None` for any other step.
     fn log_source(&self, _at: usize) -> Option<&BStr> {
         None
     }

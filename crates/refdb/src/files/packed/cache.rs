@@ -45,7 +45,7 @@ pub struct PackedFile {
     pub generation: u64,
     /// What the file looked like when it was opened; `None` if packed-refs does not exist.
     pub(crate) found: Option<Found>,
-    /// The file, unless packed-refs does not exist.
+    /// From where the file is read; `None` if packed-refs does not exist.
     pub(crate) file: Option<Arc<PackedSource>>,
     /// Whether the file was changed so shortly before it was opened that its stat cannot reveal a later change in
     /// place.
