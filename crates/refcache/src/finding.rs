@@ -1,4 +1,4 @@
-//! Conditions of a repository that a log reports once, such as an unsorted packed-refs.
+//! Conditions of a repository that a log reports once as long as they last, such as an unsorted packed-refs.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -36,7 +36,8 @@ impl<T: Clone + PartialEq> Finding<T> {
         self.unreported.load(Relaxed)
     }
 
-    /// Records what was found; `None` if the condition does not hold. An equal finding is not reported again.
+    /// Records what was found; `None` if the condition does not hold. A finding that equals the present one is not
+    /// reported again.
     pub(crate) fn note(&self, found: Option<T>) {
         let mut known = self.known();
         *known = match (found, known.take()) {

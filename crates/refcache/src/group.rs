@@ -40,11 +40,12 @@ const MEMBERS_MAX: usize = 256;
 
 /// The batches of one stack that wait to be written.
 ///
-/// While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up, and the
-/// next leader writes them, up to [`MEMBERS_MAX`], as one addition. Each batch is checked as if it were alone. A batch
-/// joins the group only if none of its names equals a name of a batch before it, or conflicts with one as a folder;
-/// otherwise it waits for the next group, when the earlier batches are in the stack. So each batch is checked against
-/// its predecessors, a rejected batch leaves nothing behind, and a group writes each name once.
+/// While one thread, the leader, waits for the stack's lock or for the disk, the batches of others queue up. A leader
+/// that has got the lock writes those that wait by then, up to [`MEMBERS_MAX`], as one addition. Each batch is checked
+/// as if it were alone. A batch joins the group only if none of its names equals a name of an earlier batch of the
+/// group, or conflicts with one as a folder; otherwise it waits for the next group, when the earlier batches are in the
+/// stack. So each batch is checked against its predecessors, a rejected batch leaves nothing behind, and a group writes
+/// each name once.
 pub(crate) struct Groups {
     queue: Mutex<Queue>,
     /// Signalled when a waiting thread has an answer or may lead.
@@ -60,7 +61,7 @@ impl Default for Groups {
     }
 }
 
-/// The arbiter of a batch that the global ref database decides.
+/// The arbiter of a batch about which the global ref database decides; `None` for any other batch.
 type Asker<'a> = Option<&'a mut dyn Arbiter>;
 
 #[derive(Default)]
@@ -186,9 +187,9 @@ impl Groups {
         }
     }
 
-    /// Waits a moment for the members of the last group, unless they and the batches that wait are fewer than three.
-    /// Without this pause, those members and the threads that waited meanwhile would form alternate groups of half
-    /// the size.
+    /// Waits a moment for the members of the last group, unless that group was empty or they and the batches that wait
+    /// are fewer than three. Without this pause, those members and the threads that waited meanwhile would form
+    /// alternate groups of half the size.
     fn gather<'q>(&self, queue: MutexGuard<'q, Queue>) -> MutexGuard<'q, Queue> {
         debug_assert!(queue.has_leader, "only the leader gathers");
         let pause = (queue.last_took / PART_OF_GROUP).min(PAUSE_MAX);

@@ -100,7 +100,7 @@ impl InFlightBatches {
         Span { in_flight: self, began }
     }
 
-    /// Ends the failed batches that somebody has recovered, so that their journal entries are gone.
+    /// Ends the failed batches whose journal entries are gone, because somebody has recovered the batches.
     fn end_settled(&self, state: &mut State) {
         let is_gone = |record: &Path| matches!(self.fs.find_link(record), Ok(None));
         let gone: Vec<u64> =
@@ -227,7 +227,7 @@ impl Drop for Span<'_> {
 pub(crate) struct Repositories(Mutex<HashMap<(u64, u64), Arc<InFlightBatches>>>);
 
 /// From this number of remembered repositories on, each time the number is a power of two, those that no view has open
-/// are removed.
+/// are removed, except for those with a batch in flight.
 const KEPT: usize = 64;
 
 impl Repositories {
@@ -350,7 +350,7 @@ mod tests {
         drop(record);
         assert_eq!((all.before(b"b".as_bstr()), all.is_idle()), (None, true));
         assert_eq!(question.old_values(), Some(refs(&["a", "b"], None)), "it may have seen a part");
-        // A batch with a journal entry also counts until another batch has the lock of one of its refs.
+        // A failed batch whose journal entry stays is in flight until another batch with one of its refs begins.
         let record = tempfile::NamedTempFile::new().unwrap();
         let batch = all.begin(refs(&["a", "b"], None));
         all.end(batch, Some(record.path()));

@@ -6,12 +6,12 @@
 //! and other programs write. Writes of this process go through [`View::commit`], and the next look-up sees them. No
 //! file is mapped into memory, so that a file which somebody truncates causes an error and does not end the process.
 //!
-//! Reading order: `trust` (when an answer is current) and `identity` (whether it is still the same repository);
-//! `found`, `answer`, `opened`, and `reader` with its two implementations `tables` and `files`; `in_flight`, which
-//! hides batches that are half written; `bloom`, `name_cache`, `direct_mapped` and `memory` (the caches); `plan`,
-//! `row`, `listing`, [`View`]; `open_views` (which views are closed when there are too many); `batch` and `group`
-//! (writing); `loose_count` and `background_pack`; `broken`, `finding`, `ignored_trust`, `verify`, `stats` and
-//! [`Views`].
+//! Reading order: `trust` (when an answer is current) and `identity` (whether a folder still holds the same
+//! repository); `found`, `answer`, `opened`, and `reader` with its two implementations `tables` and `files`;
+//! `in_flight`, which hides batches that are half written; `bloom`, `name_cache`, `direct_mapped` and `memory` (the
+//! caches); `plan`, `row`, `listing`, [`View`]; `open_views` (which views are closed when there are too many); `batch`
+//! and `group` (writing); `loose_count` and `background_pack`; `broken`, `finding`, `ignored_trust`, `verify`, `stats`
+//! and [`Views`].
 
 mod answer;
 mod background_pack;

@@ -27,7 +27,7 @@ pub(crate) struct LooseCount {
     /// Packing is due once `written` has reached this number. It is 0 at first, because nobody knows how many loose
     /// refs there are.
     due_at: AtomicUsize,
-    /// Whether a job for this repository exists.
+    /// Whether a job that packs this repository's loose refs exists.
     is_claimed: AtomicBool,
     pause: Mutex<Option<Pause>>,
     over: Condvar,
@@ -47,7 +47,7 @@ struct Pause {
 
 impl LooseCount {
     /// Counts refs that were written. Returns whether the caller has now claimed the job that packs them, and must
-    /// add it.
+    /// therefore queue that job.
     pub(crate) fn wrote(&self, refs: usize) -> bool {
         let written = self.written.fetch_add(refs, SeqCst) + refs;
         written >= self.due_at.load(SeqCst) && self.claim()
@@ -59,7 +59,8 @@ impl LooseCount {
         !self.is_paused() && !self.is_claimed.swap(true, SeqCst)
     }
 
-    /// When packing may be tried again after a failure; `None` if packing did not fail or is not due.
+    /// When packing may be tried again after a failure; `None` if the last packing did not fail, or if packing is not
+    /// due.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         let is_due = self.written() >= self.due_at.load(SeqCst);
         self.pause().filter(|_| is_due).map(|pause| pause.until)
@@ -91,7 +92,7 @@ impl LooseCount {
     }
 
     /// Waits for the job, for a second at most, if there are nearly twice as many loose refs as the limit. Returns at
-    /// once if the last packing failed.
+    /// once if there is no job or the last packing failed.
     pub(crate) fn wait_if_far_ahead(&self, max: usize) {
         let is_far_ahead = |pause: &mut Option<Pause>| {
             let is_folded = pause.is_none() && self.is_claimed.load(SeqCst);

@@ -39,7 +39,7 @@ pub(crate) enum Part {
     PagesOf(usize),
     /// All pages in which names are looked up.
     Pages,
-    /// Everything.
+    /// All that the view's caches hold.
     All,
 }
 
@@ -69,7 +69,7 @@ impl Memory {
         ClosedCharge { memory: Arc::clone(self), charge: self.pages.charge(bytes) }
     }
 
-    /// Bytes in use.
+    /// The number of bytes that all caches and views take now.
     pub(crate) fn held_bytes(&self) -> usize {
         self.pages.used_bytes() + self.blocks.held_bytes()
     }

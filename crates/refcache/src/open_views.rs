@@ -46,8 +46,8 @@ impl Slot {
         self.state.read().unwrap_or_else(PoisonError::into_inner).opened.clone()
     }
 
-    /// The open repository, and how many were open before it. If the view is closed, the number is that of the next
-    /// open repository.
+    /// The open repository, and the number of earlier ones as [`State::before`] counts them. If the view is closed,
+    /// that is the number for the repository that is opened next.
     pub(crate) fn numbered(&self) -> (u64, Option<Arc<Opened>>) {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         (state.before, state.opened.clone())

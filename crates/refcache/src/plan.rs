@@ -61,7 +61,7 @@ impl Range {
     }
 
     /// The innermost folder below `refs/` that contains all names of the range, with its slash; `None` if no folder
-    /// does.
+    /// does, or if no ref can lie in that folder.
     pub(crate) fn folder(&self) -> Option<&BStr> {
         let end = self.end.as_ref()?;
         let common = match end_of(&self.start) {

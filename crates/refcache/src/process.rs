@@ -84,7 +84,8 @@ impl Process {
             }
         }
         if let Some(opened) = spared.get() {
-            // The view may need more memory than there is. The pages that it uses most remain.
+            // The view may need more memory than there is. The pages that it uses most remain, unless even they are too
+            // much.
             opened.reader.release(Part::PagesOf(memory.pages.used_bytes().saturating_sub(enough)));
             if memory.held_bytes() > bound {
                 opened.reader.release(Part::All);

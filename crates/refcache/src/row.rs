@@ -23,17 +23,17 @@ pub struct Row<'a> {
 #[derive(Clone)]
 pub(crate) struct OwnRow {
     pub(crate) name: BString,
-    /// `None` if the ref's file is corrupt, or if the ref is being created by an in-flight batch. Such a row is not
-    /// shown, but it hides the ref's value in packed-refs.
+    /// `None` if `is_corrupt`, or if the ref is being created by an in-flight batch. Such a row is not shown, but it
+    /// hides the ref's value in packed-refs.
     pub(crate) target: Option<refdb::Target>,
     pub(crate) peeled: Peeled,
     pub(crate) storage: Storage,
-    /// Whether the ref's file is corrupt.
+    /// Whether the ref is broken: its file is corrupt or unreadable, or this is a folder that cannot be read.
     pub(crate) is_corrupt: bool,
 }
 
 impl OwnRow {
-    /// The row of a corrupt file, or of a folder that cannot be read.
+    /// The row of a broken ref, or of a folder that cannot be read.
     pub(crate) fn broken(name: BString) -> Self {
         OwnRow { name, target: None, peeled: Peeled::Unknown, storage: Storage::Loose, is_corrupt: true }
     }

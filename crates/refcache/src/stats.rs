@@ -65,17 +65,17 @@ pub struct Holdings {
     pub open_views: u64,
     /// How often a view was closed because others needed its files or its memory.
     pub closed: u64,
-    /// Open files.
+    /// Files that the views hold open.
     pub files: u64,
     /// The limit on open files.
     pub files_max: u64,
-    /// Bytes of private memory.
+    /// Bytes of private memory that all caches and views take.
     pub bytes: u64,
     /// The limit on these bytes.
     pub bytes_max: u64,
     /// How often loose refs were moved to packed-refs in the background.
     pub background_packs: u64,
-    /// How often packing loose refs in the background failed. It is retried after a pause.
+    /// How often packing loose refs in the background failed. Packing is retried after a pause.
     pub failed_background_packs: u64,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn count(counter: &AtomicU64, more: u64) {
 }
 
 impl Counters {
-    /// Counts a load that began at this time.
+    /// Counts a load that began at `begun` and has ended now, and the time that it took.
     pub(crate) fn loaded(&self, begun: Instant) {
         count(&self.loads, 1);
         count(&self.load_nanos, begun.elapsed().as_nanos() as u64);

@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(report.refs, REFS as u64 + 1);
         let held = disk.backend_as::<FilesBackend>().unwrap().loaded_bytes();
         assert!(held < 2 * DISK_BYTES && text.len() > 3 * DISK_BYTES, "{held} of {} bytes", text.len());
-        // The pages in memory now differ from the disk.
+        // All names are looked up, so that their pages are in memory, before the file on disk changes.
         for at in 0..REFS {
             assert!(view.get(format!("refs/changes/{at:06}/meta").as_str().into()).unwrap().is_some());
         }

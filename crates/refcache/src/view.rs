@@ -119,12 +119,12 @@ impl View {
         Ok((!storage.is_local).then(|| storage.to_string()))
     }
 
-    /// The reason why refs are not written because of the repository's mount; `None` if they are. See
+    /// The reason why the repository's mount keeps refs from being written; `None` if they are written. See
     /// [`refdb::Store::check_storage`].
     ///
     /// # Errors
     ///
-    /// Fails also if the repository's mount cannot be examined.
+    /// Those that every method has. A mount that cannot be examined is no error, and counts as safe.
     pub fn storage_fault(&self) -> Result<Option<String>> {
         match self.opened()?.store.check_storage() {
             Ok(()) => Ok(None),
@@ -142,7 +142,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails if the file of the ref is corrupt or cannot be read; [`Error::broken_ref`] recognizes this error, which
+    /// Fails if the ref's own file is corrupt or cannot be read; [`Error::broken_ref`] recognizes this error, which
     /// names the file.
     pub fn get(&self, name: &BStr) -> Result<Option<Found>> {
         if !is_safe(name) {
@@ -307,10 +307,10 @@ impl View {
     ///
     /// # Atomicity
     ///
-    /// An atomic batch ([`Batch::atomic`]) is rejected as a whole or applied. In reftables it is applied by one rename.
-    /// Among files, an I/O error or the death of the process during the commit can leave some refs changed, except for
-    /// those that [`atomic_visibility`](refdb::TransactionOptions::atomic_visibility) covers, if the batch's options
-    /// set it.
+    /// An atomic batch ([`Batch::atomic`]) is rejected as a whole or applied. In reftables it is applied by one rename
+    /// for each stack that it changes: by one alone, unless it changes refs of linked worktrees. Among files, an I/O
+    /// error or the death of the process during the commit can leave some refs changed, except for those that
+    /// [`atomic_visibility`](refdb::TransactionOptions::atomic_visibility) covers, if the batch's options set it.
     ///
     /// # Errors
     ///

@@ -67,7 +67,7 @@ impl Views {
         Ok(view)
     }
 
-    /// The view of the repository in this folder, if somebody holds it.
+    /// The view of the repository in this folder, if somebody holds it and [`close`](Self::close) has not forgotten it.
     pub fn get(&self, git_dir: &Path) -> Option<Arc<View>> {
         self.views().by_path.get(git_dir).and_then(Weak::upgrade)
     }

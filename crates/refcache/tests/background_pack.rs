@@ -63,7 +63,7 @@ fn loose(git_dir: &Path) -> usize {
     count
 }
 
-/// Waits until `is_so` holds.
+/// Waits until `is_so` holds, for a minute at most.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(60);
     while !is_so() {
@@ -106,7 +106,8 @@ fn what_is_written_during_a_fold_is_folded_though_nobody_writes_after_it() {
     let lock = repo.git_dir().join("packed-refs.lock");
     fs::write(&lock, "").unwrap();
     (1..4).for_each(|at| write(&view, 0, at, ids[0]));
-    // A run that began later would leave refs that are fewer than the bound.
+    // This run must list the loose refs before the writes below. A run that began between those writes would leave the
+    // refs of later ones loose, because they would be fewer than the bound.
     wait_until("the fold has listed the loose refs", || repo.git_dir().join("packed-refs.refdb-fold").exists());
     thread::scope(|scope| {
         for at in 4..8 {
@@ -223,7 +224,7 @@ fn a_fold_that_failed_is_made_again_though_nobody_writes_after_it() {
     assert_eq!(loose(repo.git_dir()), 16);
     fs::remove_file(&lock).unwrap();
     wait_until("all are folded", || loose(repo.git_dir()) == 0 && views.holdings().background_packs > 0);
-    // A run that waits to be tried again delays nobody's end.
+    // A run that waits to be tried again does not delay the end of the views.
     fs::write(&lock, "").unwrap();
     let before = views.holdings().failed_background_packs;
     (8..16).for_each(|at| write(&view, 0, at, ids[0]));
@@ -310,7 +311,7 @@ fn where_it_is_auto_small_batches_are_loose_unless_git_may_pack_by_itself() {
     assert_eq!((told(&view), view.unreported()), (None, 0));
     write(&view, 0, 0, ids[0]);
     assert_eq!(loose(repo.git_dir()), 0);
-    // The reason is not reported again for each repository.
+    // The reason lies outside the repository's own configuration, so another view does not report it again.
     drop(view);
     assert_eq!(told(&open(&views, &[AUTO, NO[0]])), None);
 

@@ -1,5 +1,5 @@
-//! Files that are truncated, replaced or garbage under a reader give errors, and the view goes on when they are whole
-//! again.
+//! Files that are truncated, replaced, out of order or garbage under a reader: each answer is right or an error, and
+//! the view goes on when the files are whole again.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -136,7 +136,7 @@ fn a_loose_ref_changed_in_place_is_read_again_and_a_broken_one_is_named() {
     assert_eq!(direct(&view, "refs/heads/other"), None);
 }
 
-/// JGit writes packed-refs without the claim that it is sorted, and it need not be.
+/// JGit writes packed-refs without the claim that the file is sorted, and such a file need not be sorted.
 #[test]
 fn a_packed_refs_that_does_not_say_it_is_sorted_is_read_right() {
     let (repo, mut all) = filled(RefFormat::Files);
@@ -158,7 +158,7 @@ fn a_packed_refs_that_does_not_say_it_is_sorted_is_read_right() {
     }
 }
 
-/// Moves some lines of a packed-refs that claims to be sorted to its middle or its end, and returns their names.
+/// Moves 20 lines of a packed-refs that claims to be sorted to line `place` or to its end, and returns their names.
 fn leave_disorder(repo: &Repo, place: usize) -> Vec<String> {
     let path = repo.git_dir().join("packed-refs");
     let text = fs::read_to_string(&path).unwrap();
@@ -195,7 +195,7 @@ fn a_packed_refs_that_is_not_sorted_though_it_says_so_is_listed_whole_and_then_b
             listed.sort_unstable();
             all.sort_unstable();
             assert!(listed == all, "{place} {by_row}: {} of {}", listed.len(), all.len());
-            // From now on it counts as unsorted.
+            // From now on the file counts as unsorted.
             assert!(moved.iter().all(|name| direct(&view, name).is_some()), "{place}");
             assert_eq!(names(&view, &prefixed(&["refs/changes/03/"])), all[240..320]);
             assert_eq!(names(&view, &ListOptions::default()), all);
@@ -209,8 +209,8 @@ fn looking_up_names_in_a_page_that_is_not_sorted_finds_all_of_them() {
     let (repo, all) = filled(RefFormat::Files);
     leave_disorder(&repo, 330);
     let view = open(&repo);
-    // From the second time on, a page is looked at as a whole. Its file must not be so new that its stat proves
-    // nothing.
+    // The second look-up in a page converts the whole page to a block. The file must not be so new that its stat proves
+    // nothing, because it would then be opened again at each look-up.
     std::thread::sleep(std::time::Duration::from_millis(100));
     direct(&view, &all[290]);
     for name in &all[290..350] {

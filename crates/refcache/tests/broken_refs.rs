@@ -56,7 +56,6 @@ fn broken_files_are_left_out_of_every_list_and_hide_what_is_packed_beneath() {
     };
     assert_eq!(left_out(&["refs/"]), [README, EMPTY, BACKUP]);
     assert_eq!(left_out(&["refs/changes/"]), [EMPTY]);
-    // The second list of a folder may be answered from the pages in memory.
     assert_eq!(names(&view, &prefixed(&["refs/heads/x"])), [""; 0]);
     let mut seen = Vec::new();
     view.list(&ListOptions::default())
@@ -92,7 +91,7 @@ fn asking_for_a_broken_ref_is_an_error_that_names_its_file_and_others_are_answer
     repo.git(["symbolic-ref", "HEAD", BACKUP]);
     let head = view.resolve("HEAD".into()).unwrap();
     assert_eq!((head.name.to_string(), head.found), (BACKUP.to_string(), None));
-    // Nothing can be created where a broken file is in the way, or below a folder that is.
+    // A broken file is in the way of a ref below its name, and of a ref that is a folder of its name.
     assert_eq!(view.conflicting("refs/heads/x.bak/below".into()).unwrap(), [BACKUP]);
     assert_eq!(view.conflicting("refs/changes/77/77".into()).unwrap(), [EMPTY]);
 }

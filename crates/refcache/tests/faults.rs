@@ -1,5 +1,5 @@
-//! Faults that caches of refs are known to have. Each test fails on a cache that has the fault. The numbers are those
-//! of the list of faults that guided this crate.
+//! Faults that caches of refs are known to have. Each test fails on a cache that has the fault. The numbers in the
+//! names of tests only tell the faults apart.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -120,8 +120,8 @@ fn fault_07_a_slow_writer_does_not_put_its_older_value_over_a_newer_one() {
         for _ in 0..20 {
             commit(&ours, vec![set("refs/heads/main", ids[1], Precondition::Any)]);
             commit(&theirs, vec![set("refs/heads/main", ids[2], Precondition::Any)]);
-            // What the first writer learnt from its own commit is older than the present refs. It looks again, because
-            // all that it keeps of a commit is that things have changed.
+            // The value that the first writer has committed is not the present one. The first writer keeps nothing of a
+            // commit but that refs have changed, so it reads the present value from the disk.
             assert_eq!(direct(&ours, "refs/heads/main"), Some(ids[2]));
         }
     });
@@ -351,7 +351,7 @@ fn fault_20_neither_listings_nor_look_ups_keep_writers_waiting() {
         commit(&view, (0..50).map(|at| set(&format!("refs/heads/{at}"), id, Precondition::Any)).collect());
         let mut held = view.list(&ListOptions::default()).unwrap();
         held.next().unwrap();
-        // In the same thread, so that this would never end if the listing held a lock.
+        // In the same thread, so that this would fail or never end if the listing held a lock.
         commit(&view, vec![set("refs/heads/new", id, Precondition::MustNotExist)]);
         assert_eq!(direct(&view, "refs/heads/new"), Some(id));
         let mut left = 0;

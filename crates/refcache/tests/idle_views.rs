@@ -49,7 +49,8 @@ fn ask(projects: &Projects, at: usize, view: &View, what: usize) {
     }
 }
 
-/// Has eight threads ask all projects in turn, then some at random. Returns how many files were open at most.
+/// Has eight threads ask all projects in turn, then some at random. Returns the largest number of open files that was
+/// seen.
 fn ask_all(projects: &Projects, views: &Views, at_random: usize, trust: TrustSettings) -> usize {
     let held: Vec<Arc<View>> = (0..projects.len()).map(|at| projects.open(views, at, trust)).collect();
     let bytes_max = views.holdings().bytes_max;

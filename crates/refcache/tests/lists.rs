@@ -11,7 +11,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{collections::BTreeMap, fs, ops::ControlFlow, thread, time::Duration};
 
-/// The timestamp of a file that was changed less than this long ago proves nothing, so the file is read again.
+/// Longer than the time for which the time stamp of a changed file proves nothing, so that the file is read again.
 const TOO_RECENT: Duration = Duration::from_millis(100);
 
 fn proof(view: &View) -> Vec<u8> {
@@ -81,7 +81,7 @@ fn the_index_of_objects_is_not_given_up_because_refs_all_over_the_file_were_foun
     }
     fs::write(repo.git_dir().join("packed-refs"), text).unwrap();
     thread::sleep(TOO_RECENT);
-    // Half of this is for the index and pages, and the file has three times as many pages.
+    // The limit is less than the 1.3 MB of the file.
     let views = Views::new(&ViewsSettings::new().memory_bytes(1 << 20));
     let view = views.open(repo.git_dir(), &unsynced(TrustSettings::default())).unwrap();
     for round in 0..400 {
@@ -193,7 +193,7 @@ fn loose_refs_are_listed_in_their_places_wherever_a_part_of_packed_refs_ends() {
     }
 }
 
-/// A prefix that would lead out of the repository is looked for like any other, and nothing is found.
+/// A prefix is not taken for a path: one with `..`, `.` or an empty part lists nothing, even where that path has refs.
 #[test]
 fn a_prefix_with_dots_lists_nothing_of_other_folders() {
     each(|repo| {

@@ -17,7 +17,7 @@ fn with_losses(test: &str) {
     run_with_fault(test, "vfs-stale");
 }
 
-/// A repository whose refs are in one file that is read in many parts.
+/// Creates refs, all of them in one file that is read in many parts.
 fn fill(repo: &Repo) {
     let commit = repo.commits(1)[0];
     let names: Vec<String> = (0..COUNT).map(|at| format!("refs/heads/{at:06}")).collect();
@@ -57,7 +57,7 @@ fn lists_of_files_that_are_lost() {
         let view = open(repo);
         let mut listing = view.list(&ListOptions::default()).unwrap();
         replace(repo);
-        // The view has begun to read before it gave the list out, while it could still begin again.
+        // The view has read the first row before it returned the listing, because until then it can begin again.
         let first = listing.next().unwrap().map(|row| row.name.to_string());
         assert_eq!(first.as_deref(), Some("refs/heads/000000"));
         let error = count(&mut listing).unwrap_err();

@@ -10,7 +10,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{fmt::Write, sync::Arc};
 
-/// These refs take 2.2 MB in packed-refs, and 0.9 MB in the form in which names are looked up. The index from objects
+/// These refs take 2.1 MB in packed-refs, and 0.9 MB in the form in which names are looked up. The index from objects
 /// to refs takes 0.2 MB.
 const REFS: usize = 30_000;
 
@@ -156,7 +156,7 @@ fn a_page_in_memory_is_void_once_the_file_is_another_one() {
     let path = repo.git_dir().join("packed-refs");
     let text = std::fs::read_to_string(&path).unwrap();
     let changed = text.replacen(&id(5).to_string(), &id(6).to_string(), 1);
-    // In place and with the same length, and then by another file.
+    // The file is changed in place twice, with the same length; below, another file replaces it.
     for (text, expected) in [(&changed, id(6)), (&text, id(5))] {
         std::fs::write(&path, text).unwrap();
         assert_eq!(direct(&view, &name(5)), Some(expected));

@@ -1,5 +1,5 @@
-//! Random changes by a view, by another view and by git, with packing in between. After each change all of them show
-//! the same refs.
+//! Random changes by a view, by another view and by git, with packing in between. After each change the first view
+//! shows the same refs as git, and at the end a verification finds both views right.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;

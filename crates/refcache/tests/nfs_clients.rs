@@ -1,5 +1,6 @@
-//! Views on two clients of a modelled NFS server: every operation of one client is interrupted, before each of its calls
-//! of the operating system, by the operations of the other one.
+//! Views on two clients of a modelled NFS server: every operation of one client is interrupted, before its calls of the
+//! operating system, by the operations of the other one. `make test-long` does so before each call, other runs before a
+//! sample of them.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -24,7 +25,7 @@ use tempfile::TempDir;
 const PACKED: &str = "refs/heads/packed";
 const LOOSE: &str = "refs/heads/loose";
 const ABSENT: &str = "refs/heads/absent";
-/// In folders that do not exist yet.
+/// A ref in folders that do not exist yet.
 const DEEP: &str = "refs/deep/er/new";
 const NAMES: [&str; 4] = [PACKED, LOOSE, ABSENT, DEEP];
 
@@ -33,7 +34,8 @@ const NAMES: [&str; 4] = [PACKED, LOOSE, ABSENT, DEEP];
 enum Op {
     Get(&'static str),
     List,
-    /// Changes these refs at once, each from a value to another, if they have these values.
+    /// Changes these refs at once, each from its first value here to its second, if all of them have their first
+    /// values. `None` is the value of a ref that does not exist.
     Swap(&'static [Swap]),
     Pack,
 }
@@ -132,7 +134,8 @@ impl Scene {
         }
     }
 
-    /// Whether the operation was carried out between two of the others.
+    /// Whether the answers and the refs at the end fit some order of the operations, in which `op` comes before,
+    /// between or after the others.
     fn is_explained(&self, op: Op, answer: &Answer, others: &[(Op, Answer)], end: &Refs) -> bool {
         (0..=others.len()).any(|at| {
             let mut refs = self.refs();
@@ -199,7 +202,7 @@ impl Site {
         Site { _temp: temp, git_dir, shared }
     }
 
-    /// A new client, and the view that it has of the repository. It remembers all refs.
+    /// A new client, and the view that it has of the repository. The view remembers all refs.
     fn client(&self, replaced: Replaced) -> (Arc<NfsClient>, Arc<View>) {
         let client = self.shared.client(replaced);
         let fs = Fs::with_hook(Arc::<NfsClient>::clone(&client));
@@ -300,14 +303,15 @@ fn every_lost_reply(format: RefFormat) {
 /// More calls than any operation makes.
 const CALLS_MAX: usize = 400;
 
-/// Tries each operation, alone and interrupted before every `stride`th of its calls.
+/// Tries each operation after those of the other client, and interrupted by them before every `stride`th of its calls.
 fn every_interruption(format: RefFormat, stride: usize) {
     let scene = Scene::new(format);
     let (mut runs, mut broken) = (0, Vec::new());
     for op in INTERRUPTED {
         for others in INTERRUPTING {
             for replaced in [Replaced::OldFile, Replaced::Stale] {
-                // Between the question for a folder and the look at a name in it, a handle becomes stale.
+                // Each call of this operation is tried, because a handle may become stale just between asking for a
+                // folder and looking at a name in it.
                 let stride = if op == Op::Get(PACKED) && replaced == Replaced::Stale { 1 } else { stride };
                 let mut at = None;
                 // A broken run says nothing of the number of calls.

@@ -30,7 +30,7 @@ fn unsorted(view: &View) -> u64 {
 fn a_prefix_list_is_whole_the_first_time_though_a_misplaced_name_ends_or_begins_it() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
-    // One bit of `refs/heads/b` has flipped, or the first branch stands behind another folder's refs.
+    // One bit of `refs/heads/b` has flipped, or a ref that belongs before all branches stands behind the first of them.
     let ends = ["refs/heads/a", "refs/xeads/b", "refs/heads/c"];
     let begins = ["refs/heads/c", "refs/changes/a", "refs/heads/d"];
     for (names_there, below) in [(ends, ["refs/heads/a", "refs/heads/c"]), (begins, ["refs/heads/c", "refs/heads/d"])] {

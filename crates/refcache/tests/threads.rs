@@ -1,5 +1,5 @@
-//! Many threads use one view while others write. No reader gets a value older than one committed before the query, or
-//! than one that it has seen, and no update is lost.
+//! Several threads read through two views while others write and git packs. No reader gets a value older than one
+//! committed before the query, or than one that it has seen, and no update is lost.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod common;
@@ -27,7 +27,7 @@ struct Race {
     places: HashMap<ObjectId, usize>,
     /// The index of the newest value of each ref whose commit has returned.
     committed: [AtomicUsize; REFS],
-    /// The steps that were made.
+    /// For each ref, which of the steps from one value to the next a commit has made.
     made: [[AtomicBool; UPDATES]; REFS],
     is_over: AtomicBool,
 }

@@ -19,7 +19,7 @@ fn where_others_take_all_descriptors_views_that_are_not_used_give_theirs_to_thos
     const LIMIT: u64 = 256;
     setrlimit(Resource::Nofile, Rlimit { current: Some(LIMIT), ..getrlimit(Resource::Nofile) }).unwrap();
     let projects = Projects::new(40);
-    // Views never take more than half of what the process may have, which is more than these need.
+    // Views take half of what the process may have at most, which is more than these need.
     let views = Views::new(&ViewsSettings::new().open_files(Some(10_000)));
     assert_eq!(views.holdings().files_max, LIMIT / 2);
     let open = |at| projects.open(&views, at, TrustSettings::default());

@@ -1,4 +1,5 @@
-//! Lists refs as `git show-ref` does: `cargo run --example list -- REPOSITORY [PREFIX]`.
+//! Lists refs as `git show-ref` does, but a symbolic ref as `-> TARGET NAME`: `cargo run --example list -- REPOSITORY
+//! [PREFIX]`.
 
 use std::{env, process::ExitCode};
 

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if what == "make" { make(Path::new(dir), count) } else { time(dir, what, count) }
 }
 
-/// Two refs a change in packed-refs, as Gerrit has them.
+/// Writes packed-refs with this many refs, two for each change as in Gerrit.
 fn make(dir: &Path, refs: usize) -> Result<(), Box<dyn Error>> {
     let name = |at: usize| format!("refs/changes/{:02}/{}/{}", at / 2 % 100, at / 2, ["1", "meta"][at % 2]);
     let mut names: Vec<String> = (0..refs).map(name).collect();

@@ -39,7 +39,7 @@ fn move_to(path: &str, from: &str, to: &str) -> refdb::Result<()> {
     Ok(())
 }
 
-/// The reason is a value: no text has to be taken apart.
+/// What to tell a person about a rejection. Its reason is a value, so no text has to be taken apart.
 fn advice(rejection: &Rejection) -> String {
     match &rejection.reason {
         RejectionReason::Mismatch { .. } | RejectionReason::Exists { .. } | RejectionReason::Missing => {

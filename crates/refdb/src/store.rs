@@ -33,10 +33,11 @@ use std::{fmt, path::Path, sync::Arc};
 
 /// A repository's refs as seen from one worktree, opened with [`Store::open`] or made by [`Store::in_memory`].
 ///
-/// Opening it reads the configuration but no ref, except HEAD if the configuration has an `includeIf.onbranch`: each
-/// stack, table or file is opened when it is first needed. Where refs are on disk, every call that reads or writes them
-/// checks the disk, and so sees what other processes have written. Several threads may use a store at the same time.
-/// Other worktrees' refs have the names that git gives them, such as `main-worktree/HEAD` and `worktrees/ID/HEAD`.
+/// Opening it reads the configuration, and the file HEAD to recognise a repository. It looks up no ref, except HEAD if
+/// the configuration has an `includeIf.onbranch`: each stack, table or file is opened when it is first needed. Where
+/// refs are on disk, every call that reads or writes them checks the disk, and so sees what other processes have
+/// written. Several threads may use a store at the same time. Other worktrees' refs have the names that git gives them,
+/// such as `main-worktree/HEAD` and `worktrees/ID/HEAD`.
 pub struct Store {
     fs: Fs,
     repository: Repository,

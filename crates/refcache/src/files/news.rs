@@ -21,7 +21,7 @@ impl FilesReader {
         }
     }
 
-    /// Counts as changed the refs of a folder that is gone.
+    /// Records that a folder is gone, and counts its refs as removed; [`Self::notice`] says which of them are counted.
     pub(super) fn notice_gone(&self, folder: &BStr) {
         let before = self.folders().put_missing(folder);
         if let Some(before) = before {
@@ -50,7 +50,8 @@ impl FilesReader {
 
     fn notice_added(&self, name: &BStr) {
         if name.ends_with(b"/") {
-            // The folder is recorded as empty, so that whatever is found in it later counts as created.
+            // The folder is recorded as empty, if there is room, so that whatever is found in it later counts as
+            // created.
             self.folders().put_missing(name);
             return;
         }

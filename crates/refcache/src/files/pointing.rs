@@ -18,9 +18,9 @@ use std::{
 };
 
 impl FilesReader {
-    /// Finds the refs below `refs/` that point at each of these objects, directly or through a tag that is recorded in
-    /// packed-refs or lies below `refs/tags/`. The loose refs are walked for all objects together. An object at which
-    /// more than `most` packed refs point is left out.
+    /// Finds the refs below `refs/` that point at each of these objects, directly or through an annotated tag; a ref
+    /// outside `refs/tags/` that holds a tag is found only if packed-refs has the peeled object. The loose refs are
+    /// walked for all objects together. An object at which more than `most` packed refs point is left out.
     pub(super) fn find_pointing_at(
         &self,
         ids: &[ObjectId],
@@ -75,8 +75,8 @@ impl FilesReader {
     }
 }
 
-/// Adds a loose ref to the objects at which it points. If the ref is below `refs/tags/`, its object is read to find out
-/// where a tag leads, because only packed-refs records that beside the ref.
+/// Adds a loose ref to those objects in `found` at which it points. If the ref is below `refs/tags/`, its object is
+/// read to find out where a tag leads, because only packed-refs records that beside the ref.
 fn add_loose(row: OwnRow, found: &mut Pointing, objects: &dyn ObjectCheck) -> Result<()> {
     let Some(Target::Direct(held)) = row.target else { return Ok(()) };
     if row.name.starts_with(b"refs/tags/")

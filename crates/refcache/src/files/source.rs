@@ -256,7 +256,8 @@ impl Source for FilesSource {
         self.begun = self.at;
         self.previous.clear();
         self.singles_left = SINGLES;
-        // A misplaced name at either end may hide others of the range; one in the middle is found while it is shown.
+        // A misplaced name at either end may hide others of the range; one in the middle is noticed when the walk meets
+        // it.
         let packed = &self.file.packed;
         if !(packed.is_in_order_around(self.at)? && packed.is_in_order_around(self.packed_end)?) {
             return self.set_right();

@@ -46,7 +46,8 @@ impl Folders {
         self.known.insert(name.to_owned(), folder)
     }
 
-    /// Records that there is no such folder. Returns the entries that it had, if it was listed before.
+    /// Records that there is no such folder, unless [`MISSING_MAX`] other folders are recorded. Returns the entries
+    /// that were recorded for the folder before; `None` if nothing was recorded.
     pub(super) fn put_missing(&mut self, name: &BStr) -> Option<Arc<[BString]>> {
         if let Some(known) = self.known.get_mut(name) {
             known.is_racy = true;
@@ -71,7 +72,7 @@ impl Folders {
     }
 }
 
-/// With this many folders, missing ones are no longer remembered.
+/// Once this many folders are recorded, further missing ones are not.
 const MISSING_MAX: usize = 4096;
 
 /// From this number of folders on, several threads read them. Each folder costs some system calls.
@@ -117,8 +118,8 @@ impl FilesReader {
         innermost.unwrap_or(BStr::new("refs/"))
     }
 
-    /// Adds the refs of a folder and of all folders below it, one level after the other. Several threads read the
-    /// folders of a level that has many.
+    /// Adds the refs of the plan in a folder and in all folders below it, one level after the other. Several threads
+    /// read the folders of a level that has many.
     fn walk_folders(&self, root: &BStr, plan: &Plan, rows: &mut Vec<OwnRow>) -> Result<()> {
         let mut level = vec![root.to_owned()];
         while !level.is_empty() {

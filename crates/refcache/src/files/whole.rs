@@ -1,5 +1,5 @@
 //! Reads several refs so that all changes of a small batch of this process, or of a transaction that goes to
-//! packed-refs, are visible, or none of them.
+//! packed-refs, are visible, or none of them; [`FilesReader::whole`] says where that fails.
 
 use super::FilesReader;
 use crate::{Error, Result, in_flight::OldValue, plan::Plan, row::OwnRow};
@@ -22,10 +22,10 @@ impl FilesReader {
     /// part. Returns the value of `look`, and the old values of refs that batches of this process have changed
     /// meanwhile, with which the caller has to replace the new ones.
     ///
-    /// A transaction that writes to packed-refs first moves the loose values of its refs there. If loose refs were
-    /// read before that move, they do not fit the packed-refs that the transaction then publishes, so everything is
-    /// read again. If packed-refs is replaced again and again, the last result is used. If each time so many refs are
-    /// changed by batches of this process that their old values are no longer known, the query fails with
+    /// A transaction that writes to packed-refs first moves the loose values of its refs there. If loose refs were read
+    /// before that move, they do not fit the packed-refs that the transaction then publishes, so everything is read
+    /// again. If packed-refs is replaced again and again, the last result is used. If batches of this process have
+    /// changed so many refs, at the last attempt too, that their old values are no longer known, the query fails with
     /// [`Error::Restless`].
     pub(super) fn whole<T>(&self, look: impl Fn() -> Result<Seen<T>>) -> Result<(T, Vec<OldValue>)> {
         let mut before = match self.backend.packed_in_memory() {

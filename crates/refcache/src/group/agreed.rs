@@ -81,7 +81,7 @@ impl Groups {
         // intents will finish the updates.
         Box::new(locked).commit(&agreed)?;
         for intent in settled {
-            // An intent that stays is settled by the next writer of its refs.
+            // An intent that cannot be removed now is settled later.
             intents.remove(&intent).ok();
         }
         Ok(())
@@ -101,7 +101,7 @@ impl Job {
         }
     }
 
-    /// Asks the global ref database. If it does not agree, the job is finished with the reason.
+    /// Asks the global ref database. Without an agreement in time, the job is finished with the reason.
     pub(super) fn put(&self, question: Question, store: &Store, asker: &mut Asker<'_>) {
         let Some(arbiter) = asker else { unreachable!("a batch without an arbiter is not asked about") };
         if let Err(error) = question.put(&store.global_intents(), *arbiter) {
@@ -110,8 +110,9 @@ impl Job {
     }
 }
 
-/// The refs about which the database has to be asked, for each member; empty for a member about which the database
-/// does not decide. A batch that is barred by an open intent is removed, and finished with the error that says so.
+/// The refs about which the database has to be asked, for each member; empty for a member about which the database does
+/// not decide. A batch that [`GlobalIntents::bar`] refuses, for instance because of an open intent, is removed and
+/// finished with that error.
 fn refs_that_may_be_asked(intents: &GlobalIntents, accepted: &mut Vec<Accepted>) -> Vec<Vec<GlobalRef>> {
     let mut all = Vec::new();
     accepted.retain(|member| {

@@ -33,7 +33,7 @@ struct Votes {
 pub(super) enum Vote {
     /// The member's thread has not voted yet.
     Open,
-    /// The member may be written; once it is written, the intent of this id is removed.
+    /// The member may be written; once it is written, the intent of this id, if there is one, is removed.
     Agreed(Option<String>),
     /// The member must not be written.
     Out,

@@ -18,7 +18,8 @@ fn open(git_dir: &Path) -> Arc<View> {
     Views::new(&ViewsSettings::default()).open(git_dir, &ViewSettings::default()).unwrap()
 }
 
-/// Commits each of the batches in a thread of its own. All of them wait for the stack's lock before the first gets it.
+/// Commits each of the batches in a thread of its own. All of them are in the queue before the leader gets the stack's
+/// lock.
 fn together(repo: &Repo, view: &Arc<View>, batches: Vec<Batch>) -> Vec<Result<Outcome>> {
     let lock = repo.git_dir().join("reftable/tables.list.lock");
     std::fs::write(&lock, "").unwrap();

@@ -18,7 +18,8 @@ use std::{
 
 pub(crate) const BRANCH: &str = "refs/heads/main";
 
-/// One in this number of projects with reftables has a table that is too large to be held in memory.
+/// One in this number of projects with reftables has a table of more than 16 KiB, the most that is held in memory as a
+/// whole.
 const LARGE: usize = 16;
 
 pub(crate) struct Projects {

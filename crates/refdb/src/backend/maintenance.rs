@@ -46,7 +46,7 @@ pub trait Maintenance: Backend {
     ///
     /// # Errors
     ///
-    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage), or an I/O error if the mount cannot be examined.
+    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage). A mount that cannot be examined counts as safe.
     fn check_storage(&self) -> Result<()> {
         Ok(())
     }

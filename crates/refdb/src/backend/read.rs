@@ -98,7 +98,7 @@ pub enum TargetView<'a> {
 }
 
 impl TargetView<'_> {
-    /// An owned copy; `None` if it is a name that no ref can have.
+    /// An owned copy; `None` for [`Symbolic`](TargetView::Symbolic) with a name that no ref can have.
     pub fn to_target(self) -> Option<Target> {
         match self {
             TargetView::Direct(id) => Some(Target::Direct(id)),

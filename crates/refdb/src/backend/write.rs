@@ -103,8 +103,8 @@ pub trait Locked: Send + Sync {
     /// Prepares the changes of `steps` where no reader sees them. Called once.
     fn stage(&mut self, steps: &dyn Steps) -> Result<()>;
 
-    /// Makes the staged changes visible and releases the locks, except after
-    /// [`Error::Unrecovered`](crate::Error::Unrecovered). `steps` are those that were staged.
+    /// Makes the staged changes visible and releases the locks. The locks of a small batch stay if its journal entry
+    /// may still exist, as after [`Error::Unrecovered`](crate::Error::Unrecovered). `steps` are those that were staged.
     fn commit(self: Box<Self>, steps: &dyn Steps) -> Result<()>;
 }
 
@@ -126,8 +126,8 @@ pub trait Steps {
         self.step(at).name
     }
 
-    /// The ref whose reflog is taken over by the ref of the step at this position, which adds the step's own entry as
-    /// the newest. Another of these steps deletes the ref that loses its reflog.
+    /// For a rename: the old ref, whose reflog the ref of the step at this position takes over. Another of these steps
+    /// deletes the old ref, and the step's own entry is added to the reflog as the newest. `None` for any other step.
     fn log_source(&self, _at: usize) -> Option<&BStr> {
         None
     }
@@ -174,7 +174,7 @@ pub struct Step<'a> {
     pub name: &'a BStr,
     /// The ref's value as read under the lock.
     pub old: Option<TargetView<'a>>,
-    /// Whether the ref's file is corrupt, so that the old value is not known.
+    /// Whether the ref's file is corrupt or cannot be read, so that the old value is not known.
     pub is_broken: bool,
     /// The ref's new state. `None` leaves the ref alone, in a step that only writes to the reflog or only holds a lock.
     pub new: Option<NewValue<'a>>,

@@ -4,12 +4,12 @@ use super::Error;
 use bstr::BString;
 use std::{fmt, path::PathBuf};
 
-/// How many refs an error names.
+/// How many refs and reflogs an [`Unfit`] names.
 const NAMED_MAX: usize = 10;
 
-/// Why a migration failed. Neither a ref nor the format has changed, except after
+/// Why a migration failed. It has changed neither a ref nor the format, except after
 /// [`Unfinished`](MigrateError::Unfinished) and [`Store`](MigrateError::Store), where the next run finishes or undoes
-/// what this one began.
+/// what this one began. It may have finished or undone an earlier run first.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
@@ -70,7 +70,7 @@ pub enum MigrateError {
     /// A reflog has more than 2^32 entries, the most that a migration writes to a table.
     #[error("the reflog of '{0}' has too many entries: expire some")]
     LogTooLong(BString),
-    /// Refs that the other format cannot hold, or that cannot be read.
+    /// Refs or reflogs that the other format cannot hold, or refs that cannot be read.
     #[error("{0}")]
     Unfit(Unfit),
     /// Refs, reflogs or the configuration could not be read or written.

@@ -98,7 +98,7 @@ pub enum Undecided {
         /// The largest number of bytes that the intent may have.
         len_max_bytes: usize,
     },
-    /// An earlier transaction has an intent on one of the refs.
+    /// An earlier transaction has an intent on one of the refs, or on a ref whose name conflicts with one of them.
     #[error("an update of '{name}' by node {owner} is not decided yet: it waits for the global ref database ('{}')", path.display())]
     Open {
         /// The ref.

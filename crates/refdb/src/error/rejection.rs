@@ -237,9 +237,9 @@ impl Rejection {
     }
 }
 
-/// The names in the text of a rejection.
 impl Rejection {
-    /// The names that the text mentions, as they are. The text has U+FFFD for bytes that are not UTF-8.
+    /// The refnames that the text may mention, as they are; the text has U+FFFD for bytes that are not UTF-8. The
+    /// targets of symbolic refs in a [`Mismatch`](RejectionReason::Mismatch) are not included.
     pub fn names(&self) -> impl Iterator<Item = &BStr> {
         let other = match &self.reason {
             RejectionReason::Conflict { with: other, .. }

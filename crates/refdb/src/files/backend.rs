@@ -84,7 +84,7 @@ impl FilesBackend {
     /// # Errors
     ///
     /// Fails if the refs have another format by now, the folder of the journal cannot be read, or stale locks or unused
-    /// journal files cannot be removed. The result for each entry has the entry's own error.
+    /// journal files cannot be found or removed. The result for each entry has the entry's own error.
     pub fn recover(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_recovery());

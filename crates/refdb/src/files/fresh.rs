@@ -30,7 +30,7 @@ pub(crate) struct FreshFiles {
     buffer: Vec<u8>,
     /// Recent objects in the form of their lines.
     objects: Memo<ObjectId, Known, OBJECTS_MAX>,
-    /// Folders that exist.
+    /// Folders that are known to exist.
     made: BTreeSet<PathBuf>,
     small_files: usize,
 }

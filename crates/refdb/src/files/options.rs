@@ -39,8 +39,7 @@ pub struct FilesOptions {
     pub loose_max: Option<usize>,
     /// Notified when small batches begin and end, so that the readers of this process do not show a part of one.
     pub commit_observer: Option<Arc<dyn CommitObserver>>,
-    /// Whether refs may be written on a network file system whose client may miss other machines' changes
-    /// (`refdb.unsafeStorage`).
+    /// Whether refs may be written on a network file system on which updates can be lost (`refdb.unsafeStorage`).
     pub may_be_unsafe: bool,
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,

@@ -121,7 +121,8 @@ impl FilesBackend {
         Ok(names)
     }
 
-    /// The names of the reflogs, in ascending order.
+    /// The names of this worktree's own reflogs, in ascending order; in the main worktree the shared ones are among
+    /// them.
     pub(crate) fn own_log_names(&self) -> Result<Vec<BString>> {
         reflog::own_names(&self.store)
     }

@@ -181,7 +181,7 @@ impl Prober<'_> {
         Ok(())
     }
 
-    /// Returns the first ref below a name whose path is a folder.
+    /// Returns the first loose ref below a name whose path is a folder.
     fn first_below(&mut self, path: &Path, name: &BStr) -> Result<Option<BString>> {
         let folder: BString = [name.as_bytes(), b"/"].concat().into();
         if let Some(known) = self.searched.first_in(folder.as_bstr()) {
@@ -282,7 +282,7 @@ fn packed_below<'p>(
     Ok(record.name.starts_with(buffer).then_some(record.name))
 }
 
-/// The first ref below a folder. Like git, this includes broken refs.
+/// The first loose ref below a folder. Like git, this includes broken refs.
 pub(super) fn first_below(store: &Store, folder: &Path, name: &BStr) -> Result<Option<BString>> {
     let mut pending: Vec<(PathBuf, BString)> = vec![(folder.to_owned(), [name.as_bytes(), b"/"].concat().into())];
     let options = &store.options;

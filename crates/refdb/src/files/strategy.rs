@@ -40,9 +40,9 @@ pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
     }
 }
 
-/// Returns whether an atomic transaction that sets `sets` refs, all of them [`packable`], becomes a small batch.
-/// Packed-refs must be at least `from` bytes long for each of them, so that rewriting it costs more; with `None` there
-/// are no small batches.
+/// Returns whether an atomic transaction that sets `sets` refs, all of them [`packable`], is of the right size for a
+/// small batch. Packed-refs must be at least `from` bytes long for each of them, so that rewriting it costs more; with
+/// `None` there are no small batches.
 pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bool {
     sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from * sets as u64)
 }

@@ -87,7 +87,7 @@ impl GlobalIntents {
         Ok(())
     }
 
-    /// All intents, in order of id.
+    /// All intents, in order of id. Fails if one of them cannot be read.
     pub fn list(&self) -> Result<Vec<(String, GlobalIntent)>> {
         let mut found = Vec::new();
         for id in self.names()?.into_iter().filter(|name| is_id(name)) {
@@ -127,8 +127,9 @@ impl GlobalIntents {
         Ok(())
     }
 
-    /// Refuses changes of a ref that an open intent contains, or whose name conflicts with that of such a ref. The
-    /// caller must hold the locks of `refs`, so that no other transaction records an intent for one of them afterwards.
+    /// Refuses changes of a ref that an open intent contains, or whose name conflicts with that of such a ref. Fails
+    /// also if an intent cannot be read. The caller must hold the locks of `refs`, so that no other transaction records
+    /// an intent for one of them afterwards.
     pub fn bar(&self, refs: &[GlobalRef]) -> Result<()> {
         debug_assert!(refs.is_sorted_by(|one, other| one.name < other.name), "refs of a transaction are in order");
         let names = self.names()?;

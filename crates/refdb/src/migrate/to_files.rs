@@ -34,7 +34,7 @@ pub(super) fn copy(
 struct Copying<'a, 'p> {
     place: &'a Place,
     files: FreshFiles,
-    /// The refs that cannot be stored in files.
+    /// The refs and reflogs that cannot be stored in files.
     unfit: Unfit,
     left_out: &'a mut u64,
     ticker: &'a mut Ticker<'p>,

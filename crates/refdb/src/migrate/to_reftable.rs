@@ -36,7 +36,8 @@ pub(super) struct Copied {
 /// A reflog that was copied.
 pub(super) struct CopiedLog {
     pub(super) name: BString,
-    /// `None` if it may have changed without looking different.
+    /// The `stat` of the reflog's file from before it was read; `None` if there was none, or if the file may have
+    /// changed without a change of its `stat`.
     pub(super) looked: Option<Stat>,
 }
 

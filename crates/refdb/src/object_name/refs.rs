@@ -159,8 +159,9 @@ impl Names<'_> {
         }
     }
 
-    /// The value of an entry, with a warning if the next newer entry begins with another value. The newest entry is
-    /// compared with the ref's current value, and, as in git, that current value is returned.
+    /// The value of an entry, with a warning if the next newer entry begins with another value. The newest entry, and
+    /// one that is followed by an entry without an old value, is compared with the ref's current value, and, as in git,
+    /// that current value is returned.
     fn checked(&self, name: &RefName, entry: &LogEntry, after: Option<ObjectId>) -> Result<ObjectId, NameError> {
         let warn = |what: &str| {
             (self.warn.borrow_mut())(format!("log for ref {name} {what} {}", rfc2822(&entry.committer)));

@@ -1,7 +1,8 @@
-//! Removes entries from reflogs, by tombstones in one new table for each stack.
+//! Removes entries of reflogs and rewrites others, by one new table for each stack that changes.
 //!
-//! Pruning is planned without a lock, unless the judge wants reports. If a stack has got other tables by the time it is
-//! locked, pruning is planned again. Reflogs are dropped by a plan that is made under the lock.
+//! Pruning is planned without a lock, unless the judge wants reports of a change that is carried out. If a stack has
+//! got other tables by the time it is locked, pruning is planned again. Reflogs are dropped by a plan that is made
+//! under the lock.
 
 use super::{
     locked::{ReftableLocked, ref_value},

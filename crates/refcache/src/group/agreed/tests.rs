@@ -42,7 +42,8 @@ struct Turns {
 }
 
 impl Turns {
-    /// Returns the place of a member. The leader comes last, so that nobody waits for the end of its work.
+    /// Returns the turn of a member, counted from 0. The leader comes last, so that nobody waits for the end of its
+    /// work.
     fn of(member: usize) -> usize {
         (member + REFS.len() - 1) % REFS.len()
     }
@@ -220,7 +221,8 @@ impl Scene {
         unlock(dir);
         self.settle(dir, agreed);
         assert_eq!(self.made(dir), agreed, "the disk is as the database has it");
-        // What a member was told before a power loss is known only for the whole run.
+        // `told` comes from the whole run. If the power was lost before the end of the run, a member may not have been
+        // told by then.
         if crash.claimed || !is_power_lost {
             for (member, told) in self.told.lock().unwrap().into_iter().enumerate() {
                 assert!(agreed[member] || !told, "member {member} is acknowledged, and was not agreed");

@@ -82,13 +82,13 @@ impl JournalEntry {
         out
     }
 
-    /// Parses an entry. The checksum, the names, the ids and their order are checked, because other users of a shared
-    /// repository may write the file and a disk may lose bytes.
+    /// Parses an entry. The checksum, the names and their order, and the ids are checked, because other users of a
+    /// shared repository may write the file and a disk may lose bytes.
     ///
     /// # Errors
     ///
-    /// Returns the offset and fault of the first line that no writer of refdb would have written, or of an entry that
-    /// is too long or incomplete as a whole.
+    /// Returns the offset and fault of the first line that is not valid, or of an entry that is too long or incomplete
+    /// as a whole.
     pub fn parse(bytes: &[u8]) -> Result<Self, JournalFault> {
         let fault = |offset, what| Err(JournalFault { offset, what });
         if bytes.len() > LEN_MAX_BYTES {

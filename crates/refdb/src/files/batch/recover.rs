@@ -218,7 +218,7 @@ fn missing_part<'l>(log: &[u8], line: &'l [u8]) -> &'l [u8] {
 pub enum TakenOver {
     /// The batch is recovered.
     Recovered(Outcome),
-    /// There is no journal entry: the batch had not begun, or was complete.
+    /// There is no journal entry: the batch had not begun, or had ended.
     Nothing,
     /// The process of the batch is alive, or somebody else holds one of its locks.
     Busy,

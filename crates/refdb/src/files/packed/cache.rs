@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The packed-refs that was read last, shared by all readers of a store and validated at every use.
+/// The packed-refs that was read last, shared by all readers of a store; [`PackedCache::get`] validates it.
 #[derive(Debug)]
 pub(crate) struct PackedCache {
     path: PathBuf,
@@ -45,7 +45,7 @@ pub struct PackedFile {
     pub generation: u64,
     /// What the file looked like when it was opened; `None` if packed-refs does not exist.
     pub(crate) found: Option<Found>,
-    /// The file, unless packed-refs does not exist.
+    /// From where the file is read; `None` if packed-refs does not exist.
     pub(crate) file: Option<Arc<PackedSource>>,
     /// Whether the file was changed so shortly before it was opened that its stat cannot reveal a later change in
     /// place.
@@ -70,8 +70,9 @@ pub(crate) struct PackedProof {
 }
 
 impl PackedProof {
-    /// Returns whether the file at `path` is this very file and certainly unchanged. A file that was changed shortly
-    /// before it was opened is never certain. The ctime is ignored, because a rename changes it.
+    /// Returns whether the file at `path` is this very file and certainly unchanged, or was missing and still is. A
+    /// file that was changed shortly before it was opened is never certain. The ctime is ignored, because a rename
+    /// changes it.
     pub(crate) fn is_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
         Ok(match (&self.found, fs.find_link(path)?) {
             (None, None) => true,
@@ -118,8 +119,8 @@ pub enum Look {
     Read,
 }
 
-/// The longest packed-refs, in bytes, that a server reads completely at once; a longer one is read page by page. Where
-/// files are mapped, so is every packed-refs that is not empty.
+/// The longest packed-refs, in bytes, that a server reads completely at once; a longer one is read page by page, unless
+/// it has to be sorted. Where files are mapped, so is every packed-refs that is not empty.
 const WHOLE_LEN_MAX: u64 = 64 << 10;
 
 /// More than a tick of any server's clock, even where time stamps have only whole seconds.

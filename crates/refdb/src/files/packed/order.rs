@@ -14,8 +14,8 @@ use std::{collections::HashSet, ops::Range};
 pub type Misplaced = (BString, ObjectId, Peeled);
 
 impl Packed {
-    /// Notes that the record at `offset` is out of order. Returns whether the file claims to be sorted; if not, the
-    /// records were sorted in memory, and the fault is a name that occurs twice.
+    /// Notes that the record at `offset` is out of order. Returns whether the file claims to be sorted, and so has to
+    /// be read again and sorted in memory.
     #[cold]
     pub fn note_disorder(&self, offset: usize, name: &BStr) -> bool {
         // Only the first misplaced record is kept.

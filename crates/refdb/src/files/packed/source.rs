@@ -50,7 +50,8 @@ impl PackedSource {
     ///
     /// # Errors
     ///
-    /// Fails with `ESTALE` if another file has the path by now, and with the errors of opening or examining the file.
+    /// Fails with `ESTALE` if another file, or on a network file system none, has the path by now, and with the errors
+    /// of opening or examining the file.
     pub(crate) fn get(&self) -> Result<&Arc<File>> {
         if let (None, Some((fs, path, found))) = (self.file.get(), &self.closed) {
             let file = match fs.open(path) {

@@ -198,7 +198,7 @@ pub(crate) fn find_rival(store: &Store, locks: &Locks, names: &[&BStr]) -> Resul
     Ok(rival)
 }
 
-/// The names of a run for which a folder exists at the path of the ref.
+/// The names of a run for which a folder exists at the path of the ref, or a symbolic link that may lead to one.
 fn with_folder<'n>(store: &Store, run: &[&'n BStr], folder: &Path) -> Result<Vec<&'n BStr>> {
     debug_assert!(run.is_sorted_by(|a, b| base_of(a) < base_of(b)), "the names of a folder are sorted");
     let mut found = BTreeSet::new();

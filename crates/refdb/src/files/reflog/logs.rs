@@ -181,7 +181,7 @@ impl LinesFromEnd {
 /// Appends to reflogs with one write(2) for each entry.
 pub(crate) struct Writer<'s> {
     store: &'s Store,
-    /// The reflogs that did not exist before, if they are tracked.
+    /// The reflogs that did not exist before. The list is complete only with `track`.
     pub(crate) created: Vec<PathBuf>,
     track: bool,
     line: Vec<u8>,

@@ -72,7 +72,7 @@ fn same(hash: HashKind, bytes: &[u8]) -> usize {
     lines.taken
 }
 
-/// Returns refs of one folder, with tags, names of all lengths and names that are not plain.
+/// Returns a packed-refs, mostly of one folder, with tags, names of many lengths and names that are not plain.
 fn seed(hash: HashKind) -> Vec<u8> {
     let mut text = b"# pack-refs with: peeled fully-peeled sorted \n".to_vec();
     let mut names: Vec<String> =

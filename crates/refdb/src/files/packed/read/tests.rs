@@ -175,7 +175,8 @@ fn paged(bytes: &[u8]) -> Result<Packed> {
     Packed::open(Path::new("packed-refs"), HashKind::Sha1, Bytes::Paged(pages), true)
 }
 
-/// Returns a packed-refs whose names are from a few bytes to many pages long, some with peeled lines, and the names.
+/// Returns a packed-refs whose names are from a few bytes to more than two pages long, some with peeled lines, and the
+/// names.
 fn large(header: &str, order: impl Fn(usize) -> usize) -> (Vec<u8>, Vec<String>) {
     let mut text = header.to_string();
     let name = |i: usize| {
