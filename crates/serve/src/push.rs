@@ -10,10 +10,13 @@ use std::{
     io::{self, PipeReader, PipeWriter, Write},
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
-use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle, time::timeout};
+use tokio::{runtime::Handle, sync::oneshot, time::timeout};
 use tokio_util::task::TaskTracker;
 
 /// The part of `receive-pack` that a request asks for.
@@ -45,19 +48,16 @@ pub(crate) struct Push {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     has_begun: oneshot::Receiver<()>,
-    thread: AbortHandle,
+    /// Set by the thread when it begins, or by the request when it calls the push off, whichever is first.
+    is_settled: Arc<AtomicBool>,
 }
 
 impl Waiting {
     /// Waits until the thread has begun. If that takes longer than `longest`, because the system allows no more
-    /// threads, calls the push off and returns `false`.
+    /// threads, calls the push off and returns `false`; the push will never begin then.
     pub(crate) async fn begins(self, longest: Duration) -> bool {
         // The sender is dropped without a message only if the thread ends, which it does not do before it has begun.
-        let begins = timeout(longest, self.has_begun).await.is_ok();
-        if !begins {
-            self.thread.abort();
-        }
-        begins
+        timeout(longest, self.has_begun).await.is_ok() || self.is_settled.swap(true, Ordering::AcqRel)
     }
 }
 
@@ -86,13 +86,18 @@ impl Pushes {
 
     fn spawn(&self, receive: impl FnOnce() + Send + 'static) -> Waiting {
         let (begin, has_begun) = oneshot::channel();
+        let is_settled = Arc::<AtomicBool>::default();
+        let is_called_off = Arc::clone(&is_settled);
         let receive = move || {
+            if is_called_off.swap(true, Ordering::AcqRel) {
+                return;
+            }
             // The request may have been dropped, because its client has left.
             let _ = begin.send(());
             receive();
         };
-        let thread = self.tracker.spawn_blocking_on(receive, &self.runtime).abort_handle();
-        Waiting { has_begun, thread }
+        drop(self.tracker.spawn_blocking_on(receive, &self.runtime));
+        Waiting { has_begun, is_settled }
     }
 
     /// Waits until no push is being received, and then runs the maintenance that is due.
@@ -198,5 +203,24 @@ mod tests {
             assert_eq!(answer.read(&mut [0; 1]).await.unwrap(), 0, "the answer ends");
         }
         pushes.ended().await;
+    }
+
+    #[tokio::test]
+    async fn a_push_that_was_called_off_never_begins_and_one_that_began_is_not_called_off() {
+        let pushes = Pushes::new(Handle::current());
+        let (mut began, mut called_off) = (0, 0);
+        for at in 0..2_000 {
+            let has_run = Arc::<AtomicBool>::default();
+            let runs = Arc::clone(&has_run);
+            let waiting = pushes.spawn(move || runs.store(true, Ordering::Relaxed));
+            std::thread::sleep(Duration::from_micros(at % 50));
+            let begins = waiting.begins(Duration::ZERO).await;
+            *(if begins { &mut began } else { &mut called_off }) += 1;
+            while !pushes.tracker.is_empty() {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(has_run.load(Ordering::Relaxed), begins);
+        }
+        assert!(began > 0 && called_off > 0, "both happened: {began}, {called_off}");
     }
 }
