@@ -9,8 +9,8 @@ use std::{
 /// writes the tables of its compactions without a lock and under ordinary names before it lists them.
 pub const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
 
-/// A file in a stack's folder that has the name of a table, a table's lock or an unfinished table, but is neither in the
-/// list nor the lock of a listed table.
+/// A file in a stack's folder that has the name of a table, a table's lock or an unfinished table, but is neither in
+/// the list nor the lock of a listed table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Leftover {
