@@ -26,7 +26,8 @@ pub enum Verified {
     Looking(Looking),
     /// A fault was found.
     Fault(Fault),
-    /// A stack of reftables cannot be read: the id of its linked worktree (`None` for the main one), and the reason.
+    /// A stack of reftables, or an object to which one of its refs points, cannot be read: the id of the linked
+    /// worktree that has the stack (`None` for the main one), and the reason.
     Unreadable(Option<BString>, String),
 }
 
@@ -35,16 +36,16 @@ pub enum Verified {
 pub enum Looking {
     /// A loose ref, by its full name.
     Ref(BString),
-    /// packed-refs.
+    /// packed-refs, by its path.
     Packed(PathBuf),
-    /// A reftable.
+    /// A reftable, by the name of its file.
     Table(BString),
 }
 
 /// Something that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The ref, the folder, the table, the stray file, or packed-refs, with the number of the line if it is about one.
+    /// The ref, the folder, the table, the stray file, or packed-refs (with the number of the line if one is wrong).
     pub place: BString,
     /// Which check found the fault.
     pub check: Check,
@@ -101,7 +102,7 @@ impl Store {
 struct Worktree {
     /// `None` in the main worktree, which has the shared refs too.
     id: Option<BString>,
-    /// The prefix of its refs' names in reports.
+    /// The prefix of the worktree's refnames in reports; empty for the main worktree.
     prefix: BString,
     folder: PathBuf,
 }
@@ -126,8 +127,8 @@ impl Verifier<'_> {
     }
 
     /// With `deep`, checks that the object of a ref exists, that it is a commit if the ref is a branch or HEAD, and
-    /// that a tag leads to an object that exists. A fault is reported for `place`; `name` is the ref's name in its
-    /// worktree.
+    /// that a tag leads to an object that exists; a null id is passed over. A fault is reported for `place`; `name` is
+    /// the ref's name in its worktree.
     fn object(&mut self, place: &BStr, name: &BStr, id: &ObjectId) -> Result<()> {
         if !self.deep || id.is_null() {
             return Ok(());

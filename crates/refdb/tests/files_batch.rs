@@ -1,5 +1,5 @@
-//! Small batches, which are written as loose files: each is stopped at every operation, recovered by the next writer,
-//! and whole afterwards.
+//! Small batches, which are written as loose files: a batch that was stopped at any operation is whole once it has been
+//! recovered, and what is no small batch goes to packed-refs.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "files_batch/copies.rs"]
@@ -86,7 +86,7 @@ impl Scene {
         now == self.after || !crash.claimed && now == self.before
     }
 
-    /// Whether each reflog of the batch has its line exactly once, and whole.
+    /// Whether each reflog of the batch has exactly one line that ends with the batch's message.
     fn has_logs(&self, dir: &Path) -> bool {
         let entries = |name: &str| {
             let log = std::fs::read_to_string(dir.join("logs").join(name)).unwrap_or_default();
@@ -96,14 +96,14 @@ impl Scene {
     }
 }
 
-/// Returns the names of the journal entries, recovered or not.
+/// Returns the file names of the journal entries that are open, and of those that a recovery has set aside.
 fn records(dir: &Path) -> Vec<String> {
     let unsettled = store(&Fs::real(), dir, false).journal_entries().unwrap();
     let records = unsettled.open.iter().chain(&unsettled.left);
     records.map(|record| record.file_name().unwrap().to_str().unwrap().to_owned()).collect()
 }
 
-/// Recovers all batches, none of which may be in doubt.
+/// Recovers all batches, none of which may end half-done.
 fn settle(dir: &Path) {
     for (path, taken_over) in settle_when_free(&store(&Fs::real(), dir, false)) {
         let taken_over = taken_over.unwrap();
@@ -332,7 +332,7 @@ fn a_ref_with_neither_value_stays_and_is_named() {
     assert_eq!((&read(dir)[META], &read(dir)[PACKED]), (&ids[3].to_string(), &ids[0].to_string()));
     let unsettled = store.journal_entries().unwrap();
     assert_eq!((unsettled.open.len(), unsettled.left.len()), (0, 1));
-    // One of these refs conflicts with a name that was created meanwhile.
+    // A transaction on another ref leaves the locks of a dead batch alone; recovery removes them.
     assert!(!dir.join(taken).exists());
     left_behind(dir, &journal(&[("refs/heads/loose2", None, ids[1]), ("refs/heads/packed", Some(ids[3]), ids[0])]));
     transact(&store, &[create("refs/tags/x", ids[1])]).unwrap();

@@ -1,5 +1,5 @@
-//! The files backend is stopped at every operation that changes the disk, and leaves exactly what docs/crash-model.md
-//! allows.
+//! The files backend is stopped at every operation that changes the disk, and leaves nothing but what
+//! docs/crash-model.md allows.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod files_common;
@@ -254,8 +254,8 @@ fn next_writer_gets_through(next: &[Wish], dir: &Path) {
     let now = read(dir);
     let is_made = |wish: &Wish| wish.new.as_ref().is_some_and(|target| now[&wish.name] == show_target(target));
     assert!(next.iter().all(is_made));
-    // A stale lock is removed by the next writer that wants it, and a few loose refs, for instance, do not claim
-    // packed-refs again.
+    // A stale lock is removed by the next writer that wants it. A few loose refs, for instance, do not need the lock of
+    // packed-refs, so that a stale one is removed only when refs are packed.
     store(&Fs::real(), dir, false).optimize(&pack_all()).unwrap();
     assert_eq!(leftovers(dir), Vec::<std::path::PathBuf>::new());
 }
@@ -290,7 +290,7 @@ fn who_comes_after_a_killed_server_needs_nobody_to_remove_its_locks() {
     }
 }
 
-/// Unlike git, which loses the ref if it is killed in between.
+/// Git loses the ref if it is killed half-way through such a rename.
 #[test]
 fn a_name_below_the_old_one_or_above_it_leaves_one_of_the_two_and_the_reflog_whole() {
     for (old, new) in [("refs/heads/a", "refs/heads/a/b"), ("refs/heads/a/b", "refs/heads/a")] {

@@ -164,8 +164,8 @@ fn a_ref_that_is_deleted_while_a_fold_makes_its_file_stays_deleted() {
     }
 }
 
-/// Git removes loose files only after it has released the lock of packed-refs. A run that has read an older value
-/// before must not pack it over git's newer one, which soon exists nowhere else.
+/// Git removes loose files only after it has released the lock of packed-refs. A run of background pack-refs that has
+/// read an older value before must not pack it over git's newer one, which soon exists nowhere else.
 #[test]
 fn a_value_that_git_packed_since_a_fold_read_an_older_one_stays_packed() {
     let (repo, ids) = scene();
@@ -225,7 +225,7 @@ fn a_loss_of_power_does_not_end_folds_for_good() {
             left.set(left.get() + 1);
             file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(600)).unwrap();
         }
-        // Git's lock of packed-refs looks like one that has lost its signature, which a person has to remove.
+        // A lock of packed-refs that has lost its signature looks like one of git's, so a person has to remove it.
         let _ = std::fs::remove_file(dir.join("packed-refs.lock"));
         assert!(fold(&store(&Fs::real(), dir, true)).unwrap().is_some());
     });

@@ -1,4 +1,5 @@
-//! Locks that are never released, or that disappear: nothing waits for ever, and every error names the lock.
+//! Locks that are never released, that disappear, or whose owners have ended: nothing waits for ever, errors name the
+//! lock, and only locks of processes that have ended are removed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod files_common;
@@ -193,7 +194,7 @@ impl IoHook for Swap {
 
 #[test]
 fn a_link_in_the_place_of_a_folder_of_dead_locks_removes_no_lock_behind_it() {
-    // Not as root, because a fault would remove what others own.
+    // Not as root: if refdb followed the link by mistake, it could remove what others own.
     if refdb_vfs::effective_user() == 0 {
         return;
     }

@@ -254,7 +254,7 @@ fn in_thousands_of_races_with_git_no_ref_stands_beside_its_parent_and_none_is_lo
     assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
 }
 
-/// Requires that git and refdb list exactly these refs, and deletes them.
+/// Requires that git lists exactly these refs and refdb as many, and deletes them.
 fn expect_and_delete(repo: &Repo, store: &FilesBackend, expected: &mut Vec<String>) {
     expected.sort();
     let git = repo.git(["for-each-ref", "--format=%(refname)"]);

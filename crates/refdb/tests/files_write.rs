@@ -172,7 +172,8 @@ fn name_conflicts_with_files_and_folders_are_refused_and_empty_folders_are_not()
     agree(&repo);
 }
 
-/// Previously, a rename met the folder only when reflogs and earlier refs had already changed.
+/// Previously, the folder was met only when the ref's new file was renamed into place, after reflogs and earlier refs
+/// had changed.
 #[test]
 fn a_folder_in_place_of_a_packed_refs_file_fails_before_anything_changes() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
@@ -283,7 +284,7 @@ fn with(change: impl Fn(&mut refdb::backend::OptimizeOptions)) -> refdb::backend
     options
 }
 
-/// Removes the oldest entry of a reflog, after another writer has changed the log.
+/// Removes the oldest entry of a reflog. Before the first answer, `meddle` changes the log as another writer would.
 struct Oldest<'m> {
     is_first: bool,
     meddle: Option<&'m dyn Fn()>,

@@ -1,4 +1,4 @@
-//! The calls that most users of the crate need, with both formats.
+//! The calls that most users of the crate need, on files and on reftables.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -325,7 +325,7 @@ fn a_thread_that_holds_a_stack_is_told_so_at_once() {
     }
 }
 
-/// A hook within the program that commits another transaction.
+/// A hook within the program that tries to commit another transaction in each state.
 struct Follows(PathBuf, ObjectId);
 
 impl HookSource for Follows {
@@ -369,7 +369,7 @@ fn a_hook_may_change_a_stack_that_is_not_locked_any_more() {
     }
 }
 
-/// Returns the files in the repository's folder outside `refs/`, by path and content.
+/// Returns the path and the content of some files outside `refs/`, if they exist.
 fn other_files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let ours = ["config", "description", "hooks/update", "info/grafts", "packed-refs", "shallow", "foo/bar"];
     let read = |name: &str| fs::read(folder.join(name)).ok().map(|content| (name.into(), content));

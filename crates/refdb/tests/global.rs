@@ -25,7 +25,8 @@ const MADE: &str = "refs/heads/made";
 struct FileArbiter<'a> {
     fs: &'a Fs,
     dir: &'a Path,
-    /// The next answers, the last one first. Without any left, the database agrees.
+    /// The next answers, the last one first. Without any left, the database agrees if it can write its file; otherwise
+    /// its answer is not known.
     says: Vec<Verdict>,
 }
 
@@ -118,7 +119,7 @@ impl Scene {
         [MOVED, GONE, MADE].into_iter().filter_map(value).collect()
     }
 
-    /// Removes the locks of dead processes, as servers remove theirs.
+    /// Removes all locks, whose owners have ended, as servers do.
     fn unlock(folder: &Path) {
         for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
             let path = entry.path();

@@ -117,7 +117,7 @@ fn a_transaction_whose_group_is_given_up_begins_anew_by_itself() {
         let member = scope.spawn(move || {
             let mut transaction = store.transaction();
             transaction.options(TransactionOptions::new().mode(Mode::PerEdit));
-            // The first edit is refused when it is added, the third when it is checked, in either attempt.
+            // The first edit is refused when it is added, and one of the others in the check of either attempt.
             for (name, id) in [("refs/heads/x", missing), ("refs/heads/y", id), ("refs/heads/y/z", id)] {
                 transaction.add(edit(name, id)).unwrap();
             }

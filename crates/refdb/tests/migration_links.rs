@@ -1,7 +1,7 @@
 //! A migration removes nothing through a symbolic link that takes the place of the folder at work.
 //!
-//! The links lead to folders that the test has made. The test does nothing as root; scripts/tests/test-as-user runs it
-//! as another user.
+//! The links lead to folders that the tests have made. The tests do nothing as root; scripts/tests/test-as-user runs
+//! them as another user.
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 use refdb::{MigrateOptions, RefFormat, Store};

@@ -175,7 +175,7 @@ fn damaged_objects_are_refused() {
         fs::write(loose(&repo, other), "garbage").unwrap();
         assert_eq!(objects(&repo).classify(&other).unwrap(), ObjectClass::Missing, "no object at all");
         assert!(!git_accepts(&repo, other));
-        // A flipped byte in a pack is noticed, unless it is not part of this object.
+        // A flipped bit in a pack is noticed, unless it is not part of this object.
         repo.create_refs([("refs/heads/m", commit)]);
         repo.git(["repack", "-adq"]);
         let pack = fs::read_dir(repo.git_dir().join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
@@ -502,7 +502,7 @@ fn names_lead_where_git_says() {
         let too_far = resolve_name(&|| Ok(Box::new(&refs)), &objects, "main@{9}".into(), false, &mut drop).unwrap_err();
         assert_eq!(too_far.to_string(), "log for 'main' only has 3 entries");
         assert!(repo.try_git(["rev-parse", "main@{9}"], "").stderr.contains_str(too_far.to_string()));
-        // The current branch is called HEAD if it is no branch.
+        // If HEAD leads to a ref that is no branch, messages about `@` call it HEAD.
         repo.git(["symbolic-ref", "refs/heads/on", "refs/remotes/o/main"]);
         repo.git(["update-ref", "--create-reflog", "refs/remotes/o/main", &commits[0].to_string()]);
         repo.git(["symbolic-ref", "HEAD", "refs/heads/on"]);

@@ -29,7 +29,7 @@ impl BlockKind {
 pub(crate) const BLOCK_HEADER_LEN: usize = 4;
 /// The length of a restart point, in bytes.
 pub(crate) const RESTART_LEN: usize = 3;
-/// The length of the number of restart points, in bytes. It ends the block.
+/// The length, in bytes, of the number of restart points, with which a block ends.
 pub(crate) const RESTART_COUNT_LEN: usize = 2;
 
 /// The greatest length of a stored piece of a zlib stream, in bytes.

@@ -119,8 +119,8 @@ impl Merged {
 
     /// Returns the refs that point to an object, directly or through a tag, in order of name.
     ///
-    /// A table is searched through its index of objects if that lists the blocks with refs to the object, and otherwise
-    /// from its first ref to the last.
+    /// A table is searched through its index of objects. If it has no such index, or if the index does not list the
+    /// blocks of the object because they are too many, the table is searched from its first ref to the last.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Damage of every kind gives an error with its position, and never a panic, an endless loop, or a huge allocation.
+//! Damage that is noticed gives an error with its position, and none gives a panic, an endless loop, or a huge
+//! allocation.
 //!
 //! The first tests are for the nine faults that git's reader had for years, until it was fuzzed in July 2026.
 
@@ -323,7 +324,7 @@ fn handles_can_be_shared_between_threads() {
     shared(&reftable::Merged::new(vec![table]).unwrap());
 }
 
-/// Returns a table in which one of the names, all of which are stored whole, has been changed.
+/// Returns a table of refs with these names, in which the name `from`, which must be stored whole, has become `to`.
 fn with_changed_name(names: &[String], restart_interval: u16, from: &str, to: &str) -> Arc<Table> {
     let options = WriteOptions::default().block_size(512).restart_interval(restart_interval);
     let refs: Vec<OwnRef> = names

@@ -267,7 +267,7 @@ fn what_is_written_here_git_lists_and_looks_up_and_verifies() {
                 assert_eq!(listed.len(), refs.len());
                 assert!(listed == listed_by_git(&repo), "{hash:?} {block_size} {aligned} {count}");
                 repo.verify();
-                // Git seeks each of the refs.
+                // Git seeks each ref that is not symbolic.
                 let script: String = listed
                     .iter()
                     .filter(|(_, value, _)| !value.starts_with("refs/"))

@@ -1,4 +1,5 @@
-//! A fault in a stack's folder gives an error that names the file and the remedy, and nothing is lost.
+//! A fault in a stack's folder gives an error that names the file, and nothing is lost. Also the edge cases of
+//! additions, compactions and clean-ups.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
 

@@ -180,7 +180,7 @@ fn many_writers_lose_nothing_and_share_most_lists() {
                         break;
                     }
                     let name = format!("refs/heads/{writer}/{number}");
-                    // Every sixteenth is slower than a leader waits, or nearly so.
+                    // Every sixteenth is slower than a leader waits for a member, which is 50 ms.
                     let delay = Duration::from_millis(match number % 32 {
                         15 => 60,
                         31 => 150,
@@ -342,7 +342,7 @@ fn a_group_survives_a_loss_of_power_as_a_whole() {
     }
 }
 
-/// Kills the process at an operation.
+/// Kills the process at the operation of this number, counted from 0.
 struct KilledAt(AtomicUsize);
 
 impl IoHook for KilledAt {
@@ -428,8 +428,8 @@ fn kill_leaders(signed: bool) {
     );
 }
 
-/// Kills a leader at each of its steps, while two members wait behind it. Counts those that found out that its list was
-/// there, and that it was not.
+/// Kills a leader at each of its steps, while two members wait behind it. Counts the members that found out that its
+/// list had replaced the stack's, and those that found out that it had not.
 fn kill_leader_at_each_step(signed: bool, (found_done, found_undone): &mut (usize, usize)) {
     let (mut is_over, mut step) = (false, 0);
     while !is_over {

@@ -199,7 +199,7 @@ impl Objects {
         })
     }
 
-    /// Returns the ids of all objects in the folder and in its alternates. An id may occur twice.
+    /// Returns the ids of all objects in the folder and in its alternates. An id may occur more than once.
     pub fn ids(&self) -> Result<Vec<ObjectId>, ObjectError> {
         self.state().database()?.ids()
     }

@@ -422,7 +422,7 @@ fn a_relative_safe_directory_trusted_the_current_folder_and_the_root_with_a_star
         for dir in ["main", "main/sub", "bare.git", "linked"] {
             trusted += usize::from(place.compare(dir, &[("GIT_CONFIG_PARAMETERS", &setting), foreign]).is_ok());
         }
-        // Their owner needs no setting, and none of them stops him.
+        // The owner of the repository needs no such setting, and none of the settings stops the owner.
         place.same("main", &[("GIT_CONFIG_PARAMETERS", &setting)]);
     }
     assert!((20..200).contains(&trusted), "{trusted} of {} times four", values.len());

@@ -37,7 +37,7 @@ impl Place {
             assert_eq!(output.status.code(), Some(128));
             return Err(String::from_utf8(output.stderr).unwrap());
         }
-        // Not through git, which passes over lines whose dates it thinks impossible.
+        // The file is not read through git, which passes over lines whose dates it thinks impossible.
         let line = std::fs::read_to_string(self.repo.git_dir().join("logs").join(&name)).unwrap();
         let ids = 2 * (self.repo.hash().len_hex() + 1);
         Ok(line[ids..].split('\t').next().unwrap().to_owned())
@@ -52,7 +52,6 @@ impl Place {
         let repository = Repository::discover(&fs, &environment).unwrap();
         let config = repository.config(&fs, &environment, &|| None).unwrap();
         let ident = committer(&config, &environment).map_err(|error| format!("fatal: {error}\n"))?;
-        // git leaves no blank where there is no name.
         let name = if ident.name.is_empty() { BString::default() } else { ident.name };
         Ok(format!("{name} <{}> {} {:+05}", ident.email, ident.time_seconds, ident.offset_decimal))
     }

@@ -40,7 +40,7 @@ impl Place {
         self.temp.path().join(below)
     }
 
-    /// What git says on stdout, or where it fails.
+    /// Returns what git prints to stdout, or to stderr if it fails.
     fn try_git(&self, dir: &str, variables: &[(&str, String)], args: &[&str]) -> Result<String, String> {
         let mut command = Git::find().command(&self.path(dir));
         command.env("HOME", self.path("home")).env_remove("GIT_CONFIG_GLOBAL").args(args);
@@ -250,7 +250,8 @@ fn a_pattern_of_a_folder_held_for_git_but_not_where_the_folder_is_the_repository
     assert_eq!(different, "");
 }
 
-/// The forms of paths, branches and URLs, depth and cycles, and what is missing.
+/// Compares, besides, the forms of paths, branches and URLs, includes that are nested too deep or include themselves,
+/// and missing files.
 #[test]
 fn an_include_that_depends_on_urls_was_not_checked_for_urls_where_its_condition_did_not_hold() {
     let place = Place::new();

@@ -12,8 +12,8 @@ use std::{
     time::Duration,
 };
 
-/// The processor time that was spent for one request so far. Clones share it. Does nothing unless it is asked for,
-/// because looking at a thread's clock is a system call.
+/// The processor time that was spent for one request so far. Clones share it. Nothing is counted unless the time is
+/// asked for, because looking at a thread's clock is a system call.
 #[derive(Clone, Default)]
 pub(crate) struct Cpu(Option<Arc<AtomicU64>>);
 
@@ -45,8 +45,8 @@ impl Cpu {
         poll_fn(|context| self.of(|| work.as_mut().poll(context))).await
     }
 
-    /// Adds the time that a process and its children that have ended have taken. The process must not have been waited
-    /// for. The kernel counts its time in ticks of 10 ms.
+    /// Adds the time that a process has taken, and those of its children for which it has waited. The process must not
+    /// have been waited for. The kernel counts its time in ticks of 10 ms.
     pub(crate) fn add_process(&self, id: u32) {
         let Some(nanos) = &self.0 else { return };
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return };

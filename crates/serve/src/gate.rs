@@ -92,7 +92,7 @@ impl Gate {
         Ok(Turn::Counted { _counted: counted })
     }
 
-    /// Waits, first come first served, until another fetch or push may run in this repository. Gives up after
+    /// Waits until another fetch or push may run in this repository; see [`Queue::place`] for the order. Gives up after
     /// `serve.queueSeconds`.
     pub(crate) async fn program(&self, service: Service, repository: &str) -> Result<Turn, Refused> {
         let queue = match service {

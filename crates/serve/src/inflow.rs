@@ -1,4 +1,5 @@
-//! Reads the body of a request, decompresses it, and enforces limits on its size and on the time that it takes.
+//! Reads the body of a request, decompresses it if it is in gzip format, and enforces limits on its size and on the
+//! time that it takes.
 
 use crate::settings::Limits;
 use async_compression::tokio::bufread::GzipDecoder;
@@ -26,9 +27,9 @@ pub(crate) struct Inflow {
 
 impl Inflow {
     /// Returns the body of a request. Reading fails with `TimedOut` if the client sends nothing for the time
-    /// `limits.idle`, or if the whole body takes longer than `limits.request_time`, with `FileTooLarge` if the body has
-    /// more than `bytes_max` bytes after decompression, and with another error if the body cannot be received or
-    /// decompressed.
+    /// `limits.idle`, or if the whole body takes longer than `limits.request_time` from the first read on, with
+    /// `FileTooLarge` if the body has more than `bytes_max` bytes after decompression, and with another error if the
+    /// body cannot be received or decompressed.
     pub(crate) fn new(headers: &HeaderMap, body: Incoming, limits: &Limits, bytes_max: Option<u64>) -> Self {
         let mut timed = TimeoutReader::new(Pieces { body, piece: Bytes::new() });
         timed.set_timeout(Some(limits.idle));

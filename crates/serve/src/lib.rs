@@ -13,10 +13,10 @@
 //! program              runs git's programs; their input and output are the bodies of a request and its response
 //! push, upkeep         receives pushes in threads of the server; runs git's maintenance after them
 //! inflow               reads the body of a request
-//! gate                 admits requests: the authorizer, rates, limits on concurrent requests
+//! gate/                admits requests: the authorizer, rates, limits on concurrent requests
 //! http/                git's smart HTTP protocol, as `git http-backend` serves it
 //! shim/                the socket through which processes of sshd, git daemon and CGI pass their clients on
-//! listen               sockets, connections, signals
+//! listen/              sockets, connections, signals
 //! record, cpu          counters, and the access log with the processor time of each request
 //! ```
 #![forbid(unsafe_code)]
@@ -62,7 +62,7 @@ use std::process::ExitCode;
 
 /// Does what the command line asks for: serves until SIGTERM or SIGINT, or prints the state of a running server.
 /// Returns the exit code of the process: 0 on success, also after these signals, and 1 if the server cannot start or
-/// does not answer.
+/// fails, or if its state cannot be fetched or printed.
 pub fn run(wanted: &Wanted) -> ExitCode {
     let done = match wanted {
         Wanted::Serve(options) => listen::serve(options).map_err(|error| error.to_string()),

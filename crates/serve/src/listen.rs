@@ -35,7 +35,7 @@ use tokio::{
     time::timeout,
 };
 
-/// Why the server cannot start.
+/// Why the server cannot start, or why it has ended before it was told to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(transparent)]
@@ -183,7 +183,7 @@ fn connections_max(limits: &Limits) -> usize {
     left.min(limits.connections)
 }
 
-/// Waits until `serve.maxConnections` allows another connection, and then for that connection.
+/// Waits until another connection may be open (see [`connections_max`]), and then for that connection.
 async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sockets::Stream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     Some((acceptor.next().await, permit))

@@ -45,11 +45,12 @@ pub(crate) struct Place {
     wants_are_checked: bool,
 }
 
-/// Options with which git reads no ref and checks no want, for a fetch whose wants the server has checked.
+/// Options with which `git upload-pack` itself reads no ref and checks no want, for a fetch whose wants the server has
+/// checked.
 ///
-/// No ref is in this namespace. Hiding all refs is no substitute: git marks the objects of hidden refs with the bit
-/// that marks what a client has (`HIDDEN_REF` in upload-pack.c, `RESULT` in commit-reach.c), so that it would end the
-/// negotiation too early and send objects that the client has.
+/// No ref should be in this namespace. Hiding all refs is no substitute: git marks the objects of hidden refs with the
+/// bit that also marks commits from which one that the client has can be reached (`HIDDEN_REF` in upload-pack.c,
+/// `RESULT` in commit-reach.c), so that it would end the negotiation too early and send objects that the client has.
 pub const CHECKED: [&str; 3] = ["--namespace=refdb-no-refs", "-c", "uploadpack.allowAnySHA1InWant=true"];
 
 /// Variables of the server's own environment that programs must not inherit. They would lead git to other files than
@@ -194,8 +195,9 @@ impl Git {
         Ok(Running::new(output, feeder, Some(Process { child, cpu, _turn: turn })))
     }
 
-    /// Starts to receive a push in a thread. The thread, and not the response, holds `turn`, because a push that has
-    /// begun to change refs is completed even if the client disconnects, as with git.
+    /// Starts to receive a push, or to send the advertisement for one, in a thread. The thread, and not the response,
+    /// holds `turn`, because a push that has begun to change refs is completed even if the client disconnects, as with
+    /// git.
     fn receive(
         &self,
         wish: Wish,
@@ -231,7 +233,8 @@ async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inf
     }
 }
 
-/// Maximum number of bytes that are read from a program or a client at once.
+/// The size of the buffer for reads from a program or a client, in bytes, once a read has filled a buffer of
+/// [`FIRST_BYTES`].
 const PIECE_BYTES: usize = 64 << 10;
 
 /// The size of the buffer for the first reads, in bytes. Most pushes and their reports are short, and allocating
@@ -268,8 +271,8 @@ impl Drop for Process {
     }
 }
 
-/// Maximum number of bytes of output that are held back until the request has been read. Services write little before
-/// that.
+/// The number of bytes of output from which on it is no longer held back until the request has been passed on. Services
+/// write little before that.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
 impl Running {
@@ -313,9 +316,10 @@ impl Running {
         }
     }
 
-    /// Waits until the service has read the request, or has written [`HELD_BYTES_MAX`] bytes or closed its output.
-    /// Returns the output so far, which is held back because nginx and other proxies stop passing on a request once its
-    /// response has begun. Fails with `TimedOut` if there is none because the client sends too slowly.
+    /// Waits until the whole request has been passed to the service or that has failed, or the service has written at
+    /// least [`HELD_BYTES_MAX`] bytes or closed its output. Returns the output so far, which is held back because nginx
+    /// and other proxies stop passing on a request once its response has begun. Fails with `TimedOut` if there is none
+    /// because the client sends too slowly.
     pub(crate) async fn request_read(&mut self) -> io::Result<Vec<u8>> {
         let mut held = Vec::new();
         let Some(feeder) = &mut self.feeder else { return Ok(held) };

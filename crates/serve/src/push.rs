@@ -28,7 +28,7 @@ pub(crate) enum Wish {
     Answer,
 }
 
-/// The task of a thread that receives a push.
+/// The task of a thread that receives a push or sends the advertisement for one.
 pub(crate) struct Push {
     pub(crate) folder: PathBuf,
     /// The whole environment of hooks and programs.
@@ -53,10 +53,10 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Waits until the thread has begun. If that takes longer than `longest`, because the system allows no more
-    /// threads, calls the push off and returns `false`; the push will never begin then.
+    /// Waits until the thread has begun. If that takes longer than `longest`, for example because the system allows no
+    /// more threads, calls the push off and returns `false`; the push will never begin then.
     pub(crate) async fn begins(self, longest: Duration) -> bool {
-        // The sender is dropped without a message only if the thread ends, which it does not do before it has begun.
+        // The sender is dropped without a message only if the runtime shuts down, which ends the request as well.
         timeout(longest, self.has_begun).await.is_ok() || self.is_settled.swap(true, Ordering::AcqRel)
     }
 }
@@ -78,7 +78,7 @@ impl Pushes {
         Pushes { tracker: TaskTracker::new(), upkeep: Upkeep::new(runtime.clone()), runtime }
     }
 
-    /// Receives a push in a thread of its own. A panic ends only this push.
+    /// Starts to receive a push in a thread of its own. A panic ends only this push.
     pub(crate) fn start(&self, push: Push) -> Waiting {
         let upkeep = Arc::new(self.upkeep.clone());
         self.spawn(move || push.receive(upkeep))

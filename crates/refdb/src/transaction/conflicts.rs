@@ -11,8 +11,8 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeMap;
 
-/// Returns the items whose names conflict with refs or with other items, and the name with which each conflicts. Old
-/// values must be known.
+/// Returns the items to refuse because their names conflict with refs or with other items, and the name with which each
+/// conflicts. Where two new items conflict with each other, one of them is refused. Old values must be known.
 ///
 /// With `allow_replacing`, refs that the transaction deletes cause no conflict.
 pub(super) fn conflicts(
@@ -81,8 +81,8 @@ fn above_refs(
 }
 
 impl Item {
-    /// Returns whether the item can conflict as a new ref: the ref does not exist, and the item is about more than its
-    /// reflog. As in git, an edit that only verifies or deletes can conflict as well.
+    /// Returns whether the item can conflict as a new ref: the ref does not exist or is broken, and the item is about
+    /// more than its reflog. As in git, an edit that only verifies or deletes can conflict as well.
     fn is_new(&self) -> bool {
         self.old.is_none() && !matches!(self.action, Action::LogOnly(_))
     }

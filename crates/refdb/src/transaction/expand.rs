@@ -18,7 +18,7 @@ pub(super) struct Links {
     pub(super) logged_head: Option<BString>,
 }
 
-/// An edit that cannot be followed: the item, and why.
+/// An edit that is refused because of where symbolic refs lead: the item, and why.
 pub(super) type Unfollowable = (u32, RejectionReason);
 
 impl Links {
@@ -31,7 +31,8 @@ impl Links {
     }
 }
 
-/// Adds the items that follow from the `added` edits, and sorts all items. Returns the edits that cannot be followed.
+/// Adds the items that follow from the `added` edits, and sorts all items. Returns the edits that cannot be followed,
+/// and an edit of HEAD itself beside one of the ref to which HEAD leads.
 pub(super) fn expand(
     edits: &mut Edits,
     added: usize,

@@ -37,9 +37,9 @@ pub(super) fn logs(plan: &mut Plan, snapshot: &dyn Snapshot, context: Context<'_
     Ok(())
 }
 
-/// Returns whether git would log what happens to this item. A ref that keeps its value gets no entry, but the
-/// symbolic refs that lead to it get one. A symbolic ref that leads nowhere gets no entry. A ref that is deleted
-/// takes its reflog along, unless it is a symbolic ref whose reflog stays.
+/// Returns whether git would log what happens to this item. A ref that is set to the id that it has gets no entry, but
+/// the symbolic refs that lead to it get one. A ref that is made symbolic gets an entry if its target leads to an
+/// object. A ref that is deleted takes its reflog along, unless it is a symbolic ref whose reflog stays.
 fn is_worth_logging(edits: &Edits, resolved: &Resolved, at: u32, keeps_symref_logs: bool) -> bool {
     let item = &edits.items[at as usize];
     match item.action {

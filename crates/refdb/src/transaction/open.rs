@@ -253,7 +253,7 @@ impl<'s> Transaction<'s> {
     ///
     /// # Errors
     ///
-    /// The hook cannot be run.
+    /// The hook cannot be found or run, or a signal came while it ran.
     pub fn abort(self) -> Result<()> {
         tell(&mut self.hook()?, &|| self.plan.hook_lines(), HookState::Aborted)
     }
@@ -321,7 +321,7 @@ impl Prepared<'_> {
     ///
     /// # Errors
     ///
-    /// The hook cannot be run.
+    /// The hook cannot be run, or a signal came while it ran.
     pub fn abort(mut self) -> Result<()> {
         drop(self.locked);
         drop(self.own);

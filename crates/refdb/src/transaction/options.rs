@@ -47,7 +47,8 @@ pub struct TransactionOptions {
     /// Write only refs whose names are [safe](refdb_types::is_safe), whether the edit names them or a symbolic ref
     /// leads to them. Git accepts every well-formed name, such as `foo/bar`.
     pub safe_names: bool,
-    /// Reject the deletion of HEAD itself, without which git does not recognise the repository. Git deletes it.
+    /// Reject the deletion of the current worktree's HEAD itself, without which git does not recognise the repository.
+    /// Git deletes it.
     pub keeps_head: bool,
 }
 

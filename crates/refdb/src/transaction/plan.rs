@@ -15,7 +15,7 @@ pub(super) struct Plan {
     pub(super) edits: Edits,
     pub(super) resolved: Resolved,
     committer: Option<Ident>,
-    /// The items that change something, in order of name.
+    /// The items that change a ref or a reflog, in order of name.
     steps: Vec<u32>,
     hash: HashKind,
 }
@@ -35,8 +35,8 @@ impl Resolved {
     pub(super) fn leaf(&self, edits: &Edits, mut at: u32) -> (u32, Action) {
         loop {
             match edits.items[at as usize].action {
-                // Each item that logs another leads to a newer item, or to an older one that is not a reflog entry
-                // itself.
+                // `Edits::follow` makes an item lead to a newer one, and no item leads to one that `Edits::log_also`
+                // has added.
                 Action::LogOnly(next) => {
                     debug_assert_ne!(next, at, "a chain of symbolic refs ends");
                     at = next;
@@ -121,9 +121,9 @@ impl Plan {
         })
     }
 
-    /// Returns the hook's input: a line for each edit, in the order in which the edits were added. If a symbolic ref
-    /// was followed, the line of the ref to which it leads takes its place, at the end. As in git, rejected edits are
-    /// included, except those that [`Transaction::add`](super::Transaction::add) rejected.
+    /// Returns the hook's input: a line for each edit, in the order in which the edits were added. An edit that follows
+    /// a symbolic ref has its line at the end instead, with the name of the ref to which the symbolic one leads. As in
+    /// git, rejected edits are included, except those that [`Transaction::add`](super::Transaction::add) rejected.
     pub(super) fn hook_lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         for (at, item) in self.edits.items.iter().enumerate() {

@@ -75,7 +75,8 @@ impl<'s> Preparation<'_, 's> {
     }
 
     /// Rejects, in per-edit mode, the edit of a ref at whose path there is a folder that contains something other
-    /// than refs; such a folder is noticed when the ref's file is created. Returns any other error.
+    /// than refs; such a folder is noticed when the ref's file is created. Returns any other error, and in atomic mode
+    /// this one too.
     fn reject_blocked(&mut self, error: Error) -> Result<()> {
         let edits = &self.plan.edits;
         if let Error::Rejected(rejection) = &error
@@ -264,7 +265,7 @@ impl<'s> Preparation<'_, 's> {
         Ok(())
     }
 
-    /// Checks every ref against its edit's precondition.
+    /// Checks every ref against its edit's precondition, and rejects the deletion of a HEAD that must be kept.
     fn check_values(&mut self, locked: &dyn Locked) -> Result<()> {
         for at in 0..self.plan.edits.items.len() as u32 {
             let Plan { edits, resolved, .. } = &*self.plan;
@@ -387,7 +388,8 @@ enum Leads {
     To(ObjectId),
     Nowhere,
     /// The target leads to a broken ref, in a circle, through too many refs, or to a name that no ref may have. The
-    /// symbolic ref can still be created, and changed or deleted by an edit that expects nothing of it.
+    /// symbolic ref can still be created, and changed or deleted by an edit that expects nothing of it, or by any edit
+    /// if [`TransactionOptions::allow_broken`] is set.
     Unreadable,
 }
 

@@ -45,7 +45,7 @@ fn get(backend: &dyn Backend, name: &str) -> Option<Target> {
     backend.snapshot().unwrap().get(name.into()).unwrap()
 }
 
-/// Refs whose HEAD another writer moves right before they are locked, this number of times.
+/// Refs in memory whose HEAD another writer moves right before each of the next `times` locks is taken.
 struct Restless {
     refs: MemoryBackend,
     times: AtomicUsize,

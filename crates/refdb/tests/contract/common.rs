@@ -265,8 +265,8 @@ impl Subject {
         self.backend.snapshot().unwrap().get(name.into()).unwrap()
     }
 
-    /// Returns the ref's reflog as the backend reads it, oldest entry first: `OLD NEW MESSAGE`, with ids by their place
-    /// in `ids`.
+    /// Returns the ref's reflog as the backend reads it, oldest entry first: `OLD NEW MESSAGE`, with each id as its
+    /// place in `ids`, or `-`. Requires that git reads the same if the refs are on disk.
     pub(crate) fn log(&self, name: &str, ids: &[ObjectId]) -> Vec<String> {
         let mut entries = Vec::new();
         let snapshot = self.backend.snapshot().unwrap();
@@ -291,7 +291,7 @@ impl Subject {
         std::mem::take(&mut *self.hooks.calls.lock().unwrap())
     }
 
-    /// Makes the hook wanted, and makes it fail in this state.
+    /// Makes transactions run the hook, which refuses in this state; in none if it is `None`.
     pub(crate) fn hook_fails_in(&mut self, state: Option<HookState>) {
         self.hooks.wanted = true;
         self.hooks.fails_in = state;

@@ -158,8 +158,8 @@ impl Scene {
     }
 }
 
-/// Stops the edits everywhere and in every way. `check` gets the state that was left, and whether success had been
-/// claimed.
+/// Stops the edits at each operation: by a kill, by a refusal, and by a loss of power on each of `disks`. `check` gets
+/// the state that was left, and what stopped the edits.
 fn stop_everywhere(scene: &Scene, edits: &[Edit], disks: &[Disk], check: impl Fn(&State, &Crash)) {
     let start = scene.start.path();
     let look = |dir: &Path, crash: &Crash| check(&scene.state(dir), crash);

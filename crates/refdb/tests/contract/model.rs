@@ -1,5 +1,5 @@
-//! Random transactions, after which both backends, a plain map with git's rules, and now and then git itself must
-//! agree.
+//! Random transactions on each backend, which must agree with a plain map with git's rules. Now and then git makes a
+//! transaction itself, or reads the result.
 
 use crate::common::{Subject, rest};
 use refdb::{
@@ -72,7 +72,8 @@ fn atomically(subject: &Subject, model: &mut Model, edits: &[ModelEdit]) {
     }
 }
 
-/// Commits the edits one by one: the model must accept those that were accepted, and refuse the others beside them.
+/// Commits the edits in per-edit mode: the model must accept those that were made, and refuse each of the others where
+/// it gets them all. Nothing is done if two of the edits are of one ref.
 fn edit_by_edit(subject: &Subject, model: &mut Model, edits: &[ModelEdit]) {
     let refused = model.clone().apply(edits).err().unwrap_or_default();
     if refused.iter().any(|(_, refusal)| *refusal == Refusal::Duplicate) {
@@ -125,7 +126,8 @@ fn is_same(refusal: Refusal, reason: RejectionClass) -> bool {
     }
 }
 
-/// Requires that refs and reflogs are what the model says, as the backend and git read them.
+/// Requires that the refs, as the backend reads them, and the reflogs of branches, as the backend and git read them,
+/// are what the model says.
 fn agree(subject: &Subject, model: &Model, ids: &[ObjectId]) {
     let show = |(name, target): (_, &Target)| match target {
         Target::Direct(id) => format!("{name} {id}"),

@@ -84,7 +84,7 @@ fn a_reftable_keeps_the_reflog_of_a_deleted_symbolic_ref_as_git_does() {
         assert_eq!(subject.log("refs/heads/s", &ids), [kept, vec!["- 1 again"]].concat());
         subject.succeed([delete("refs/heads/s")]);
         assert_eq!(subject.log("refs/heads/s", &ids), [""; 0]);
-        // A symbolic ref that leads nowhere leaves a reflog without entries.
+        // In a reftable, a symbolic ref that led nowhere leaves a reflog without entries.
         subject.succeed([set("refs/heads/dangling", "refs/heads/none").no_deref()]);
         subject.succeed([delete("refs/heads/dangling").no_deref()]);
         let exists = subject.backend.snapshot().unwrap().has_log("refs/heads/dangling".into()).unwrap();

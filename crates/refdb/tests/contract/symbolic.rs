@@ -23,7 +23,7 @@ fn an_edit_follows_symbolic_refs_unless_told_not_to() {
         assert_eq!(subject.get("refs/heads/s"), Some(symbolic("refs/heads/main")));
         subject.succeed([delete("refs/heads/s").no_deref()]);
         assert_eq!(subject.get("refs/heads/s"), None);
-        // HEAD leads to a branch that does not exist yet.
+        // HEAD leads to a branch that does not exist any more.
         subject.succeed([create("HEAD", ids[0])]);
         assert_eq!(
             subject.git_lists(),
@@ -121,7 +121,7 @@ fn what_a_symbolic_ref_made_under_the_name_of_a_pseudoref_is_compared_and_delete
 fn a_symbolic_ref_without_a_target_costs_its_own_request_only() {
     on_disk(|subject| {
         if subject.repo.format() != refdb_testkit::RefFormat::Files {
-            return; // no table has such a record
+            return; // the ref is a file that is written by hand
         }
         let ids = subject.commits(1);
         let file = subject.repo.git_dir().join("refs/heads/main");
@@ -139,7 +139,7 @@ fn a_symbolic_ref_without_a_target_costs_its_own_request_only() {
 fn a_symbolic_ref_to_a_folder_is_refused_by_the_folders_name() {
     on_disk(|subject| {
         if subject.repo.format() != refdb_testkit::RefFormat::Files {
-            return; // no table has such a record
+            return; // the ref is a file that is written by hand
         }
         let ids = subject.commits(1);
         let file = subject.repo.git_dir().join("refs/heads/s");

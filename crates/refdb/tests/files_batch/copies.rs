@@ -21,7 +21,7 @@ fn copy(from: &Path) -> tempfile::TempDir {
     temp
 }
 
-/// Requires that all refs can be packed and written, and that no lock is left.
+/// Requires that all refs can be packed, that those of the batch can be written, and that no lock is left.
 pub(super) fn is_usable(scene: &Scene, dir: &Path) {
     // Waits, because a process that another test has just started may have the files open, and so locked, for a moment.
     let store = batching(&Fs::real(), dir, false, Duration::from_secs(20));
@@ -50,7 +50,8 @@ fn a_copy_made_while_a_record_is_there_is_settled_as_after_a_loss_of_power() {
     assert!(with_record.get() > 10, "{}", with_record.get());
 }
 
-/// Only one in this number of the copies that differ is examined, because all of them would take half a minute.
+/// Only one in this number of the copies that differ is examined, because all of them would take half a minute. With
+/// two batches, one in five times this number is, besides the copies that have both journal entries.
 const STEP: usize = 7;
 
 /// The files of a folder at one moment, by path.
@@ -86,8 +87,8 @@ impl IoHook for Moments {
     }
 }
 
-/// Copies by a program that reads the files one after the other, in some order, while batches are written. Each copy is
-/// determined by the moment at which each file was read, and two moments are enough for every possible difference.
+/// Copies by a program that reads the files one after the other, in some order, while batches are written. In each copy
+/// the files that come first in that order are as they were at one moment, and the others as at a later one.
 struct InTurn {
     names: Vec<PathBuf>,
     /// For each moment, the content that each name had, as an index.
@@ -125,7 +126,7 @@ impl InTurn {
             .collect()
     }
 
-    /// Returns all copies that differ from each other.
+    /// Returns the copies, without repetition.
     fn copies(&self) -> BTreeSet<Vec<Option<usize>>> {
         let mut copies = BTreeSet::new();
         for order in self.orders() {

@@ -123,7 +123,7 @@ fn a_slot_holds_nothing_but_whole_records() {
     }
     assert!(new_store().recover().unwrap().pop().unwrap().1.is_err(), "a harmed one is for a person to look at");
     assert_eq!(read(dir)[PACKED], scene.before[PACKED]);
-    // Nothing is written through a link, or into another kind of file.
+    // Nothing is written through a symbolic link.
     std::fs::remove_file(&slot).unwrap();
     let outside = tempfile::NamedTempFile::new().unwrap();
     std::os::unix::fs::symlink(outside.path(), &slot).unwrap();
@@ -148,10 +148,11 @@ fn a_record_longer_than_its_slot_makes_that_longer() {
     assert!((0..30).all(|at| dir.join(format!("refs/heads/many/{at:02}")).is_file()));
 }
 
-/// Such a batch once wrote a journal entry that nobody could read, so that it could not be recovered after a kill.
+/// Such a batch once wrote a journal entry that nobody could read, so that the batch could not be recovered after a
+/// kill.
 #[test]
 fn a_batch_whose_record_nobody_could_read_again_goes_to_packed_refs() {
-    // Ten times the length that an entry may have, and about that length.
+    // With 32 refs: ten times the length that an entry may have, a little more than that length, and a little less.
     for message_len in [10 << 15, (1 << 15) + 100, (1 << 15) - 900] {
         let scene = Scene::new();
         let dir = scene.repo.git_dir();

@@ -102,7 +102,7 @@ pub(crate) fn rest(cursor: &mut dyn Cursor) -> Vec<String> {
     out
 }
 
-/// Returns the rest of the cursor, with peeled tags.
+/// Returns the names in the rest of the cursor, each with what is known about its peeled object.
 pub(crate) fn peeled(cursor: &mut dyn Cursor) -> Vec<(BString, Peeled)> {
     let mut out = Vec::new();
     while let Some(view) = cursor.next().unwrap() {

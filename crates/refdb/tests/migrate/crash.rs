@@ -1,5 +1,5 @@
-//! A migration that stops at any operation that changes the disk leaves all refs intact, and the next run finishes or
-//! undoes it.
+//! A migration that stops at any operation that changes the disk leaves all refs intact, and after the next run they
+//! are in the new format.
 
 use crate::common::{assert_clean, format_of, migrate, other, scene, state};
 use refdb::{HashKind, MigrateError, RefFormat, Store};
@@ -22,7 +22,7 @@ fn portable(format: RefFormat) -> Repo {
     repo
 }
 
-/// Runs the migration again, and checks that it finishes or undoes what the crash interrupted.
+/// Runs the migration again, and checks that the refs are in the new format afterwards and that nothing is left behind.
 fn recover(dir: &Path, to: RefFormat, crash: &Crash) {
     let is_left = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("ref_migration.");
     let is_over =

@@ -1,4 +1,4 @@
-//! Writers that still use the old format while the refs are copied.
+//! Writers that still use the old format while the refs are copied, or afterwards.
 
 use crate::common::{assert_clean, format_of, migrate, other, scene, state};
 use refdb::{HashKind, RefFormat, Store};
@@ -185,7 +185,8 @@ fn a_change_in_both_formats_is_reported_and_the_old_files_are_kept() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);
     let ids = repo.commits(6);
     let dir = repo.git_dir().to_owned();
-    // The migration fails right after the new format takes effect, because the hook refuses the fence.
+    // The migration fails right after the new format takes effect, because the I/O hook refuses the operation that bars
+    // `refs/heads`.
     struct Refuse;
     impl IoHook for Refuse {
         fn before(&self, op: Op<'_>) -> Verdict {

@@ -142,7 +142,7 @@ fn reflogs_that_were_emptied_thinned_deleted_or_made_anew_are_what_the_files_had
     }
 }
 
-/// Acts before the new format takes effect, and refuses one later operation.
+/// Acts before the new format takes effect, and refuses the operations for which `refused` returns true.
 struct Breaker<F> {
     late: Interloper<F>,
     refused: fn(&Op<'_>) -> bool,
@@ -209,7 +209,7 @@ fn the_next_run_adds_nothing_twice_and_keeps_what_the_new_format_gained() {
     }
 }
 
-/// The first run ends after the switch. HEAD's reflog gains an entry in each format, and the late one is the older.
+/// The first run ends after the switch. HEAD's reflog gains entries in both formats, and the late one is the oldest.
 #[test]
 fn a_late_entry_comes_below_newer_ones_of_the_new_format() {
     for hash in HASHES {

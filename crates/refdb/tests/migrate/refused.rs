@@ -1,4 +1,4 @@
-//! Refs and reflogs that cannot be carried over are refused before anything has changed.
+//! What prevents a migration is named before anything has changed, and a dry run changes nothing.
 
 use crate::common::{assert_clean, format_of, migrate, scene, state};
 use refdb::{HashKind, MigrateError, MigrateOptions, RefFormat, Store};
@@ -124,7 +124,8 @@ fn locks_of_others_are_waited_for_and_then_fail_it_cleanly() {
     }
 }
 
-/// In the new format such a setting would make all commands that write refuse to.
+/// A bad setting for the old format fails the migration itself. One for the new format would afterwards make all
+/// commands that write refuse to.
 #[test]
 fn a_setting_that_cannot_be_used_in_the_new_format_is_named() {
     for (format, to, setting) in [

@@ -8,7 +8,7 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 ///
 /// Setting the state up clears some 240 KiB, which costs more than all the rest of writing a table of one ref.
 /// Therefore a log of a single small block, as most transactions write it, is "stored" instead, which is a valid zlib
-/// stream, and is deflated by a later compaction.
+/// stream. A compaction deflates it when it becomes part of a longer log.
 #[derive(Default)]
 pub(crate) struct Deflater {
     state: Option<Compress>,
@@ -29,8 +29,8 @@ const LEVEL: Compression = Compression::fast();
 const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];
 
 impl Deflater {
-    /// Appends `raw` to `out` as a zlib stream. With `may_store` a small block can be stored; the caller sets it if no
-    /// other block will follow and the stream may be longer than `raw` by [`stored_extra`].
+    /// Appends `raw` to `out` as a zlib stream. With `may_store` a small block is stored if no state has been set up:
+    /// set `may_store` if no other block will follow and the stream may be longer than `raw` by [`stored_extra`].
     pub(crate) fn deflate(&mut self, raw: &[u8], may_store: bool, out: &mut Vec<u8>) {
         if may_store && self.state.is_none() && raw.len() <= STORED_MAX {
             return store(raw, out);
@@ -73,7 +73,7 @@ pub(crate) fn store(raw: &[u8], out: &mut Vec<u8>) {
     debug_assert_eq!(out.len() - begin, raw.len() + stored_extra(raw.len()), "a stored stream is as long as was said");
 }
 
-/// The Adler-32 checksum of RFC 1950. The parts are so short that the sums cannot overflow.
+/// The Adler-32 checksum of RFC 1950, computed in parts so short that the sums cannot overflow.
 fn adler32(bytes: &[u8]) -> u32 {
     let add = |(low, high): (u32, u32), byte: &u8| (low + u32::from(*byte), high + low + u32::from(*byte));
     let (low, high) = bytes.chunks(STORED_MAX).fold((1, 0), |sums, part| {
@@ -91,8 +91,8 @@ pub(crate) struct Inflater {
 
 impl Inflater {
     /// Inflates the zlib stream at the start of `packed` and appends the result to `out`. Returns the length of the
-    /// stream, or `None` if the stream continues beyond `packed`. Fails unless the result makes `out` exactly `len`
-    /// bytes long.
+    /// stream, or `None` if the stream continues beyond `packed`. Fails if the stream is invalid, or if its result does
+    /// not make `out` exactly `len` bytes long.
     pub(crate) fn inflate(&mut self, packed: &[u8], len: usize, out: &mut Vec<u8>) -> Result<Option<usize>, Fault> {
         debug_assert!(out.len() <= len, "`peek` refuses a block that is shorter than its header: {len}");
         let state = self.state.get_or_insert_with(|| Decompress::new(true));

@@ -285,8 +285,8 @@ impl Addition {
         if options.auto_compact { plan(&sizes, options.geometric_factor) } else { None }
     }
 
-    /// The position of the first table of `base` whose records a new table of about this size should include, or the
-    /// number of tables if it should include none. Only the first new table includes older ones.
+    /// The position of the first table of `base` whose records a new table of about this size should include, or `kept`
+    /// if it should include none. Only the first new table includes older ones.
     ///
     /// An estimate that is too low does no harm, because the plan for it merges fewer tables than that for the real
     /// size.

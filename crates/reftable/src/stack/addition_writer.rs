@@ -11,7 +11,8 @@ use std::{cmp::Ordering, fmt, ops::RangeInclusive};
 /// Writes the records of a new table: refs in order, then log entries in order.
 ///
 /// The new table may replace the youngest tables of the stack. Then their records are written too, in order among the
-/// new ones, except for those whose keys the new records have.
+/// new ones, except for those whose keys the new records have. If the new table replaces all tables, no tombstones are
+/// written.
 pub struct AdditionWriter<'t> {
     writer: TableWriter<&'t mut NewTable>,
     /// The limits for the update indexes of new refs.

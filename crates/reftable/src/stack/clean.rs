@@ -5,12 +5,12 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The age from which a file that no list mentions counts as left behind. A younger one can be in use, because JGit
+/// The age beyond which a file that no list mentions counts as left behind. A younger one can be in use, because JGit
 /// writes the tables of its compactions without a lock and under ordinary names before it lists them.
 pub const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
 
-/// A file in a stack's folder that has the name of a table, a table's lock or an unfinished table, but is not in the
-/// list.
+/// A file in a stack's folder that has the name of a table, a table's lock or an unfinished table, but is neither in
+/// the list nor the lock of a listed table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Leftover {
@@ -23,8 +23,8 @@ pub struct Leftover {
 }
 
 impl Stack {
-    /// Returns the files in the folder that look like tables but are not in the list, sorted by name. A process that
-    /// died has left them behind, or a running one still uses them.
+    /// Returns the files in the folder that each [`Leftover`] describes, sorted by name. A process that died has left
+    /// them behind, or a running one still uses them.
     ///
     /// # Errors
     ///

@@ -34,7 +34,8 @@ pub enum StackError {
         /// The name of the missing table.
         table: TableName,
     },
-    /// The update indexes of a new table have been used in the stack already.
+    /// The update indexes of a new table have been used in the stack already, or the least of them is greater than the
+    /// greatest.
     #[error("update indexes {min} to {max} cannot be added to a stack whose next one is {next}")]
     UpdateIndex {
         /// The least update index of the new table.

@@ -43,7 +43,8 @@ impl Table {
     }
 }
 
-/// Finds the refs through the index of objects if that lists their blocks, and else by reading all refs.
+/// Finds the refs through the index of objects, or by reading all refs if there is no such index, or if the index does
+/// not list the blocks of the object because they are too many.
 fn find(table: &Arc<Table>, id: &ObjectId, most: usize) -> Result<Option<Vec<PointingRef>>> {
     let mut found = Vec::new();
     if id.kind() != table.hash() {

@@ -57,7 +57,8 @@ impl Table {
     /// The position of the first block other than a log block that is larger than the header's block size, or `None`.
     ///
     /// C git takes the block size for the length of such a block, and so misses the records after that length. The
-    /// method reads the blocks of the file, except logs, up to the one whose position it returns.
+    /// method reads the blocks of the file, except logs whose position the footer has, up to the one whose position it
+    /// returns.
     ///
     /// # Errors
     ///

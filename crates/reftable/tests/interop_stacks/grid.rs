@@ -49,7 +49,8 @@ impl Case {
     }
 }
 
-/// Has no common factor with the numbers of choices, so that a sample contains some of each choice.
+/// The stride of a sample, or a factor of the stride. It has no common factor with the numbers of choices, so that a
+/// sample contains some of each choice. A stride of three times this number passes over the last value of `SHARED`.
 const STRIDE: usize = 23;
 
 /// Returns every combination, or a sample of them, with the lengths that `lens` gives for a block size.

@@ -93,7 +93,7 @@ mod tests {
         let gc = |text: &str, is_own| Some((true, false, is_own, text.to_owned()));
         assert_eq!(found(&["gc.packRefs=notbare", NO[1]], "", false), gc("gc.packRefs is notbare", false));
         assert_eq!(found(&["gc.packRefs=maybe", NO[1]], "", true), gc("gc.packRefs is maybe", false));
-        // The repository's file takes precedence over the configuration above it.
+        // A file takes precedence over the settings that a server was given.
         assert_eq!(found(&NO, "[gc]\npackRefs = true\n", true), gc("gc.packRefs is true in 'F'", true));
         assert_eq!(found(&["gc.packRefs=true", NO[1]], "[gc]\npackRefs = 0\n", true), None);
         let key = "maintenance.pack-refs.enabled is set without a value in 'F'";

@@ -169,7 +169,7 @@ pub(crate) enum NotANumber {
 }
 
 /// Parses a decimal, octal (`010`) or hexadecimal (`0x10`) number with an optional unit `k`, `m` or `g`, which are
-/// powers of 1024. Fails if the product is not within plus or minus `max`.
+/// powers of 1024. Fails if the text is no such number, or if the product is not within plus or minus `max`.
 pub(crate) fn parse_signed(text: &[u8], max: i64) -> Result<i64, NotANumber> {
     let (negative, magnitude) = parse_magnitude(text)?;
     debug_assert!(max > 0, "the limit is a size");

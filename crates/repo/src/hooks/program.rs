@@ -71,7 +71,8 @@ pub struct HookPrograms {
     pub environment: Vec<(OsString, Option<OsString>)>,
 }
 
-/// A hook could not be started, its input could not be written, or a signal to stop was caught while it ran.
+/// A hook could not be started or waited for, its input could not be written, or a signal to stop was caught while it
+/// ran.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot run the reference-transaction hook '{program}': {source}")]
 pub struct HookError {

@@ -4,8 +4,8 @@ use gix_object::Kind;
 use gix_pack::cache::DecodeEntry;
 use std::collections::BTreeMap;
 
-/// Objects of at most 1 MiB that were assembled from deltas. They are kept so that a chain of deltas is not walked to
-/// its end for each of the chain's objects.
+/// Objects of at most 1 MiB that were met while deltas were resolved. They are kept so that a chain of deltas is not
+/// walked to its end for each of the chain's objects.
 #[derive(Debug, Default)]
 pub(super) struct Bases {
     /// The contents, one after the other.

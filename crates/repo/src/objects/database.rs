@@ -170,7 +170,7 @@ impl Database {
         count.ok_or_else(|| ObjectError::Count)
     }
 
-    /// Returns the ids of all objects. An id may occur twice.
+    /// Returns the ids of all objects. An id may occur more than once.
     pub(super) fn ids(&mut self) -> Result<Vec<ObjectId>, ObjectError> {
         let ids = self.twice(|handle| {
             let mut all = Vec::new();

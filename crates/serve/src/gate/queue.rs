@@ -5,8 +5,8 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A limit on the fetches, or on the pushes, that run at the same time. Those of one repository occupy at most
-/// `per_repository` places, by default two thirds of all, so that fetches that take long or hooks that hang in one
-/// repository do not stop those in others.
+/// `per_repository` places, by default two thirds of all, rounded up. With fewer than all, fetches that take long or
+/// hooks that hang in one repository do not stop those in others.
 pub(super) struct Queue {
     all: Places,
     per_repository: usize,
@@ -39,7 +39,7 @@ impl Queue {
         Some(Place { _in_repository: in_repository, _in_all: in_all })
     }
 
-    /// Returns the number of repositories that have places of their own.
+    /// Returns the number of repositories in the map. Some may have no request any more.
     #[cfg(test)]
     pub(super) fn known(&self) -> usize {
         self.repositories.lock().unwrap_or_else(PoisonError::into_inner).len()

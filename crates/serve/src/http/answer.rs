@@ -62,7 +62,7 @@ impl HttpBody for Body {
                 let piece = body.record.cpu.of(|| at_disk(is_remote, || rows.next_piece()));
                 body.record.refs(rows.refs);
                 if piece.as_ref().is_ok_and(Vec::is_empty) && !rows.has_ended() {
-                    // All refs of this piece were hidden. Let other requests run before the next piece is read.
+                    // No ref of this piece is shown. Let other requests run before the next piece is read.
                     context.waker().wake_by_ref();
                     return Poll::Pending;
                 }
@@ -101,8 +101,8 @@ impl HttpBody for Body {
     }
 }
 
-/// Calls `read`, which reads from a disk. If that may take long, the runtime first moves the other tasks of this
-/// thread to another thread.
+/// Calls `read`, which reads from a disk. If `may_take_long`, the runtime first moves the other tasks of this thread to
+/// another thread.
 pub(crate) fn at_disk<T>(may_take_long: bool, read: impl FnOnce() -> T) -> T {
     if may_take_long { tokio::task::block_in_place(read) } else { read() }
 }

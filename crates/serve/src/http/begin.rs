@@ -1,4 +1,4 @@
-//! Reads the part of a request that the server examines before it starts git.
+//! Reads the beginning of a fetch's request: what the server examines, and a little more before it starts git.
 
 use crate::{
     inflow::Inflow,
@@ -14,7 +14,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// The number of bytes of a fetch's request after which git is started without waiting for the rest.
+/// The number of bytes of a fetch's request after which git is started without waiting for the rest, unless the server
+/// still examines the request.
 const EARLY_BYTES_MAX: usize = 256 << 10;
 
 /// Reads a request of protocol version 2 until it is complete, turns out to be one for git, ends, or exceeds

@@ -12,7 +12,8 @@ pub(super) enum Route<'r> {
     /// `POST PATH/git-upload-pack` or `PATH/git-receive-pack`: a request to that service.
     Answer { path: &'r str, service: Service },
     /// A request that `git http-backend` would serve and this server does not, or `info/refs` without a known service.
-    /// The response is 404 if the repository does not exist or the authorizer hides it, and 403 otherwise.
+    /// The response is 404 if the repository does not exist or the authorizer hides it, and 403 otherwise, unless the
+    /// server is busy or fails before it finds that out.
     Disabled { path: &'r str },
     /// The path does not end like any request of git's HTTP protocols.
     Unknown,
@@ -66,7 +67,7 @@ fn service_of(query: &str) -> Option<Service> {
         .find(|service| name.strip_prefix("git-") == Some(service.name()))
 }
 
-/// Returns the repository's part of `path` if it is a path of the dumb HTTP protocol.
+/// Returns the repository's part of `path` if it is a path of the dumb HTTP protocol other than that of `info/refs`.
 fn dumb(path: &str) -> Option<&str> {
     if let Some(path) = path.strip_suffix("/HEAD") {
         return Some(path);

@@ -47,9 +47,9 @@ pub(crate) struct Server {
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// The address of a TCP connection; empty on a Unix socket.
+    /// The IP address from which a TCP connection comes; empty on a Unix socket.
     pub(crate) address: String,
-    /// Whether the connection uses the Unix socket for HTTP, which only a trusted proxy can reach.
+    /// Whether the connection uses a Unix socket for HTTP, whose clients are trusted as proxies.
     pub(crate) is_proxy: bool,
 }
 
@@ -87,7 +87,8 @@ struct Outcome {
 }
 
 impl Server {
-    /// Responds to a request. A failure becomes an HTTP error, unless it occurs while the body is sent.
+    /// Responds to a request. A failure becomes an HTTP error, unless it occurs while the body is sent, or git or the
+    /// reception of a push fails after it was given a request: the body then shows the failure or ends early.
     pub(crate) async fn handle(&self, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
         let (mut record, mut turns) = (self.records.begin(), Vec::new());
         let cpu = record.cpu.clone();
@@ -217,7 +218,8 @@ impl Server {
     }
 
     /// Responds to a request to a service. The server itself answers `ls-refs`, unless the client is confined to a
-    /// namespace; `git upload-pack` serves all else of fetches, and a thread of the server receives pushes.
+    /// namespace, or the request is too long or git may refuse it. `git upload-pack` serves all else of fetches, and a
+    /// thread of the server receives pushes.
     async fn answer(&self, job: Job, mut inflow: Box<Inflow>, record: &mut Record) -> Result<Outcome, Failure> {
         let is_fetch = job.service == Service::UploadPack;
         record.operation(if is_fetch { "fetch" } else { "push" }, job.version.number());
@@ -260,7 +262,7 @@ impl Server {
         if running.begins(self.settings.limits.queue).await { Ok(running) } else { Err(Refused::Busy.into()) }
     }
 
-    /// Waits until another fetch or push may run.
+    /// Waits, as [`Gate::program`] does, until this fetch or push may run, and records how long that took.
     async fn turn(&self, job: &Job, record: &mut Record) -> Result<Turn, Failure> {
         let waits = Instant::now();
         let turn = self.gate.program(job.service, &shown(job.served.folder())).await;
@@ -285,8 +287,9 @@ impl Job {
         Ok(others.is_empty())
     }
 
-    /// Returns the repository and the environment for git or a push, with the variables that `git http-backend` sets or
-    /// passes on.
+    /// Returns the repository, the environment and the settings for git or a push: those variables of
+    /// `git http-backend` that git reads or that name the client, and what the authorizer attached to the request.
+    /// [`with_committer`] adds the committer.
     fn place(&self) -> Place {
         let address = &self.client.address[..];
         let mut place = Place::new(self.served.folder()).with("GIT_HTTP_EXPORT_ALL", "1").with("REMOTE_ADDR", address);

@@ -47,7 +47,7 @@ impl Connections {
         Connections { server, tasks: TaskTracker::new(), is_ending: watch::Sender::new(false) }
     }
 
-    /// Serves the requests of a connection.
+    /// Starts to serve the requests of a connection.
     pub(super) fn attend(&self, stream: Stream, permit: OwnedSemaphorePermit) {
         let (server, is_ending) = (Arc::clone(&self.server), self.is_ending.subscribe());
         match stream {
@@ -131,7 +131,7 @@ where
     let builder = builder(&limits);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(timed)), service));
     // The connection fails if its client disconnects or does not speak HTTP, which concerns nobody else. `too_late` is
-    // needed because hyper's timeout for a header starts only with its first byte.
+    // needed because hyper's timeout for the first header starts only when the first bytes have shown the version.
     tokio::select! {
         _ = connection.as_mut() => return,
         _ = is_ending.wait_for(|is_ending| *is_ending) => {}

@@ -49,8 +49,8 @@ pub(super) fn proxy() -> Peer {
 /// Maximum number of connections that wait to be accepted. A lower `net.core.somaxconn` of the kernel takes precedence.
 const BACKLOG: i32 = 16_384;
 
-/// Binds the sockets for HTTP and prints their addresses. If systemd has passed sockets, those are used instead of the
-/// ones of the command line.
+/// Binds the sockets for HTTP and prints their addresses. If systemd has passed sockets, of which one may be that for
+/// shims, those are used instead of the ones of the command line.
 pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
     let mut listeners = passed(options)?;
     if listeners.is_empty() {
@@ -99,7 +99,8 @@ pub(super) fn bind_for_shims(options: &Options, listeners: &mut Vec<Listener>) -
     Ok(())
 }
 
-/// Fails unless only the server's user can reach a socket at this path or put another one there.
+/// Fails unless the folder of this path belongs to the server's user and gives others no rights, so that no other user
+/// but root can reach a socket in it or put another one there.
 fn check_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let found = std::fs::metadata(folder)
@@ -129,7 +130,8 @@ fn passed(options: &Options) -> io::Result<Vec<Listener>> {
     Ok(listeners)
 }
 
-/// Binds a Unix socket. Replaces a socket on which nobody listens any more, and fails if a server listens there.
+/// Binds a Unix socket. Replaces a socket on which nobody listens any more, and fails if a server listens there or
+/// another file is there.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
@@ -209,7 +211,7 @@ impl Acceptor {
                 Socket::Shims(socket) => socket.poll_accept(context).map_ok(|(stream, _)| Stream::Shim(stream)),
             };
             if polled.is_ready() {
-                // The next poll begins with another socket, so that a busy socket does not starve the others.
+                // The next poll begins one socket further on, so that a busy socket does not starve the others.
                 self.sockets.rotate_left(1);
                 return polled;
             }
