@@ -215,22 +215,26 @@ impl Git {
     }
 }
 
-/// Copies a request to a service. Fails if the request cannot be read to its end, for example because the client
-/// disconnects, or if the service closes its input. A service does so if it needs no more input or has failed, which
-/// its output shows.
+/// Copies a request to a service, until the service closes its input. A service does so if it needs no more input or
+/// has failed, which its output shows.
+///
+/// # Errors
+///
+/// The request cannot be read to its end; see [`Inflow::new`].
 async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inflow>) -> io::Result<()> {
-    to.write_all(&begin).await?;
+    let mut is_wanted = to.write_all(&begin).await.is_ok();
     let mut buffer = vec![0; FIRST_BYTES];
-    loop {
+    while is_wanted {
         let count = rest.read(&mut buffer).await?;
         if count == 0 {
-            return Ok(());
+            break;
         }
-        to.write_all(&buffer[..count]).await?;
+        is_wanted = to.write_all(&buffer[..count]).await.is_ok();
         if count == buffer.len() {
             buffer.resize(PIECE_BYTES, 0);
         }
     }
+    Ok(())
 }
 
 /// The size of the buffer for reads from a program or a client, in bytes, once a read has filled a buffer of
@@ -316,10 +320,13 @@ impl Running {
         }
     }
 
-    /// Waits until the whole request has been passed to the service or that has failed, or the service has written at
-    /// least [`HELD_BYTES_MAX`] bytes or closed its output. Returns the output so far, which is held back because nginx
-    /// and other proxies stop passing on a request once its response has begun. Fails with `TimedOut` if there is none
-    /// because the client sends too slowly.
+    /// Waits until the whole request has been passed to the service or cannot be read to its end, or the service has
+    /// written at least [`HELD_BYTES_MAX`] bytes or closed its output. Returns the output so far, which is held back
+    /// because nginx and other proxies stop passing on a request once its response has begun.
+    ///
+    /// # Errors
+    ///
+    /// The request cannot be read to its end ([`Inflow::new`]), and the service has written nothing.
     pub(crate) async fn request_read(&mut self) -> io::Result<Vec<u8>> {
         let mut held = Vec::new();
         let Some(feeder) = &mut self.feeder else { return Ok(held) };
@@ -328,13 +335,12 @@ impl Running {
                 fed = &mut *feeder => {
                     self.feeder = None;
                     match fed {
-                        Ok(Err(error)) if error.kind() == io::ErrorKind::TimedOut && held.is_empty() => {
-                            return Err(error);
-                        }
+                        Ok(Err(error)) if held.is_empty() => return Err(error),
                         _ => break,
                     }
                 }
-                read = self.output.read_buf(&mut held) => if read? == 0 { break },
+                // An output that cannot be read fails again when the rest of it is passed on.
+                read = self.output.read_buf(&mut held) => if !read.is_ok_and(|count| count > 0) { break },
             }
         }
         Ok(held)

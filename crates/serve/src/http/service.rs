@@ -250,10 +250,7 @@ impl Server {
         let turn = self.turn(&job, record).await?;
         let running = self.git.answer(job.service, &place, begin, inflow, turn, record.cpu.clone())?;
         let mut running = self.begun(running).await?;
-        let begin = running.request_read().await.map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => Failure::Unreadable(error),
-            _ => Failure::Internal(error),
-        })?;
+        let begin = running.request_read().await.map_err(Failure::Unreadable)?;
         Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
     }
 
