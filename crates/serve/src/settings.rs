@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     /// `serve.proxySecret`: the value of the header X-Refdb-Secret with which a proxy on a TCP connection proves that
     /// its headers can be trusted.
     pub(crate) proxy_secret: Option<Vec<u8>>,
-    /// `serve.git`: the name or path of the git program.
+    /// `serve.git`: the name or path of the git program; by default the value of `REFDB_GIT`, or `git`.
     pub(crate) git: OsString,
     pub(crate) limits: Limits,
 }

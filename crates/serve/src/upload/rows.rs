@@ -122,10 +122,11 @@ impl Rows {
         Ok(missing.is_empty())
     }
 
-    /// Returns the next piece. It may be empty before the end if very many refs are hidden.
+    /// Returns the next piece. It may be empty before the end if none of the many refs that were read for it is shown.
     ///
     /// If the server of a network file system loses a file before the first piece is complete, the refs are listed
-    /// again. Later that is an error, because a client must not get refs of two states.
+    /// again, up to [`LISTINGS_MAX`] times in all. Later that is an error, because a client must not get refs of two
+    /// states.
     pub(crate) fn next_piece(&mut self) -> io::Result<Vec<u8>> {
         if self.has_ended {
             return Ok(Vec::new());
