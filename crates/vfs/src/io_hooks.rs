@@ -100,7 +100,7 @@ impl IoHooks {
         }
     }
 
-    /// Changes the disk unless the hook refuses it.
+    /// Calls `act`, which changes the disk, unless the hook refuses the operation.
     pub(crate) fn change<T>(
         &self,
         op: Op<'_>,
