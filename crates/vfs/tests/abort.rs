@@ -75,7 +75,7 @@ fn hold(dir: &Path) -> Vec<Lock> {
     committed.content().unwrap().write_all(b"new").unwrap();
     committed.commit().unwrap();
     acquire(dir, "released").release().unwrap();
-    // Given up, and someone else's now.
+    // Locks that this process has released or does not get: these files are locks of others.
     for name in ["released.lock", "committed.lock", "x.lock"] {
         std::fs::write(dir.join(name), "").unwrap();
     }
