@@ -1,4 +1,4 @@
-//! A process that aborts, as it does when memory runs out, leaves no lock.
+//! A process that asked for it leaves no lock when it aborts, as it does when memory runs out.
 //!
 //! Each test starts this program again: as the process that aborts.
 
@@ -42,7 +42,7 @@ fn acquire(dir: &Path, name: &str) -> Lock {
     Lock::acquire(&Fs::real(), &dir.join(name), 0o666, LockTimeout::None).unwrap()
 }
 
-/// Holds locks of every kind, and gives others up.
+/// Holds locks that it has taken in different ways, and gives others up.
 fn hold(dir: &Path) -> Vec<Lock> {
     let fs = Fs::real();
     let mut held = Vec::new();

@@ -243,7 +243,8 @@ impl Session {
             let piece = at_disk(self.served.is_remote(), || rows.next_piece())?;
             record.refs(rows.refs);
             if piece.is_empty() {
-                // All refs of this piece were hidden. Let other requests run before the next piece is read.
+                // None of the refs that were read for this piece is shown. Let other requests run before more refs are
+                // read.
                 tokio::task::yield_now().await;
             }
             self.send(&piece, record).await?;

@@ -160,7 +160,8 @@ fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Offer {
     version_1: bool,
-    /// Git's text, and the session id to insert; `None` if git offers nothing. The target of HEAD must be inserted too.
+    /// Git's text, and the session id to insert if there is one. Both are missing if git offers nothing. The target of
+    /// HEAD must be inserted too.
     text: Option<(Vec<u8>, Option<String>)>,
     /// The complete capabilities, which are written after the first ref; `None` once they are written.
     left: Option<Vec<u8>>,

@@ -45,7 +45,7 @@ pub(crate) struct Rows {
     /// The names of refs with corrupt files that are not written yet, in order. They are shown with an id of zeros, as
     /// in git: a client that prunes would take a ref that is left out for deleted, and delete its own copy.
     broken: VecDeque<BString>,
-    /// Whether a piece has been given out.
+    /// Whether the first piece has been begun.
     has_begun: bool,
     has_ended: bool,
     /// The object that HEAD had when its line was written.

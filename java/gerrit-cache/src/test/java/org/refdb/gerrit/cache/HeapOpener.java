@@ -19,7 +19,7 @@ public final class HeapOpener implements StoreOpener {
   public final AtomicInteger opened = new AtomicInteger();
   public final AtomicInteger closed = new AtomicInteger();
 
-  /** Runs before each put. */
+  /** Runs before each call of {@link Store#put} or {@link Store#place}. */
   public volatile Runnable beforePut = () -> {};
 
   /** Runs before a change is made durable. */

@@ -264,7 +264,8 @@ class SharedCacheTest extends WithRedis {
         SharedNode second = node()) {
       first.cache.get("a");
       first.awaitStored(1);
-      // What a later value of the same version might be: our own bytes, which the serialiser refuses.
+      // The entry is intact, but the serialiser refuses its value, as it may refuse one that a later Gerrit wrote in
+      // the same version.
       TextSerializer.broken = true;
       try {
         assertNull(second.cache.getIfPresent("a"));
