@@ -1,4 +1,5 @@
-//! A whole packed-refs. Every record is read, and every name in it is looked up, also as servers look it up.
+//! A whole packed-refs. The records are read up to the first malformed one, and the name of each is looked up, also as
+//! servers look it up.
 #![no_main]
 
 use refdb::{HashKind, backend::Peeled, files::Packed};

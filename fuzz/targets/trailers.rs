@@ -9,7 +9,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let rules = TrailerRules::default();
     let mut plain = Vec::new();
     TrailerForm::default().show(message, &rules, &mut plain);
-    // Trailers are a part of the message, but for what stands behind a NUL.
+    // The default form shows a part of the message as it is. If it shows nothing, no other form shows anything, unless
+    // the message has a NUL.
     assert!(message.contains_str(&plain));
     if let Ok(form) = TrailerForm::parse(form) {
         let mut shown = Vec::new();

@@ -97,7 +97,8 @@ impl Records {
         })
     }
 
-    /// Opens the access log, or opens it again after a rotation. `-` is standard error, and `None` closes it.
+    /// Opens the access log, or opens it again after a rotation. The path `-` means standard error, and `None` closes
+    /// the log.
     pub(crate) fn open_log(&self, path: Option<&Path>) -> io::Result<()> {
         let log = match path {
             None => None,
@@ -149,11 +150,11 @@ impl Records {
     }
 }
 
-/// The record of one request. On drop, the request is counted and logged.
+/// The record of one request. On drop, the request is counted, and logged if there is an access log.
 pub(crate) struct Record {
     records: Arc<Records>,
     start: Instant,
-    /// The processor time, which is measured only for the access log.
+    /// The processor time that the request takes, which is measured only for the access log.
     pub(crate) cpu: Cpu,
     line: Line,
 }

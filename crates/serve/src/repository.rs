@@ -47,7 +47,7 @@ pub(crate) struct Served {
 }
 
 /// What the server knows about a repository besides its refs, as read from its files at one time. The facts are
-/// immutable, and replaced as a whole when a file changes.
+/// immutable, and replaced as a whole when they are read again.
 #[derive(Debug)]
 pub(crate) struct Facts {
     seen: Seen,
@@ -97,8 +97,8 @@ impl Repositories {
         Some(served)
     }
 
-    /// Opens the repository in this folder. If `serve.openRepositories` are open already, closes about an eighth of
-    /// them, the least recently used ones.
+    /// Opens the repository in this folder. If as many as `serve.openRepositories` others are open, closes about an
+    /// eighth of them, the least recently used ones.
     pub(crate) fn open(&self, folder: &Path) -> io::Result<Arc<Served>> {
         let served = Arc::new(Served::open(folder, &self.views, &self.environment)?);
         self.use_now(&served);
@@ -169,8 +169,8 @@ impl Served {
         self.fs.asks_server()
     }
 
-    /// Returns the current facts. Reads the configuration again if one of its files may have changed, or if the
-    /// repository's folder has been replaced.
+    /// Returns the current facts. Reads them again unless it is certain that neither the configuration nor the
+    /// repository's folder is another than before.
     pub(crate) fn facts(&self) -> io::Result<Arc<Facts>> {
         let known = Arc::clone(&self.locked_facts());
         let folder_id = self.fs.stat(&self.folder).map_err(io::Error::other)?.file_id();

@@ -32,7 +32,7 @@ struct Root {
 /// Why a path names no served repository. Clients get the response 404 for all reasons but the last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum NotFound {
-    /// The path has an empty component, `.`, `..` or an encoded `/` or NUL, or begins with the prefix of no root.
+    /// The path has an empty component, `.`, `..` or an encoded `/` or NUL, or is below the prefix of no root.
     BadPath,
     /// There is no repository, it cannot be used, or it belongs to another user and `safe.directory` does not name it.
     NoRepository(String),
@@ -48,7 +48,8 @@ pub(crate) enum NotFound {
 const EXPORT_OK: &str = "git-daemon-export-ok";
 
 impl Roots {
-    /// Resolves the links in the roots and allowed targets of these settings. Fails if one of them does not exist.
+    /// Resolves the links in the roots and allowed targets of these settings. Fails if one of them does not exist or
+    /// cannot be reached.
     pub(crate) fn new(settings: &Settings) -> io::Result<Self> {
         let (fs, mut roots, mut is_remote) = (Fs::real(), Vec::new(), false);
         for (prefix, dir) in &settings.roots {
@@ -154,7 +155,8 @@ pub fn decode(path: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// Returns the name of a repository in logs and questions to the authorizer, which is its folder.
+/// Returns the path of a repository's folder as logs and questions to the authorizer show it. Bytes that are not UTF-8
+/// are replaced.
 pub(crate) fn shown(folder: &Path) -> String {
     folder.to_string_lossy().into_owned()
 }

@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     /// `serve.proxySecret`: the value of the header X-Refdb-Secret with which a proxy on a TCP connection proves that
     /// its headers can be trusted.
     pub(crate) proxy_secret: Option<Vec<u8>>,
-    /// `serve.git`: the name or path of the git program.
+    /// `serve.git`: the name or path of the git program; by default the value of `REFDB_GIT`, or `git`.
     pub(crate) git: OsString,
     pub(crate) limits: Limits,
 }
@@ -213,7 +213,8 @@ fn path(value: &Value<'_>) -> Result<PathBuf, ConfigError> {
     Ok(OsString::from_vec(value.text()?.to_vec()).into())
 }
 
-/// Returns the number of a setting, raised to 1 if it is less: with a limit of 0 the server would serve nothing.
+/// Returns the number of a setting, raised to 1 if it is less, because with most limits at 0 the server would serve
+/// nothing.
 fn count(value: &Value<'_>) -> Result<u64, ConfigError> {
     Ok(u64::try_from(value.long()?).unwrap_or(0).max(1))
 }

@@ -1,10 +1,10 @@
 //! Runs git's maintenance after pushes.
 //!
-//! `git receive-pack` runs `git maintenance run --auto` after each push. It nearly always finds nothing to do, but
-//! finding that out takes more processor time than the rest of a small push, and the time grows with the number of
-//! refs. One run after several pushes does what is due after all of them. This module therefore delays the run until no
-//! push has arrived for [`QUIET`], or until the first push was [`DELAY_MAX`] ago. It also bounds the number of runs at
-//! a time and the share of time that they take, which may delay a run further.
+//! `git receive-pack` by default runs `git maintenance run --auto` after each push. It nearly always finds nothing to
+//! do, but finding that out takes more processor time than the rest of a small push, and the time grows with the number
+//! of refs. One run after several pushes does what is due after all of them. This module therefore delays the run until
+//! no push has arrived for [`QUIET`], or until the first push was [`DELAY_MAX`] ago. It also bounds the number of runs
+//! at a time and the share of time that they take, which may delay a run further.
 
 use refdb_receive::Maintenance;
 use std::{
@@ -79,7 +79,7 @@ impl Upkeep {
         Upkeep(Arc::new(Shared { runtime, runs, due: Mutex::default(), tasks, is_ending }))
     }
 
-    /// Runs what is due without further delay, and waits until it is done.
+    /// Runs what is due without further delay, and waits for that, except for what git does in the background.
     pub(crate) async fn ended(&self) {
         self.0.is_ending.cancel();
         self.0.tasks.close();

@@ -41,7 +41,7 @@ pub fn is_emulated() -> bool {
     std::env::var(RUNNER).is_ok_and(|runner| !runner.trim().is_empty())
 }
 
-/// Returns the longest time that an operation may take: `time` without an emulator, and more under one.
+/// Returns the longest time that an operation may take: `time` without an emulator, and twenty times that under one.
 pub fn at_most(time: Duration) -> Duration {
     if is_emulated() { time * EMULATED_SLOWNESS } else { time }
 }

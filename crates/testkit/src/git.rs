@@ -128,7 +128,7 @@ pub(crate) fn run(mut command: Command, input: &[u8]) -> Output {
 ///
 /// # Panics
 ///
-/// If the command fails, with its output.
+/// If the command fails, with its standard error.
 pub(crate) fn run_ok(command: Command, input: &[u8]) -> Vec<u8> {
     let shown = format!("{command:?}");
     let output = run(command, input);

@@ -74,8 +74,8 @@ impl Model {
         &self.refs
     }
 
-    /// Returns a ref's reflog, oldest entry first: the old value, which is `None` if the ref was new, and the new
-    /// value.
+    /// Returns a ref's reflog, oldest entry first: the old value, which is `None` if the ref was new or symbolic, and
+    /// the new value.
     pub fn log(&self, name: &RefName) -> &[(Option<ObjectId>, ObjectId)] {
         self.logs.get(name).map_or(&[], Vec::as_slice)
     }

@@ -43,7 +43,7 @@ pub fn nasty() -> Vec<BString> {
     names
 }
 
-/// Returns names that `git check-ref-format` rejects, for every place that takes a name.
+/// Returns names that `git check-ref-format` rejects.
 pub fn invalid() -> Vec<BString> {
     let mut names: Vec<BString> = [
         "",

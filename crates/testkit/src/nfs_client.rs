@@ -32,12 +32,12 @@ use std::{
 #[derive(Debug)]
 pub struct SharedFolder {
     root: PathBuf,
-    /// Files that have lost the name by which a client remembers them.
+    /// The folder for files that have lost the name by which a client remembers them.
     held: PathBuf,
     state: Mutex<State>,
 }
 
-/// The inode, and its birth, because inodes are used again.
+/// The number of a file's inode and the time at which the file was created, because numbers of inodes are used again.
 type FileId = (u64, Option<SystemTime>);
 
 #[derive(Default, Debug)]

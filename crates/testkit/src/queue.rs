@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Counts the writers of refdb in the queues for the locks of files in `folder`, the first one of each queue among
-/// them. Those that have left while they waited still count.
+/// Counts the writers of refdb in the queues for the locks of files in `folder`, including the head of each queue.
+/// Writers that have left while they waited still count.
 ///
 /// # Panics
 ///
@@ -19,11 +19,12 @@ pub fn queued_writers(folder: &Path) -> usize {
     sockets.lines().filter(|line| line.contains("@refdb-queue-") && line.contains(&queue)).count()
 }
 
-/// Waits until so many writers are in the queues for the locks of files in `folder`, as [`queued_writers`] counts them.
+/// Waits until at least `count` writers are in the queues for the locks of files in `folder`, as [`queued_writers`]
+/// counts them.
 ///
 /// # Panics
 ///
-/// If they have not come after a minute.
+/// If fewer writers are in the queues after a minute.
 pub fn await_queue(folder: &Path, count: usize) {
     let end = Instant::now() + Duration::from_secs(60);
     while queued_writers(folder) < count {

@@ -78,9 +78,9 @@ impl Repo {
         Repo { temp, dir, git_dir, format, hash }
     }
 
-    /// Returns a copy of the repository and of everything else in its scratch folder. Returns `None` if a file there
-    /// names the folder, as those of linked worktrees do, because the copy would lead back to the original, or if there
-    /// is a pipe.
+    /// Returns a copy of the repository and of everything else in its scratch folder. Returns `None` if a symbolic link
+    /// or a file other than an object names that folder, as files of linked worktrees do, because the copy would lead
+    /// back to the original, or if something there cannot be copied, such as a pipe.
     ///
     /// # Panics
     ///

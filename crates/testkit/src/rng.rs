@@ -3,7 +3,7 @@
 pub struct Rng(u64);
 
 impl Rng {
-    /// Creates a generator from `seed`. Tests print the seed when they fail.
+    /// Creates a generator from `seed`.
     pub fn new(seed: u64) -> Self {
         Rng(seed)
     }

@@ -34,8 +34,8 @@ impl UpdateRefs {
         self.child.id()
     }
 
-    /// Makes a transaction of these commands, each of which ends with a newline. Returns whether the program has said
-    /// that it is done.
+    /// Makes a transaction of these commands, each of which ends with a newline. Returns whether the program has
+    /// reported the commit.
     pub fn transact(&mut self, commands: &str) -> bool {
         if self.stdin.write_all(format!("start\n{commands}commit\n").as_bytes()).is_err() {
             return false;

@@ -16,7 +16,7 @@ use explorer::{Budget, Explored, World, explore};
 enum Fault {
     /// No fault.
     None,
-    /// A put does not compare the revision of the lock of its holder.
+    /// A put does not compare the revision of the lock under which its node makes it.
     NoFencing,
     /// A put does not compare the value of the ref.
     PutWithoutCompare,
@@ -26,7 +26,7 @@ enum Fault {
     PlainReadOfTheMark,
     /// A transaction does not compare its mark.
     MarkNotCompared,
-    /// A mark has no number, so a later transaction leaves it as an earlier one found it.
+    /// A mark has no number, so after a later transaction it still looks open to an earlier one.
     MarkWithoutNumber,
     /// A node that restarts does not claim its marks.
     MarksNotClaimed,

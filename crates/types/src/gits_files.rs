@@ -65,8 +65,8 @@ const FOLDERS: [&str; 18] = [
 /// Returns whether a ref of this name would be stored as a file that git uses for something else: `packed-refs`,
 /// `hooks/update`, `worktrees/ID/index`.
 ///
-/// Git's rules for names allow all of these. A reftable could hold such a ref, but the repository could then no longer
-/// be migrated to files.
+/// Git's rules for names allow nearly all of these. A reftable could hold such a ref, but the repository could then no
+/// longer be migrated to files.
 pub fn is_file_of_git(name: &BStr) -> bool {
     // Nearly all names take this branch.
     if name.starts_with(b"refs/") {
@@ -85,8 +85,8 @@ pub fn is_file_of_git(name: &BStr) -> bool {
 /// Returns whether a name, which is relative to the folder of the repository or of a linked worktree, is that of a file
 /// in [`FILES`], [`STARTS`] or [`FOLDERS`].
 fn is_in_folder(name: &BStr) -> bool {
-    // The name of the folder itself is not refused: a loose ref cannot be created there anyway, and a ref in a table
-    // does no harm.
+    // The name of the folder itself is not refused: where the folder exists, a loose ref cannot be created, and a ref
+    // in a table does no harm.
     let top = name.split_once_str("/").map_or(&b""[..], |(top, _)| top);
     let is_file = || FILES.iter().any(|file| name == *file) || STARTS.iter().any(|start| name.starts_with_str(start));
     FOLDERS.iter().any(|folder| top == folder.as_bytes()) || is_file()

@@ -1,7 +1,7 @@
 use crate::{HashKind, ObjectId};
 
-/// An object id formatted as the start of a line: its lower-case digits and a space. Lists of millions of refs use it,
-/// because few distinct objects occur many times in them.
+/// An object id formatted as the start of a line: its lower-case digits and a space. A list of many refs to few objects
+/// formats each object only once with it.
 #[derive(Clone, Copy, Debug)]
 pub struct LineStart {
     kind: HashKind,

@@ -65,7 +65,7 @@ impl<K, V, const PLACES: usize> Default for Memo<K, V, PLACES> {
 }
 
 impl<K: Spread, V: Copy, const PLACES: usize> Memo<K, V, PLACES> {
-    /// Returns the value of a key, unless it has been evicted.
+    /// Returns the value of a key, unless none was put or the key has been evicted.
     #[inline(always)]
     pub fn get(&self, key: &K) -> Option<&V> {
         let mask = self.places.len().wrapping_sub(1);

@@ -14,7 +14,7 @@ use std::{
     },
 };
 
-/// The maximum length of a path that system calls accept.
+/// The maximum length in bytes of a path that system calls accept, without the NUL that ends it.
 const PATH_LEN_MAX: usize = 4095;
 
 /// The number of words in the first chunk; each chunk has twice as many as the one before.
@@ -181,7 +181,8 @@ fn on_abort() {
     let _ = signal_hook::low_level::emulate_default_handler(SIGABRT);
 }
 
-/// Unlinks every lock that is held, and returns whether no path was overwritten in the meantime.
+/// Unlinks every lock that is held. Returns `false` before the end if all paths were discarded in the meantime, because
+/// new ones may have overwritten them.
 fn remove_all(path: &mut [u8; PATH_LEN_MAX + 1]) -> bool {
     let age = AGE.load(Ordering::Acquire);
     for (chunk, filled) in WORDS.iter().zip(&FILLED) {

@@ -192,7 +192,7 @@ impl File {
     }
 
     /// Locks the file exclusively for this handle (`flock`), until the handle is dropped or the process ends in any
-    /// way. Returns `false` if another handle, of this or another process, holds the lock.
+    /// way. Returns `false` if another handle, of this or another process, has the file locked, be it only shared.
     pub fn try_lock(&self) -> Result<bool> {
         self.lock(FlockOperation::NonBlockingLockExclusive)
     }
@@ -224,7 +224,7 @@ impl File {
         }
     }
 
-    /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where it can.
+    /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where that is possible.
     pub fn copy_from(&mut self, source: &File, offset: u64, len: u64) -> Result<()> {
         let op = Op::Copy { from: &source.path, offset, len, to: &self.path };
         let (len, torn) = match self.hooks.verdict(op) {

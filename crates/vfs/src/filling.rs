@@ -68,8 +68,7 @@ impl Filled {
         (Filler(memory.clone()), Filled(memory))
     }
 
-    /// Discards the content, so that the memory can be filled again. Returns `None` if its filler or another reader
-    /// still exists.
+    /// Discards the content, so that the memory can be filled again. Returns `None` while its filler exists.
     pub fn refill(&mut self) -> Option<Filler> {
         *Arc::get_mut(&mut self.0)?.filled.get_mut() = 0;
         Some(Filler(self.0.clone()))
@@ -90,7 +89,7 @@ impl Filled {
         self.len() == 0
     }
 
-    /// Returns the bytes of a range; `None` if they are not all filled yet.
+    /// Returns the bytes of a range; `None` if they are not all filled yet, or if the range ends before it starts.
     pub fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.len() {
             return None;

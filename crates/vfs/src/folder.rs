@@ -90,19 +90,20 @@ impl Folder {
         self.open_once(Path::new("."), FLAGS).map(drop)
     }
 
-    /// Calls `look`, which looks an entry up, again if the client took an entry that another machine has replaced for
-    /// the present one.
+    /// Calls `look`, which looks up an entry, and repeats that if the client mistook an entry that another machine has
+    /// replaced for the present one.
     fn looking<T>(&self, look: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         self.again_if_stale(None, is_stale, look).map_err(|(error, is_gone)| if is_gone { gone() } else { error })
     }
 
-    /// As [`looking`](Self::looking), for a change of an entry, which also gives something the name `to`.
+    /// As [`looking`](Self::looking), for a change of an entry. `to` is the path to which the change gives a name, if
+    /// it does.
     fn changing<T>(&self, to: Option<&Path>, change: impl FnMut() -> Result<T>) -> Result<T> {
         let changed = self.again_if_stale(to, Error::is_stale, change);
         changed.map_err(|(error, is_gone)| if is_gone { Error { source: gone(), ..error } } else { error })
     }
 
-    /// Returns with the last error whether this folder has been removed.
+    /// Repeats `attempt` after stale errors. Returns with the last error whether this folder has been removed.
     fn again_if_stale<T, E>(
         &self,
         to: Option<&Path>,
@@ -228,8 +229,8 @@ impl Folder {
         })
     }
 
-    /// Returns the kind of an entry that was listed as `listed`. An entry that has been removed meanwhile, or is just
-    /// being replaced, counts as a file, because everybody who opens a file expects that.
+    /// Returns the kind of an entry that was listed as `listed`. An entry whose kind was not listed and that has been
+    /// removed meanwhile counts as a file, because whoever opens a file must expect that it is gone.
     fn kind_of(&self, name: &CStr, listed: FileType) -> io::Result<EntryKind> {
         let look = || -> io::Result<_> {
             let (folder, name) = self.place_of(Path::new(OsStr::from_bytes(name.to_bytes())), LookUp::Name)?;

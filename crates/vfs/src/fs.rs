@@ -106,7 +106,7 @@ impl Fs {
     }
 
     /// Returns this file system, on which the locks of that boot are treated as those of ended processes, unless
-    /// somebody holds them or the file system does not show whether somebody does.
+    /// somebody holds them or the file system does not show whether somebody does (see [`EndedBoot::machine_is_off`]).
     pub fn with_ended_boot(self, boot: EndedBoot) -> Self {
         Fs { ended_boot: Some(Arc::new(boot)), ..self }
     }

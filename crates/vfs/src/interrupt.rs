@@ -171,7 +171,7 @@ pub fn feed_and_wait(child: &mut Child, input: &[u8]) -> io::Result<ExitStatus> 
         rustix::io::ioctl_fionbio(feed, true)?;
     }
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    // Some sandboxes refuse it.
+    // Some sandboxes refuse `pidfd_open`.
     let ended = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let millis = if ended.is_some() { 100 } else { 5 };
     let pause = Timespec { tv_sec: 0, tv_nsec: millis * 1_000_000 };

@@ -46,8 +46,8 @@ impl IoHooks {
         }
     }
 
-    /// Opens something. If the process has no descriptor left, others may give up some of theirs, and the open is tried
-    /// again.
+    /// Opens something. If the process or the machine has no descriptor left, this asks for files to be closed (see
+    /// [`Descriptors::ask_when_short`]), and tries again if some were.
     pub(crate) fn opening<T, E: Into<io::Error>>(
         &self,
         mut open: impl FnMut() -> std::result::Result<T, E>,
@@ -100,7 +100,7 @@ impl IoHooks {
         }
     }
 
-    /// Changes the disk unless the hook refuses it.
+    /// Calls `act`, which changes the disk, unless the hook refuses the operation.
     pub(crate) fn change<T>(
         &self,
         op: Op<'_>,

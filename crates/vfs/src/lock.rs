@@ -177,8 +177,8 @@ impl DetachedLock {
 const GIVEN_UP: &[u8] = b"\0";
 
 /// Marks the new content in the open file as given up, before the file loses its name. Without the mark, a process that
-/// has opened the file, too, takes it for content that has replaced the locked file. An empty file, and one that has
-/// other names, is left as it is.
+/// has opened the file, too, takes it for content that has replaced the locked file. An empty file, and one that does
+/// not have exactly one name, is left as it is.
 pub fn give_up_content(content: &File) -> Result<(), Error> {
     if content.stat()?.len_bytes > 0 && content.names()? == 1 {
         content.overwrite(GIVEN_UP, 0)?;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// Keeps the folder of the most recent files open. A folder is opened only when a second file in it is used in a row.
 ///
-/// If another process moves the folder, its files are still found through it. A caller to which this matters must check
-/// the path again.
+/// If another process moves the folder while it is open, files are still found in the moved folder. A caller to which
+/// this matters must check the path again.
 #[derive(Debug)]
 pub struct Nearby<'f> {
     fs: &'f Fs,

@@ -255,7 +255,8 @@ impl Fs {
         self.again_if_stale(|| self.look_again(path), Error::is_stale, change)
     }
 
-    /// Makes the client look up the names in the folder of `path` again, whatever it was asked before. Always true.
+    /// Makes the client look up the names in the folder of `path` again, even if this thread has asked about the folder
+    /// already. Always returns true.
     pub(crate) fn look_again(&self, path: &Path) -> bool {
         asked::forget();
         self.refresh_parent(path, DEPTH_MAX);

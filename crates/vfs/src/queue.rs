@@ -68,8 +68,8 @@ pub(crate) enum Entered {
     First(QueueHead),
     /// Others wait already.
     Behind(Channel),
-    /// Another user has taken the name of the queue, sockets cannot be used, or heads came and went during each
-    /// attempt.
+    /// The writer has to poll for the lock file, for example because another user has taken the name of the queue, or
+    /// because too many writers wait.
     Unavailable,
 }
 

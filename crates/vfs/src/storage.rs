@@ -16,8 +16,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Returns the first mount in `/proc/self/mountinfo` of the device that `path` is on; `None` if none is found
-    /// there.
+    /// Returns the first mount in `/proc/self/mountinfo` of the device that `path` is on; `None` if none can be found.
     pub fn of(path: &Path) -> Option<Self> {
         if planted("vfs-nocto") {
             return Some(Mount::parse("nfs4,rw,vers=4.2,nocto"));

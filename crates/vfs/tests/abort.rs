@@ -1,4 +1,4 @@
-//! A process that aborts, as it does when memory runs out, leaves no lock.
+//! A process that asked for it leaves no lock when it aborts, as it does when memory runs out.
 //!
 //! Each test starts this program again: as the process that aborts.
 
@@ -42,7 +42,7 @@ fn acquire(dir: &Path, name: &str) -> Lock {
     Lock::acquire(&Fs::real(), &dir.join(name), 0o666, LockTimeout::None).unwrap()
 }
 
-/// Holds locks of every kind, and gives others up.
+/// Holds locks that it has taken in different ways, and gives others up.
 fn hold(dir: &Path) -> Vec<Lock> {
     let fs = Fs::real();
     let mut held = Vec::new();
@@ -75,7 +75,7 @@ fn hold(dir: &Path) -> Vec<Lock> {
     committed.content().unwrap().write_all(b"new").unwrap();
     committed.commit().unwrap();
     acquire(dir, "released").release().unwrap();
-    // Given up, and someone else's now.
+    // Locks that this process has released or does not get: these files are locks of others.
     for name in ["released.lock", "committed.lock", "x.lock"] {
         std::fs::write(dir.join(name), "").unwrap();
     }

@@ -105,7 +105,7 @@ fn a_folder_replaced_by_a_link_during_a_removal_leads_nowhere() {
         let fs = Fs::with_hook(Arc::new(swap));
         if is_full {
             let folder = fs.folder(dir.path()).unwrap();
-            // The link stays in the folder's place, which therefore cannot go.
+            // The link stays in the place of `b`, so that the folder `a` above it is not empty and cannot be removed.
             assert!(folder.remove_tree(OsStr::new("top"), EntryKind::Dir).is_err());
         } else {
             assert!(!fs.remove_empty_tree(&dir.path().join("top")).unwrap());

@@ -11,7 +11,7 @@ use std::{
 pub(super) struct Seen {
     files: Vec<(PathBuf, Option<Stat>)>,
     /// Whether equal attributes prove that nothing has changed. They do not if a file was changed so recently that
-    /// another change could leave its attributes as they are.
+    /// another change could leave its attributes as they are, or if the value depends on more than these files.
     is_proof: bool,
 }
 
@@ -64,7 +64,8 @@ impl Seen {
 }
 
 /// Returns the attributes of a file, or `None` if it is missing. A file that permissions make unreachable counts as
-/// missing, as for git if it is one of the user's own; otherwise reading the configuration reports the error.
+/// missing: git ignores such a file if it is one of the user's own, and for any other file reading the configuration
+/// reports the error.
 fn look(fs: &Fs, file: &Path) -> io::Result<Option<Stat>> {
     match fs.stat(file) {
         Ok(stat) => Ok(Some(stat)),

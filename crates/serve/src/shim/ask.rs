@@ -20,7 +20,7 @@ const ACCEPT_TIME: Duration = Duration::from_secs(2);
 /// How far the server has served a client.
 #[derive(Debug)]
 pub enum Answered {
-    /// The client is served. The shim prints the error, if there is one, and ends with this exit code.
+    /// Nothing is left to do for the client. The shim prints the error, if there is one, and ends with this exit code.
     Ended {
         /// The exit code.
         code: u8,
@@ -29,8 +29,8 @@ pub enum Answered {
     },
     /// The server has done the first part, and git must do the rest.
     Continue(HandOver),
-    /// The connection to the server broke. The client may have received part of the output, so git must not start from
-    /// the beginning.
+    /// The connection to the server broke, or the server sent an invalid reply. The client may have received part of
+    /// the output, so git must not start from the beginning.
     Lost(io::Error),
 }
 
@@ -38,13 +38,13 @@ pub enum Answered {
 /// serve it from the beginning.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAsked {
-    /// No server listens on the socket, the server does not respond in time, or the connection to it broke.
+    /// No server listens on the socket, the server does not respond in time or validly, or the connection to it broke.
     #[error("no server answers there: {0}")]
     Absent(io::Error),
     /// The process that listens on the socket belongs to another user.
     #[error("the server runs as another user")]
     Foreign,
-    /// The server declined for this reason, or the shim found the reason before it asked.
+    /// The server declined for this reason, or the shim itself has found a reason not to pass its client.
     #[error("{0}")]
     Declined(String),
 }

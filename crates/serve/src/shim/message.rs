@@ -74,7 +74,8 @@ pub(super) enum Reply {
     Declined(String),
     /// The server will serve this client once it has the descriptors.
     Accepted,
-    /// The client is served. The shim prints the error, if it is not empty, and ends with this exit code.
+    /// Nothing is left to do for the client. The shim prints the error, if it is not empty, and ends with this exit
+    /// code.
     Ended { code: u8, error: String },
     /// The server hands the client back, and git has to go on from this point.
     Continue(HandOver),

@@ -138,9 +138,9 @@ impl Session {
         Ok(Some(rows))
     }
 
-    /// Answers `ls-refs` requests of version 2 until the client is done, or until git has to take over because another
-    /// kind of request arrives, a request is cut short or too large, the server shuts down, or the repository has
-    /// become shallow or has got grafts.
+    /// Answers `ls-refs` requests of version 2, only one in [`Mode::Answer`], until the client is done, or until git
+    /// has to take over because another kind of request arrives, a request is cut short or too large, the server shuts
+    /// down, or the repository has become shallow or has got grafts.
     async fn answer_lists(&mut self) -> Result<Reply, Stop> {
         let mut rest = Vec::new();
         loop {
@@ -243,7 +243,8 @@ impl Session {
             let piece = at_disk(self.served.is_remote(), || rows.next_piece())?;
             record.refs(rows.refs);
             if piece.is_empty() {
-                // All refs of this piece were hidden. Let other requests run before the next piece is read.
+                // None of the refs that were read for this piece is shown. Let other requests run before more refs are
+                // read.
                 tokio::task::yield_now().await;
             }
             self.send(&piece, record).await?;

@@ -52,7 +52,7 @@ const ASKED_MAX: usize = 8;
 const HIDING: [&[&str]; 3] =
     [&["-c", "transfer.hideRefs=refs", "-c", "transfer.hideRefs=HEAD"], &["-c", "transfer.hideRefs=refs"], &[]];
 
-/// The name that git sends with its capabilities if it lists no ref.
+/// The name that a recent git sends with its capabilities if it lists no ref.
 const NO_REF: &str = "capabilities^{}";
 
 impl Default for Capabilities {
@@ -160,9 +160,10 @@ fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Offer {
     version_1: bool,
-    /// Git's text, and the session id to insert; `None` if git offers nothing. The target of HEAD must be inserted too.
+    /// Git's text, and the session id to insert if there is one. Both are missing if git offers nothing. The target of
+    /// HEAD must be inserted too.
     text: Option<(Vec<u8>, Option<String>)>,
-    /// The text to write after the first ref.
+    /// The complete capabilities, which are written after the first ref; `None` once they are written.
     left: Option<Vec<u8>>,
     /// Whether git sends its capabilities even if it lists no ref.
     without_refs: bool,

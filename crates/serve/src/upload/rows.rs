@@ -45,7 +45,7 @@ pub(crate) struct Rows {
     /// The names of refs with corrupt files that are not written yet, in order. They are shown with an id of zeros, as
     /// in git: a client that prunes would take a ref that is left out for deleted, and delete its own copy.
     broken: VecDeque<BString>,
-    /// Whether a piece has been given out.
+    /// Whether the first piece has been begun.
     has_begun: bool,
     has_ended: bool,
     /// The object that HEAD had when its line was written.
@@ -122,10 +122,11 @@ impl Rows {
         Ok(missing.is_empty())
     }
 
-    /// Returns the next piece. It may be empty before the end if very many refs are hidden.
+    /// Returns the next piece. It may be empty before the end if none of the many refs that were read for it is shown.
     ///
     /// If the server of a network file system loses a file before the first piece is complete, the refs are listed
-    /// again. Later that is an error, because a client must not get refs of two states.
+    /// again, up to [`LISTINGS_MAX`] times in all. Later that is an error, because a client must not get refs of two
+    /// states.
     pub(crate) fn next_piece(&mut self) -> io::Result<Vec<u8>> {
         if self.has_ended {
             return Ok(Vec::new());

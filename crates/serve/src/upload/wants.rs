@@ -1,5 +1,5 @@
 //! Checks the wants of a fetch of version 0 or 1. Git walks all refs for this check. If each want is the tip of a
-//! visible ref, the server finds that out from its index of refs by object, and git need not check.
+//! visible ref, the server usually finds that out from its index of refs by object, and git need not check.
 
 use crate::repository::{Facts, Served};
 use bstr::{BStr, BString, ByteSlice};
@@ -29,7 +29,8 @@ pub enum Wants {
     Incomplete,
     /// The request wants these objects.
     Complete(Vec<ObjectId>),
-    /// Git must handle the request without a check by the server, because git may refuse it or needs its refs.
+    /// Git must handle the request without a check by the server, for example because git may refuse it or needs its
+    /// refs.
     Unknown,
 }
 

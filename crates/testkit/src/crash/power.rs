@@ -11,15 +11,15 @@ use std::{collections::HashSet, fmt::Debug, path::Path, sync::Arc};
 /// sample is.
 const COMBINATIONS_MAX: usize = 256;
 
-/// The number of disk states of a workload that `make test` checks without leaving any out.
+/// The number of disk states, counted from a workload's first, that `make test` checks without leaving any out.
 const DISKS_OF_ALL: usize = 256;
 
 /// Runs `workload` once, to its end, in a copy of the folder `start`. Then, for every operation, builds each state
 /// that the disk may be in if power is lost before that operation, as far as `assumed` permits it, and passes it to
 /// `check`. If more than 256 states are possible before one operation, only a sample of them is built.
 ///
-/// At the end, [`Crash::claimed`] is set, because whatever was reported as done must survive. `make test` checks only
-/// every third state beyond the first 256, except for all states at the end.
+/// At the end, [`Crash::claimed`] is set, because whatever was reported as done must survive. A state that occurs again
+/// is not checked again. `make test` checks the first 256 states, those at the end, and every third of the others.
 ///
 /// # Panics
 ///
@@ -95,7 +95,7 @@ fn choices(changes: usize, ordered: bool, files: usize, seed: u64) -> Vec<Choice
     }
 }
 
-/// Returns the combination with this number, if there are few enough combinations to try all.
+/// Returns the combination with this number, where there are few enough combinations to try all.
 fn numbered(number: usize, changes: usize, ordered: bool, files: usize) -> Choice {
     let per_files = 4usize.pow(files as u32);
     let (of_changes, of_files) = (number / per_files, number % per_files);

@@ -48,7 +48,8 @@ pub struct Ran {
     pub steps: usize,
     /// The number of steps that succeeded in git.
     pub succeeded: usize,
-    /// The number of times that each intended difference occurred, by its index in the list.
+    /// The number of times that each intended difference occurred, by its index in the list that [`Bench::new`] was
+    /// given.
     pub met: Vec<usize>,
     /// The first difference that is not intended.
     pub divergence: Option<Divergence>,
@@ -155,8 +156,8 @@ impl Bench {
         git == other && unexplained.is_empty()
     }
 
-    /// Returns whether both programs refuse the same step but report different mistakes in it. This is so if git, when
-    /// some of the requests are left out, reports every line that the other program has reported.
+    /// Returns whether both programs refuse the same step but report different mistakes in it. This is so if git
+    /// reports each line that only the other program has reported, once some of the requests are left out.
     fn tells_other_mistakes(&self, plan: &Plan, turn: usize, git: &Said, other: &Said) -> bool {
         let step = &plan.steps[turn];
         let is_refusal = git.code == other.code && git.out == other.out && !git.err.is_empty() && !other.err.is_empty();
@@ -288,8 +289,8 @@ fn remove(folder: &Path) {
     }
 }
 
-/// Removes the locks that a git which crashed left while it built the repository. How long they are waited for, and
-/// which age is reported, depends on the machine.
+/// Removes the locks that a git which crashed left while it built the repository. A step would wait for such a lock and
+/// report its age, and both depend on the machine.
 fn remove_locks(git_dir: &Path, plan: &Plan) {
     let is_part = |path: &String| plan.parts.iter().any(|part| matches!(part, Part::File(name, _) if name == path));
     for lock in files_below(git_dir).iter().filter(|path| path.ends_with(".lock") && !is_part(path)) {

@@ -6,7 +6,8 @@ use crate::{Repo, Rng, names};
 use bstr::BString;
 
 impl Plan {
-    /// Generates a plan with this number of steps. The same seed gives the same plan.
+    /// Generates a plan with this number of steps. With the same version of git, the same seed and areas give the same
+    /// plan.
     pub fn random(seed: u64, steps: usize, areas: Areas, bench: &Bench) -> Self {
         let rng = &mut Rng::new(seed);
         let (format, hash) = *rng.pick(&Repo::KINDS);

@@ -164,8 +164,8 @@ pub(super) fn random(rng: &mut Rng, words: &mut Vocabulary<'_>, format: RefForma
     parts
 }
 
-/// Adds replacement objects. A commit is replaced by one that precedes it in the list, because git 2.55 does not
-/// terminate if replacements form a circle.
+/// Adds replacement objects to one plan in five. A commit is replaced by one that precedes it in the list, because git
+/// 2.55 does not terminate if replacements form a circle.
 fn replacements(rng: &mut Rng, words: &Vocabulary<'_>, parts: &mut Vec<Part>) {
     let (commits, tags) = (&words.objects.commits, &words.objects.others[..2]);
     if !rng.one_in(5) {
@@ -247,7 +247,7 @@ fn packed_refs(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
     text
 }
 
-/// Generates a broken part, as only an accident creates it.
+/// Generates a broken or unusual part, such as an accident or another tool leaves behind.
 fn broken(rng: &mut Rng, words: &Vocabulary<'_>, format: RefFormat) -> Part {
     let name = if rng.one_in(5) { words.name(rng) } else { format!("refs/heads/broken-{}", rng.below(3)).into() };
     if format == RefFormat::Reftable || rng.one_in(3) {

@@ -26,7 +26,8 @@ pub enum Part {
     Ref(BString, BString),
     /// A symbolic ref and its target.
     Symbolic(BString, BString),
-    /// An entry of a ref's reflog: the old and the new id, the time in seconds since 1970, and the message.
+    /// An entry of a reflog: the name of the ref, the old and the new id, the time in seconds since 1970, and the
+    /// message.
     Log(BString, [BString; 2], u64, BString),
     /// `git pack-refs --all`.
     Pack,
@@ -42,8 +43,8 @@ pub enum Part {
     Folder(BString),
     /// A symbolic link: its path in the git folder, and its target.
     Link(BString, BString),
-    /// An executable file: its path in the git folder, and its content. A hook appends whatever is to be compared to
-    /// the file that the variable `CALLS` names.
+    /// An executable file: its path in the git folder, and its content. To have its calls compared, a hook records them
+    /// at the end of the file that the variable `CALLS` names.
     Program(BString, BString),
 }
 
@@ -99,7 +100,7 @@ impl Areas {
         Areas { worktree_names: true, broken: true, long_messages: true, lists_and_logs: false, surroundings: false };
     /// All kinds of repositories, mostly for the commands about reflogs, lists and whole stores.
     pub const LISTS_AND_LOGS: Areas = Areas { lists_and_logs: true, ..Areas::ALL };
-    /// Valid repositories in all surroundings, for all commands.
+    /// Repositories without broken refs, in unusual surroundings, for all commands.
     pub const SURROUNDINGS: Areas = Areas { broken: false, surroundings: true, ..Areas::ALL };
 }
 
@@ -113,7 +114,8 @@ impl Step {
         self.globals.iter().cloned().chain([command]).chain(self.words.iter().cloned()).collect()
     }
 
-    /// Returns the command that does the work, because three commands have other names as subcommands of `refs`.
+    /// Returns the command that does the work. Three subcommands of `refs` are other names of a command, which is
+    /// returned for them.
     pub fn does(&self) -> &str {
         match (self.command, self.words.first().map(|word| &word[..])) {
             ("refs", Some(b"optimize")) => "pack-refs",
@@ -123,7 +125,8 @@ impl Step {
         }
     }
 
-    /// Returns whether the command may change a repository.
+    /// Returns `false` for three commands that only read, and `true` for all others, even if what they do here only
+    /// reads.
     pub fn changes(&self) -> bool {
         !matches!(self.command, "show-ref" | "for-each-ref" | "check-ref-format")
     }

@@ -1,5 +1,5 @@
-//! Generates the surroundings of refs: settings from every place that git reads, hooks, and objects and names that git
-//! never writes.
+//! Generates the surroundings of refs: settings from every place that git reads, hooks, very long names, and objects
+//! that other tools than git may write.
 
 use super::{Part, plan::GIT_DIR};
 use crate::Rng;
@@ -100,7 +100,7 @@ const LINES: &[&str] = &[
     "[hook \"one\"]\n\tjobs = 2\n",
 ];
 
-/// Malformed lines, at which git stops reading a file.
+/// Malformed lines, at which a git that reads the file fails.
 const MALFORMED: &[&str] = &["[core\n", "[a]\n\tb = \"c\n", "[a]\n\t1 = 2\n", "x\n", "[a \"b]\n", "[a]\n\tb = \\q\n"];
 
 /// Conditions of `includeIf`, some of which are true.

@@ -2,7 +2,7 @@ use super::vocabulary::{Vocabulary, flags};
 use crate::Rng;
 use bstr::BString;
 
-/// Generates options that both forms of the command accept.
+/// Generates options that `update-ref` accepts with and without `--stdin`.
 fn options(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     let mut line = flags(rng, &["--no-deref", "--create-reflog"], 5);
     line.extend(flags(rng, &["--deref", "--no-create-reflog"], 20));

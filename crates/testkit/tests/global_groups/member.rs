@@ -33,19 +33,19 @@ pub(crate) struct Change {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Stage {
-    /// It is in the queue.
+    /// The member is in the queue.
     Waiting,
-    /// The leader has checked it, and it writes its intent next.
+    /// The leader has checked the member, which writes its intent next.
     Checked,
-    /// It asks etcd next.
+    /// The member asks etcd next.
     Placed,
-    /// Its request was sent, and there is no answer yet.
+    /// The member's request was sent, and there is no answer yet.
     Asked,
-    /// It has told the leader that etcd agreed.
+    /// The member has told the leader that etcd agreed.
     Agreed,
-    /// Its thread hangs, and has not reported a result.
+    /// The member's thread hangs, and has not reported a result.
     Hangs,
-    /// Its caller has received a result, or no longer exists.
+    /// The member's caller has received a result, or no longer exists.
     Ended,
 }
 

@@ -10,7 +10,7 @@ use std::ops::AddAssign;
 pub(crate) struct Budget {
     /// Answers that are lost.
     pub(crate) lost: u8,
-    /// Marks that cannot be closed after a lost answer.
+    /// Marks that a member cannot close after it has waited in vain for an answer.
     pub(crate) unknown: u8,
     /// Threads that hang.
     pub(crate) hangs: u8,
@@ -50,7 +50,7 @@ pub(crate) struct Explored {
     pub(crate) together: usize,
     /// Tables without some of the members that the leader had checked.
     pub(crate) partly: usize,
-    /// Members to which etcd agreed after the leader had continued without them.
+    /// Members that heard of etcd's agreement after the leader had continued without them.
     pub(crate) late_words: usize,
     /// Agreed members whose changes reached the disk by way of their intents.
     pub(crate) finished: usize,
@@ -267,7 +267,7 @@ impl World {
         Ok(())
     }
 
-    /// Recovers an intent: closes the mark, and then writes the value of etcd to the disk.
+    /// Recovers an intent: closes the mark, and then makes the change on the disk if etcd has it.
     fn settle(&mut self, at: usize, explored: &mut Explored) -> Result<(), String> {
         self.close(at);
         let Change { name, creates } = self.members[at].change;
@@ -282,7 +282,7 @@ impl World {
         self.make(at)
     }
 
-    /// Checks what must hold when no event can follow.
+    /// Checks what must hold when no event can follow but a crash or a change by another node.
     fn at_the_end(&self) -> Result<(), String> {
         for member in &self.members {
             if !self.is_dead && matches!(member.stage, Stage::Waiting | Stage::Agreed) {

@@ -7,7 +7,7 @@ use crate::Fault;
 pub(crate) enum Outcome {
     Done,
     Refused,
-    /// Its node closed the mark before it arrived, so it will never be applied.
+    /// The node closed the mark before the transaction arrived, so the transaction will never be applied.
     Void,
 }
 
@@ -31,7 +31,8 @@ pub(crate) struct Mark {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Change {
     Lock,
-    /// Sets the value to the id of the transaction. `token` is the revision of the lock of the holder.
+    /// Sets the value to the id of the transaction. `token` is the revision of the lock that the node has taken, if it
+    /// uses one.
     Put {
         expected: Option<Id>,
         token: Option<u8>,
@@ -47,7 +48,7 @@ pub(crate) enum Request {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Answer {
-    /// The outcome, and the token of a lock that was taken.
+    /// The outcome, and the revision of the lock that is held, if one is.
     Outcome(Outcome, Option<u8>),
     /// The mark belongs to a later transaction or start, and says nothing about this one.
     NotTold,

@@ -23,7 +23,7 @@ pub(crate) struct Budget {
 pub(crate) struct World {
     etcd: Etcd,
     nodes: [Node; 2],
-    /// Requests in flight. One that never arrives is the same as one that is lost.
+    /// Requests in flight. A request that is lost stays here for ever.
     sent: Vec<Request>,
     applied: Ids,
     failed: Ids,

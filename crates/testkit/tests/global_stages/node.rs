@@ -131,8 +131,8 @@ impl Node {
         if at == 0 { Stage::Guessing(1) } else { Stage::Deciding }
     }
 
-    /// Ends a batch that is not decided and never will be. Its caller gets the same result whether or not this request
-    /// arrives.
+    /// Ends a batch that is not decided and never will be, and withdraws it. The caller gets the same result whether or
+    /// not the request to withdraw the batch arrives.
     pub(crate) fn give_up(&mut self) -> (Option<Request>, Option<Report>) {
         self.stage = Stage::Ended;
         (Some(Request::Withdraw { batch: self.index, number: self.number }), Some(Report::Failure))

@@ -5,8 +5,8 @@
 
 use crate::{EndedBoot, File, Fs, Result, signature::Signature, storage};
 
-/// Returns whether the mount of a device may keep `flock` local, which is so if its options say it or if the mount is
-/// not listed.
+/// Returns whether the mount of a device may keep `flock` local, which is so if its options say it or if the mount
+/// cannot be looked up.
 pub(super) fn may_stay_in_mount(device: u64) -> bool {
     match std::fs::read_to_string("/proc/self/mountinfo") {
         Ok(mounts) => stays_in_mount(&mounts, device).unwrap_or(true),

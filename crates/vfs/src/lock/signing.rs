@@ -247,7 +247,7 @@ pub(super) mod tests {
         Fs::real().signing_locks()
     }
 
-    /// Holds the lock of `target` as a process that was killed.
+    /// Leaves the lock of `target` as a process that is killed does, with this content beside it if any is given.
     fn left_behind(target: &Path, content: Option<&[u8]>) {
         let mut lock = Lock::acquire(&signing(), target, 0o666, NONE).unwrap();
         if let Some(content) = content {

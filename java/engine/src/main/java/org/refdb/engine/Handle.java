@@ -16,7 +16,7 @@ import java.util.function.LongConsumer;
  * <p>The library is called inside of {@link #call} or {@link #run}, which keep the handle alive until it has returned:
  *
  * <pre>{@code
- * return handle.call(id -> RefNatives.count(id));
+ * return handle.call(id -> RefNatives.info(id));
  * }</pre>
  */
 public final class Handle implements AutoCloseable {

@@ -119,8 +119,9 @@ final class DiskTier<K, V> {
   }
 
   /**
-   * Asks the other servers' tier for one value as {@link #askOthers} does, and if it has none, waits while another
-   * server computes it, if the site wants that. The caller computes what is not found then, with {@link #compute}.
+   * Asks the other servers' tier for one value as {@link #askOthers} does, and if that tier has none, waits while
+   * another server computes the value, if the site wants that. If nothing is found then, the caller computes the value
+   * with {@link #compute}.
    */
   SharedValues.Asked<K, V> askOrAwaitOthers(K key) {
     SharedValues.Asked<K, V> asked = askOthers(List.of(key)).getFirst();
@@ -403,8 +404,8 @@ final class DiskTier<K, V> {
     }
 
     /**
-     * Returns whether a value is too old. A value from the future counts as too old, because the clock that set its
-     * time was wrong and its real age is unknown.
+     * Returns whether a value is too old. A value from further in the future than clocks may differ counts as too old,
+     * because the clock that set its time was wrong and its real age is unknown.
      */
     private static boolean isPast(long maxMillis, long createdMillis, long nowMillis) {
       long age = nowMillis - createdMillis;

@@ -12,9 +12,9 @@ import java.util.EnumSet;
 import org.eclipse.jgit.lib.Config;
 
 /**
- * Installs the persistent caches in offline programs such as reindex: {@code gerrit.installBatchModule =
- * org.refdb.gerrit.cache.RefdbBatchCacheModule}. They share the files of the server, so the server starts warm after
- * an offline reindex, and a reindex uses the entries of the server.
+ * Installs the persistent caches in offline programs such as reindex:
+ * {@code gerrit.installBatchModule = org.refdb.gerrit.cache.RefdbBatchCacheModule}. These programs share the files of
+ * the server, so the server starts warm after an offline reindex, and a reindex uses the entries of the server.
  */
 @ModuleImpl(name = CacheModule.PERSISTENT_MODULE)
 public final class RefdbBatchCacheModule extends LifecycleModule {

@@ -246,7 +246,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     return caches.stream().map(DiskCache::disk).toList();
   }
 
-  /** Returns all caches of which the values of other servers can be copied into this one. */
+  /** Returns the targets of all caches of this server into which values of other servers can be copied. */
   List<? extends WarmTarget<?, ?>> warmTargets() {
     return caches.stream().map(DiskCache::warmTarget).filter(WarmTarget::canBeWarmed).toList();
   }

@@ -22,7 +22,7 @@ class AllocationTest {
 
   @TempDir Path site;
 
-  /** Makes no objects of its own. */
+  /** Makes no objects but the array that {@link #serialize} returns. */
   private enum OneText implements CacheSerializer<String> {
     INSTANCE;
 
@@ -52,7 +52,7 @@ class AllocationTest {
       for (int length : new int[] {0, 1_000, 50_000, 200_000}) {
         String key = "12345678";
         disk.put(key, "v".repeat(length));
-        assertNotNull(disk.read(key)); // and what the first of this thread makes once
+        assertNotNull(disk.read(key)); // also makes what only a thread's first read makes
         long keyBytes = ARRAY_HEADER_BYTES + key.length();
         long valueBytes = ARRAY_HEADER_BYTES + length;
         long before = threads.getCurrentThreadAllocatedBytes();

@@ -19,13 +19,13 @@ public final class HeapOpener implements StoreOpener {
   public final AtomicInteger opened = new AtomicInteger();
   public final AtomicInteger closed = new AtomicInteger();
 
-  /** Runs before each put. */
+  /** Runs before each call of {@link Store#put} or {@link Store#place}. */
   public volatile Runnable beforePut = () -> {};
 
   /** Runs before a change is made durable. */
   volatile Runnable beforeSettle = () -> {};
 
-  /** The number of puts that find no room. */
+  /** How many of the next calls of {@link Store#place} find no room. */
   final AtomicInteger refuses = new AtomicInteger();
 
   /** Runs before each removal of one entry or of all. */
@@ -36,7 +36,7 @@ public final class HeapOpener implements StoreOpener {
 
   volatile boolean inUse;
 
-  /** Lets the next puts find no room. */
+  /** Lets this many of the next calls of {@link Store#place} find no room. */
   public void refuse(int puts) {
     refuses.set(puts);
   }

@@ -226,7 +226,10 @@ class InvalidationTest {
     }
   }
 
-  /** Changes the truth and invalidates in turn, and asserts that each value is as new as was announced. */
+  /**
+   * Reads at random, and now and then changes the truth, invalidates, and asserts that the value seen after that is at
+   * least as new.
+   */
   static Void stress(LoadingCache<String, String> cache, AtomicInteger[] truth, int calls) throws Exception {
     ThreadLocalRandom random = ThreadLocalRandom.current();
     for (int i = 0; i < calls; i++) {

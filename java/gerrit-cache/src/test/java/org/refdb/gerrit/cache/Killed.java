@@ -15,7 +15,10 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.eclipse.jgit.lib.Config;
 
-/** A JVM of its own that uses caches and is killed, with no flag but its class path. */
+/**
+ * A JVM of its own that uses caches and is killed, with no flag but its class path and, if there is one, the planted
+ * fault.
+ */
 public final class Killed {
   private Killed() {}
 
@@ -23,12 +26,12 @@ public final class Killed {
     return List.of();
   }
 
-  /** Has another process fill a cache beyond its limit, log in and out, and kills it without warning. */
+  /** Has another process fill a cache beyond its limit, and kills it without warning. */
   static void fillAndKill(Path site, String cache, long limit) throws Exception {
     run(site, "fill", cache, String.valueOf(limit));
   }
 
-  /** Has another process put one session, end another, and kills it at once. */
+  /** Has another process store two sessions and end one of them, and kills it at once. */
   static void logoutAndKill(Path site) throws Exception {
     run(site, "logout");
   }

@@ -31,8 +31,8 @@ import org.refdb.gerrit.cache.store.NativeOpener;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
- * The faults that were found by running the other replacement of Gerrit's H2 caches. Each is a test on real files. Where
- * another class holds the test of one, its name says so there.
+ * A test for each fault that was found by running another replacement of Gerrit's H2 caches. Most tests use real files,
+ * and two run a test of another class.
  */
 class KnownFaultsTest {
   private static final long LIMIT = 4 << 20;
@@ -165,7 +165,7 @@ class KnownFaultsTest {
     assertNull(cache("late").getIfPresent("key"), "the load has written what was invalidated meanwhile");
   }
 
-  /** The common pool may have one thread for all. */
+  /** Runs a task in a thread of its own, because the common pool may have only one. */
   private static void inAThread(Runnable task) {
     new Thread(task).start();
   }
@@ -288,7 +288,10 @@ class KnownFaultsTest {
     assertTrue(disk(cache("plain")).size() > 0);
   }
 
-  /** Only the package of the shared cache opens connections, and it is off unless an address is set. */
+  /**
+   * No class outside the package of the shared cache opens a connection. That package opens some if an address is set,
+   * and is not examined here.
+   */
   @Test
   void fault14NothingOpensAConnection() throws Exception {
     Class<?> where = Planted.is("caches-14") ? KnownFaultsTest.class : RefdbCacheModule.class;
@@ -368,7 +371,7 @@ class KnownFaultsTest {
     assertNull(cache.getIfPresent("key"));
     assertEquals(deserialized, TextSerializer.INSTANCE.deserialized.get(), "an entry too old was read");
 
-    // Measured by itself: what all these reads take, beside one look at every record.
+    // The processor time of 40 reads is compared with that of one scan of all records.
     TestDef ageing = TestDef.named("ageing").withDiskLimit(64 << 20).withAges(Duration.ofHours(1), null);
     Cache<String, String> large = gerrit.factory().build(ageing);
     for (int i = 0; i < 20_000; i++) {
@@ -387,7 +390,7 @@ class KnownFaultsTest {
     assertTrue(reads < scan, "40 reads take " + reads + " ns, one scan of all entries " + scan + " ns");
   }
 
-  /** Returns the processor time of this thread, which other programs' work does not make longer. */
+  /** Returns the processor time that {@code work} takes on this thread, which other programs do not make longer. */
   private static long processorNanos(Runnable work) {
     ThreadMXBean threads = ManagementFactory.getThreadMXBean();
     long start = threads.getCurrentThreadCpuTime();
@@ -407,7 +410,7 @@ class KnownFaultsTest {
       }
     }
     String folder = site.toRealPath().toString();
-    // The library stays, and came from here if this test is the first.
+    // The native library stays mapped, from a file in this folder if this test was the first to load the library.
     List<String> mapped =
         Files.readAllLines(Path.of("/proc/self/maps")).stream()
             .filter(line -> line.contains(folder) && !line.contains("librefdb_jni.so"))

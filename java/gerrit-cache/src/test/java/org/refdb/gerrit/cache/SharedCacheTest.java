@@ -112,7 +112,7 @@ class SharedCacheTest extends WithRedis {
       second.awaitStored(1);
       assertEquals(2, redis.names("site", "fleet").size());
       SharedNode.await(() -> redis.names("site", "generation").size() == 2, "the generations are not on the server");
-      third.shared().flush("fleet"); // returns when the server knows; what it reads before is newer than the flush
+      third.shared().flush("fleet"); // returns once this node has read the generations
       assertTrue(System.nanoTime() - start < 5_000_000_000L);
       third.cache.get("a");
       assertEquals(1, third.loads.get());
@@ -190,7 +190,7 @@ class SharedCacheTest extends WithRedis {
     }
   }
 
-  /** Tries everything that somebody with write access to the server can do to values. */
+  /** Tries what somebody with write access to the server can do to values: move, cut, forge, empty and replace them. */
   @Test
   void forgedMovedAndCutValuesAreMisses() throws Exception {
     Config config = sealed(key(1));
@@ -264,7 +264,8 @@ class SharedCacheTest extends WithRedis {
         SharedNode second = node()) {
       first.cache.get("a");
       first.awaitStored(1);
-      // What a later value of the same version might be: our own bytes, which the serialiser refuses.
+      // The entry is intact, but the serialiser refuses its value, as it may refuse one that a later Gerrit wrote in
+      // the same version.
       TextSerializer.broken = true;
       try {
         assertNull(second.cache.getIfPresent("a"));

@@ -32,7 +32,7 @@ class SharedFailover {
   private static final int KEYS = 300;
   private static final int THREADS = 3;
 
-  /** The first gets load classes. */
+  /** The number of a thread's first gets that are not measured, because they load classes. */
   private static final int WARM_GETS = 100;
 
   /** The budget of a thread, and what a busy machine adds beside the pauses that are measured. */
@@ -41,7 +41,7 @@ class SharedFailover {
   @TempDir Path site;
   private final List<RedisServer> servers = new ArrayList<>();
 
-  /** What loaders compute has this number, which a flush raises. */
+  /** What loaders compute contains this number, which the test raises before it flushes. */
   private final AtomicLong epoch = new AtomicLong();
 
   /** The longest time by which a thread slept too long, which shows how busy the machine is. */
@@ -183,7 +183,10 @@ class SharedFailover {
     return first.count(Event.HITS) + second.count(Event.HITS);
   }
 
-  /** Gets values until the end, and checks each. Returns how many milliseconds the longest get took. */
+  /**
+   * Gets values until the end, and checks each. Returns how many milliseconds the longest get took, without the first
+   * {@value #WARM_GETS}.
+   */
   private long load(SharedNode node, AtomicLong oldest) throws Exception {
     Random random = new Random();
     long longest = 0;

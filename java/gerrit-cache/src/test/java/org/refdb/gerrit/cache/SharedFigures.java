@@ -82,7 +82,8 @@ class SharedFigures {
 
   private static Config config(RedisServer redis, boolean isSealed, long memory) {
     Config config = SharedNode.config(redis.address());
-    config.unset("cache", null, "refdbSharedDeadline"); // as it is by default; and one thread asks all the time
+    // The deadline is the default; the budget stays large, because one thread asks all the time.
+    config.unset("cache", null, "refdbSharedDeadline");
     config.setLong("cache", "fleet", "memoryLimit", memory);
     if (isSealed) {
       config.setString("cache", null, "refdbSharedKey", Base64.getEncoder().encodeToString(new byte[32]));

@@ -18,7 +18,7 @@ import org.refdb.gerrit.cache.shared.Counts.Event;
 class SharedFlushTest extends WithRedis {
   private static final String GENERATION = "refdb:site:generation:fleet";
 
-  /** All nodes follow a flush within five seconds. */
+  /** The time to wait for all nodes to follow a flush, which takes them five seconds at most. */
   private static final Duration FOLLOW = Duration.ofMillis(5_500);
 
   private final AtomicReference<String> truth = new AtomicReference<>("old");
@@ -35,7 +35,10 @@ class SharedFlushTest extends WithRedis {
     redis.call("SET", GENERATION, generation);
   }
 
-  /** The generation is ahead of the clocks, so that each flush raises it to the number after the last one it has seen. */
+  /**
+   * The generation is ahead of the clocks, so that a node's flush raises it to the number after the last one that this
+   * node has seen.
+   */
   @Test
   void aFlushCountsAlthoughAnotherNodeHasJustFlushed() throws Exception {
     set(Long.toString(System.currentTimeMillis() + 3_600_000));

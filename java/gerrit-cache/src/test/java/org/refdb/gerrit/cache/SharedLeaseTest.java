@@ -137,7 +137,10 @@ class SharedLeaseTest extends WithRedis {
     return redis.names("site", "fleet").stream().anyMatch(name -> name.endsWith("+"));
   }
 
-  /** A node waits no longer even if the lease never ends, as after a change of the server's clock. */
+  /**
+   * A node waits no longer than a load takes on average even if the lease never ends, as after a change of the server's
+   * clock.
+   */
   @Test
   void aLeaseThatDoesNotEndKeepsNobodyLonger() throws Exception {
     try (SharedNode node = taught(node(true, SharedLeaseTest::slowly))) {

@@ -24,7 +24,7 @@ class SharedModelTest extends WithRedis {
 
   private final Random random = new Random(7);
 
-  /** The ids of the commits of each project, each determined by what it has. */
+  /** The ids of the commits of each project. An id stands for one content, as in git. */
   private final List<List<String>> projects = new ArrayList<>();
 
   /** How often the configuration of the repositories has changed, on which values depend. */
@@ -35,7 +35,10 @@ class SharedModelTest extends WithRedis {
     int version = 1;
     int renameLimit = 400;
 
-    /** The configuration of the repositories that it must know, and from when on it must know the present one. */
+    /**
+     * The configuration of the repositories that this node knows at least, and the time from which it must know the
+     * present one.
+     */
     int known = configuration;
     long deadlineNanos = System.nanoTime();
     private long hitsBefore;

@@ -19,7 +19,7 @@ class SharedPeerTest extends WithWarming {
   private static final int KEYS = 300;
   private static final String PEER = "peer-1";
 
-  /** The site has had its shared cache for some time. */
+  /** Makes the generations an hour old, as in a site that has had its shared cache for some time. */
   @BeforeEach
   void ageTheGenerations() {
     String then = String.valueOf(System.currentTimeMillis() - Duration.ofHours(1).toMillis());
@@ -44,7 +44,7 @@ class SharedPeerTest extends WithWarming {
     return new CacheAdmin(cold.factory()).warm(peer, null, rate);
   }
 
-  /** As a server of the shared cache that had no room for the values. */
+  /** Deletes the values, as a server of the shared cache does that has no room for them. */
   private void forgetValues() {
     redis.call("DEL", redis.names("site", "fleet").toArray(String[]::new));
   }

@@ -21,7 +21,10 @@ import org.refdb.gerrit.cache.shared.FaultyProxy;
 
 /** Whatever happens to the server of the shared cache, requests get the right values, soon, and no exception. */
 class SharedTroubleTest extends WithRedis {
-  /** In a tenth of a second, the budget of a thread is for one request that comes too late. */
+  /**
+   * The milliseconds for which the budget of a thread allows one late answer, because budget and deadline are equal
+   * here.
+   */
   private static final long BUDGET_MILLIS = 100;
 
   private final AtomicInteger next = new AtomicInteger();
@@ -44,8 +47,8 @@ class SharedTroubleTest extends WithRedis {
   }
 
   /**
-   * Gets this number of new keys while the server does not answer. Counts the requests that were waited for in vain,
-   * because a busy machine makes gets slow that wait for nobody.
+   * Gets this number of new keys while the server or the way to it fails. Counts the requests that were waited for in
+   * vain, because a busy machine makes gets slow that wait for nobody.
    */
   private void assertWithinBudget(SharedNode node, int gets) throws Exception {
     long before = node.count(Event.LATE);
@@ -147,7 +150,7 @@ class SharedTroubleTest extends WithRedis {
     }
   }
 
-  /** Many threads at once: none waits for longer than its budget, and what waits in memory is bounded. */
+  /** Many threads at once get their values although the server never answers, and what waits in memory is bounded. */
   @Test
   void aServerThatNeverAnswersTakesNeitherTimeNorMemoryOfManyThreads() throws Exception {
     Config config = SharedNode.config(redis.address());
@@ -198,7 +201,7 @@ class SharedTroubleTest extends WithRedis {
     }
   }
 
-  /** Exactly the caches of the table reach the server, and nothing of the others. */
+  /** Only the cache that the administrator shares reaches the server, beside the generations. */
   @Test
   void onlyTheNamedCacheReachesTheServer() throws Exception {
     try (SharedNode node = node(redis.address())) {

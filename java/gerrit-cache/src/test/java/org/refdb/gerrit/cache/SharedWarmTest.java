@@ -174,7 +174,7 @@ class SharedWarmTest extends WithWarming {
     }
   }
 
-  /** Of 400 values, those have room that do not displace any of the 50 that are in use. */
+  /** Only so many of the 400 values are taken as displace none of the 50 that are in use. */
   @Test
   void whatIsInUseInMemoryIsNotDisplaced() throws Exception {
     fill();

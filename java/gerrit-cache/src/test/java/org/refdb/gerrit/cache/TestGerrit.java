@@ -33,7 +33,7 @@ public final class TestGerrit implements AutoCloseable {
   private final LifecycleManager lifecycle = new LifecycleManager();
 
   /**
-   * Starts it.
+   * Starts the machinery.
    *
    * @param persistent the module that makes persistent caches
    * @param caches the caches of Gerrit's core

@@ -36,8 +36,8 @@ final class ImportingStore extends ForwardingStore {
   }
 
   /**
-   * Imports an older entry, unless its key was changed since. This waits for no room, because changes by users wait for
-   * it. Returns what came of it; null if the key was changed.
+   * Imports an older entry, unless its key was changed since. This waits for no room, because changes by users wait
+   * while it runs. Returns what came of the attempt; null if the key was changed.
    */
   synchronized Placed importEntry(byte[] key, byte[] value, long createdMillis) {
     return state.wants(key) ? store.place(key, value, createdMillis, false) : null;

@@ -129,8 +129,8 @@ public final class Takeover {
 
   /**
    * Imports an entry. Where the store has no room at the moment, this retries, since an import can wait. Returns
-   * whether the entry was stored, which it was not if its key was changed since, if it is too large, or if there was no
-   * room for 30 seconds.
+   * whether the entry was stored, which it was not if its key was changed since, if it is too large, if there was no
+   * room for 30 seconds, or if this thread was interrupted.
    */
   private static boolean takeWithRetries(ImportingStore store, byte[] key, byte[] value, long created) {
     for (int i = 0; i < RETRIES; i++) {

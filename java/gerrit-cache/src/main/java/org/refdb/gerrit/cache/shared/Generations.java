@@ -74,7 +74,10 @@ final class Generations {
     return Math.max(Long.parseLong(generation.substring(0, dot)), Long.parseLong(generation.substring(dot + 1)));
   }
 
-  /** Raises the generation of a cache, or of {@link #ALL}. It holds here at once, and elsewhere after {@link #poll}. */
+  /**
+   * Raises the generation of a cache, or of {@link #ALL}. The new generation holds here at once, and on other nodes
+   * once this node and then the others have polled.
+   */
   void raise(String cache) {
     raised.add(cache);
     seen.compute(cache, (any, was) -> newer(was == null ? 0 : was));

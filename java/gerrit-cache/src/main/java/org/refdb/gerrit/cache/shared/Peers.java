@@ -61,11 +61,11 @@ public final class Peers {
 
   /** How far a node is with what it was asked for. */
   public enum Phase {
-    /** It goes on. */
+    /** The node goes on. */
     RUNNING,
     /** All values that it may offer were offered. */
     DONE,
-    /** It has given up. */
+    /** The node has given up. */
     FAILED
   }
 

@@ -6,8 +6,9 @@ import java.util.Map;
 import org.refdb.engine.Cache;
 
 /**
- * The bytes of one cache in one version on disk. Only durable changes wait for a disk. Safe for use by several
- * threads. The methods throw an {@link java.io.UncheckedIOException} if the engine fails.
+ * The bytes of one cache in one version on disk. Changes that are not durable wait for no disk, unless {@link #clear}
+ * finds no room. Safe for use by several threads. The methods throw an {@link java.io.UncheckedIOException} if the
+ * engine fails.
  */
 public interface Store extends AutoCloseable {
   /**
@@ -57,8 +58,8 @@ public interface Store extends AutoCloseable {
    * @param createdMillis when the value was created, in milliseconds since 1970
    * @param durable whether to return only when the entry would survive a loss of power; it is then not refused for
    *     want of room
-   * @return false if the entry was refused, because it is too large or there was no room for 200 ms; the key then has
-   *     no value
+   * @return false if the entry was refused, because it is too large or there was no room for 200 ms, and the key then
+   *     has no value; or because the store is read-only, and keeps what it had
    */
   boolean put(byte[] key, byte[] value, long createdMillis, boolean durable);
 
@@ -99,7 +100,7 @@ public interface Store extends AutoCloseable {
   /** Returns the operations for administrators. */
   Upkeep upkeep();
 
-  /** Closes the files. Whatever was stored so far can be read after they are opened again. */
+  /** Closes the files. Unless the disk fails, whatever was stored so far can be read after they are opened again. */
   @Override
   void close();
 }

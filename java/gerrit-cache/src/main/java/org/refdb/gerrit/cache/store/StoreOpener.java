@@ -12,7 +12,8 @@ public interface StoreOpener {
    * @param directory the folder of all caches
    * @param name the name of the cache, {@code PLUGIN.NAME} for that of a plugin
    * @param version the version of the serialisation of the cache; values of other versions are never returned
-   * @param limitBytes the maximum size of the files; 0 if there are none, because the cache is in memory and shared
+   * @param limitBytes the maximum size of the files in bytes, at least 1 MiB in effect; 0 if there are none, because
+   *     the cache is in memory and shared
    * @param expireAfter the age from which values need not be kept; null for no limit
    * @param keys the keys with which the content is encrypted
    * @param textKeys whether the bytes of the keys are text, which is recorded for a return to H2

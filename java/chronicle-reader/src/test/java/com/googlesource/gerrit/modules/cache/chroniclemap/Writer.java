@@ -13,7 +13,7 @@ public final class Writer {
     return ("value " + number + " ").repeat(number % 10 == 0 ? 500 : 1);
   }
 
-  /** Runs it. */
+  /** Writes the file. */
   public static void main(String[] arguments) throws Exception {
     System.setProperty("chronicle.analytics.disable", "true");
     System.setProperty("chronicle.disk.monitor.disable", "true");
