@@ -1,4 +1,5 @@
-//! Has the tests' own `refdb` start quickly: they start it tens of thousands of times. Release builds choose for themselves.
+//! Has the tests' own `refdb` start quickly: they start it tens of thousands of times. Other builds than debug ones are
+//! left as they are.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

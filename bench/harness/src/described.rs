@@ -1,5 +1,5 @@
-//! The jobs as the lab's scenario `jobs` describes them. Its file says for both from which refs each starts, and its
-//! command.
+//! The jobs as the lab's scenario `jobs` describes them: the file of the scenario says from which refs each job starts
+//! and which command it runs, for the lab and for this harness alike.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Described {
         Ok(Job { id, format, content, disk: Disk::Tmpfs, reflogs, reads: false, judged: 1, steps: vec![step] })
     }
 
-    /// What the command reads.
+    /// The input that the scenario calls `name`, which is none if that is empty.
     fn input(&self, name: &str) -> Result<Option<Input>> {
         let Size { edits, bulk, hooked, .. } = self.size;
         Ok(Some(match name {
@@ -76,7 +76,7 @@ impl Described {
         }))
     }
 
-    /// The words of a command line in which double quotes are the only quotes, with its variables.
+    /// The words of a command line in which double quotes are the only quotes, with its variables replaced.
     fn words(&self, text: &str, format: Format) -> Vec<String> {
         let other = if format == Format::Files { Format::Reftable } else { Format::Files };
         let other = ("$other", other.name().to_owned());

@@ -17,7 +17,7 @@ pub enum Push {
     Large,
     /// Makes a branch at another ref's commit.
     AtTip,
-    /// Makes a branch at a commit that no ref holds.
+    /// Makes a branch at a commit that refs reach but none points to.
     AtOld,
 }
 

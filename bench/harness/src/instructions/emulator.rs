@@ -80,7 +80,7 @@ impl Staging {
     /// Puts a binary and the shared libraries it needs into the machine.
     fn install(&self, binary: &Path, name: &str) -> Result<()> {
         link(binary, &self.root.join(name))?;
-        // It fails for a static one, which needs none.
+        // ldd fails for a static binary, which needs no libraries.
         let needed = finish(Command::new("ldd").arg(binary))?.output;
         for word in String::from_utf8_lossy(&needed).split_whitespace().filter(|word| word.starts_with('/')) {
             let target = self.root.join(word.trim_start_matches('/'));
@@ -147,7 +147,7 @@ impl Drop for Staging {
     }
 }
 
-/// A hard link, or a copy where the file lies on another file system.
+/// Makes `to` a hard link to `from`, or a copy where no link can be made; leaves `to` as it is if it exists.
 fn link(from: &Path, to: &Path) -> Result<()> {
     if to.exists() || fs::hard_link(from, to).is_ok() {
         return Ok(());

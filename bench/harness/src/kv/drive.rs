@@ -14,7 +14,7 @@ use std::{
 /// What a row asks for.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Its number, which seeds the threads.
+    /// The row's number, which seeds the threads.
     pub round: u64,
     /// Share of gets, in percent.
     pub gets: u64,
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub hits: u64,
     /// Gets that found another value than was put.
     pub wrong: u64,
-    /// Puts refused.
+    /// Puts that stored nothing, because they were refused or failed.
     pub refused: u64,
     /// How long it took, in seconds.
     pub seconds: f64,
@@ -142,7 +142,7 @@ pub fn mixed(cache: &Cache, shapes: &Shapes, zipf: &Zipf, ask: &Ask) -> Outcome 
     })
 }
 
-/// Puts keys `from..to` in order, the threads in turn.
+/// Puts keys `from..to` in order, each thread the next one, and calls `after` for each.
 pub fn insert(
     cache: &Cache,
     shapes: &Shapes,
