@@ -23,7 +23,7 @@ const READS: &str = "REFDB_TEST_DAY_READS";
 const HOW: &str = "REFDB_TEST_DAY_HOW";
 const WRITERS: &str = "REFDB_TEST_DAY_WRITERS";
 
-/// No read takes longer than this on an idle machine.
+/// A read that takes longer than this counts as a pause.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// The name of a ref that a writer creates.
