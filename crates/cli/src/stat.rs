@@ -59,7 +59,7 @@ struct Refs {
     with_reflog: u64,
 }
 
-/// A ref whose file is broken.
+/// A ref, or a folder of refs, that is broken or cannot be read.
 #[derive(Debug, Serialize)]
 struct BrokenFile {
     name: String,
