@@ -28,7 +28,7 @@ pub struct Bench<'a> {
     pub size: Size,
     /// Repositories to start from.
     pub seeds: &'a Seeds,
-    /// The commits in them.
+    /// The commits that the repositories have.
     pub commits: &'a Commits,
     /// The work to be done.
     pub jobs: &'a [Job],

@@ -19,7 +19,7 @@ use crate::{
 pub struct Described {
     cases: BTreeMap<String, Values>,
     size: Size,
-    /// The variables of the commands, but for those of a format.
+    /// The variables of the commands, except for those whose values depend on the format.
     variables: Vec<(&'static str, String)>,
 }
 
@@ -58,7 +58,7 @@ impl Described {
         Ok(Job { id, format, content, disk: Disk::Tmpfs, reflogs, reads: false, judged: 1, steps: vec![step] })
     }
 
-    /// The input that the scenario calls `name`, which is none if that is empty.
+    /// The input that the scenario calls `name`; `None` if `name` is empty.
     fn input(&self, name: &str) -> Result<Option<Input>> {
         let Size { edits, bulk, hooked, .. } = self.size;
         Ok(Some(match name {

@@ -48,7 +48,7 @@ impl Measure {
         }
     }
 
-    /// What the tables say about it.
+    /// What the tables say about this measure.
     pub fn describe(self) -> &'static str {
         match self {
             Measure::Perf => {

@@ -27,12 +27,12 @@ pub struct Setting {
     pub kernel: String,
     /// How instructions were counted.
     pub measure: Measure,
-    /// How big.
+    /// The size of the jobs.
     pub size: Size,
 }
 
 impl Setting {
-    /// Asks the machine.
+    /// Finds out the versions, the processor and the kernel.
     pub fn find(git: &Path, measure: Measure, size: Size) -> Setting {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = cpuinfo.lines().find(|line| line.starts_with("model name"));

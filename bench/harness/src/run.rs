@@ -40,7 +40,7 @@ pub struct Row {
     /// Targets, only at the size they are stated for.
     #[serde(skip)]
     pub reach: Reach,
-    /// Floor, likewise.
+    /// The floor, only at the size it is stated for.
     #[serde(skip)]
     pub floor: Option<f64>,
 }
@@ -178,7 +178,7 @@ impl Bench<'_> {
 }
 
 impl Row {
-    /// The format, for grouping rows into tables.
+    /// Whether the row is of this format, for grouping rows into tables.
     pub fn is(&self, format: Format) -> bool {
         self.format == format.name()
     }

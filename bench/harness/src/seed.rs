@@ -25,7 +25,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// git's name for it.
+    /// git's name for the format.
     pub fn name(self) -> &'static str {
         match self {
             Format::Files => "files",

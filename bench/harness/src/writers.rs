@@ -40,11 +40,11 @@ pub struct Race {
 /// How one program's writers fared.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Side {
-    /// How many there were.
+    /// The number of writers.
     pub writers: usize,
-    /// How many of them failed.
+    /// The number of writers that failed.
     pub failed: usize,
-    /// Updates they were told are committed.
+    /// The number of updates that the writers were told are committed.
     pub committed: usize,
     /// The slowest writer's time over the fastest's, among those that finished.
     pub unfairness: Option<f64>,

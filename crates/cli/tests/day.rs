@@ -93,8 +93,8 @@ fn size_of(path: &Path) -> (usize, u64) {
     entries.map(|entry| size_of(&entry.path())).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
 }
 
-/// Lives through a day with readers of this repository, and one of a copy that nobody writes to, from which can be seen
-/// what the machine alone costs.
+/// Lives through a day in a new repository, with readers of it and one reader of a copy that nobody writes to, whose
+/// times show what the machine alone costs.
 fn live(day: &Day, format: RefFormat) -> Record {
     let repo = Repo::bare(format, HashKind::Sha1);
     let id = repo.commit();

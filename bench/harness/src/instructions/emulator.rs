@@ -161,7 +161,7 @@ const MACHINE_LIMIT: u64 = 4 * 3600;
 
 /// Boots the machine and gathers what it reports on its console.
 fn boot(kernel: &Path, archive: &Path) -> Result<Vec<guest::Report>> {
-    // The archive is there twice while the kernel unpacks it; S3 of git needs another 600 MB.
+    // The archive is there twice while the kernel unpacks it; git needs another 600 MB for the job `s3`.
     let megabytes = 1_536 + fs::metadata(archive)?.len() * 3 / 1_000_000;
     let mut machine = Command::new("qemu-system-x86_64");
     machine

@@ -62,7 +62,7 @@ pub struct Client<'a> {
     shapes: &'a Shapes,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// What it did so far.
+    /// What the client did so far.
     pub outcome: Outcome,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Client<'a> {
         Client { cache, shapes, key: Vec::new(), value: Vec::new(), outcome: Outcome::default() }
     }
 
-    /// Gets key `i` and checks what comes; true if something did.
+    /// Gets key `i` and checks the value; returns whether there was one.
     pub fn get(&mut self, i: u64) -> bool {
         self.shapes.key(i, &mut self.key);
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Compares `refdb branch --list` with git's. Everything else that git-branch does is delegated to git.
+//! Compares `refdb branch --list` with git's. Nearly everything else that git-branch does is delegated to git.
 
 use crate::common::{Twins, refdb, same, same_with};
 use refdb_testkit::{RefFormat, Repo};

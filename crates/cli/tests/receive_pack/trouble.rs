@@ -95,7 +95,7 @@ fn a_pack_that_is_no_good_changes_nothing() {
             "{said}"
         );
         assert_untouched(&server, "missing objects");
-        // More than the server accepts.
+        // A pack that is larger than the server accepts: a negative limit accepts none.
         for limit in ["50", "-1", "-1g"] {
             server.config("receive.maxInputSize", limit);
             let said = String::from_utf8_lossy(&send(&server, &bytes).stdout).into_owned();

@@ -20,7 +20,7 @@ pub(crate) struct Connection {
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) bytes: u64,
-    /// From the request to the first byte of the answer.
+    /// The time from the request to the first byte of the answer.
     pub(crate) first: Duration,
 }
 
