@@ -20,9 +20,9 @@ import org.refdb.gerrit.global.EtcdServer;
 import org.refdb.gerrit.global.Proxy;
 
 /**
- * What Curator's documentation advises for a value that nodes compare and set: a set with the version that was read.
- * Around it an InterProcessMutex, where the caller locks. One ZooKeeper on loopback without syncs, on the link of
- * bench-global.
+ * Measures updates a second of ZooKeeper through Apache Curator, as Curator's documentation advises for a value that
+ * nodes compare and set: a set with the version that was read, first alone and then within an InterProcessMutex. One
+ * ZooKeeper runs on loopback without syncs, behind a link that delays each direction by 5 ms, as in bench-global.
  */
 final class CuratorFigures {
   private static final long LATENCY_MILLIS = 5;

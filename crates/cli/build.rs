@@ -1,10 +1,12 @@
-//! Has the tests' own `refdb` start quickly: they start it tens of thousands of times. Release builds choose for themselves.
+//! Has the tests' own `refdb` start quickly: they start it tens of thousands of times. Other builds than debug ones are
+//! left as they are.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let is_development = std::env::var_os("PROFILE").is_some_and(|profile| profile == "debug");
     let is_gnu = std::env::var_os("CARGO_CFG_TARGET_ENV").is_some_and(|env| env == "gnu");
-    // At a fixed address the loader need not fill 170 pages with addresses. That is a fifth of a short command's time.
+    // At a fixed address, the loader need not fill 170 pages with addresses, which would take a fifth of a short
+    // command's time.
     if is_development && is_gnu {
         println!("cargo::rustc-link-arg-bin=refdb=-no-pie");
     }

@@ -24,11 +24,11 @@ pub struct Bench<'a> {
     pub own: Option<&'a Program>,
     /// The git that the program under test is compared with, and that judges all results.
     pub git: &'a Program,
-    /// How big.
+    /// The numbers of refs, commits and runs.
     pub size: Size,
     /// Repositories to start from.
     pub seeds: &'a Seeds,
-    /// The commits in them.
+    /// The commits that the repositories have.
     pub commits: &'a Commits,
     /// The work to be done.
     pub jobs: &'a [Job],
@@ -62,7 +62,7 @@ impl Bench<'_> {
         self.jobs.iter().find(|job| job.id == id).with_context(|| format!("no job is called {id}"))
     }
 
-    /// The program meant by `who`.
+    /// The program meant by `who`; git for [`Who::Own`] too if only git is measured.
     pub fn program(&self, who: Who) -> &Program {
         match who {
             Who::Own => self.own.unwrap_or(self.git),

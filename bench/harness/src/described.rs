@@ -1,5 +1,5 @@
-//! The jobs as the lab's scenario `jobs` describes them. Its file says for both from which refs each starts, and its
-//! command.
+//! The jobs as the lab's scenario `jobs` describes them: the file of the scenario says from which refs each job starts
+//! and which command it runs, for the lab and for this harness alike.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
 pub struct Described {
     cases: BTreeMap<String, Values>,
     size: Size,
-    /// The variables of the commands, but for those of a format.
+    /// The variables of the commands, except for those whose values depend on the format.
     variables: Vec<(&'static str, String)>,
 }
 
@@ -58,7 +58,7 @@ impl Described {
         Ok(Job { id, format, content, disk: Disk::Tmpfs, reflogs, reads: false, judged: 1, steps: vec![step] })
     }
 
-    /// What the command reads.
+    /// The input that the scenario calls `name`; `None` if `name` is empty.
     fn input(&self, name: &str) -> Result<Option<Input>> {
         let Size { edits, bulk, hooked, .. } = self.size;
         Ok(Some(match name {
@@ -76,7 +76,7 @@ impl Described {
         }))
     }
 
-    /// The words of a command line in which double quotes are the only quotes, with its variables.
+    /// The words of a command line in which double quotes are the only quotes, with its variables replaced.
     fn words(&self, text: &str, format: Format) -> Vec<String> {
         let other = if format == Format::Files { Format::Reftable } else { Format::Files };
         let other = ("$other", other.name().to_owned());

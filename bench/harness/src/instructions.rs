@@ -48,7 +48,7 @@ impl Measure {
         }
     }
 
-    /// What the tables say about it.
+    /// What the tables say about this measure.
     pub fn describe(self) -> &'static str {
         match self {
             Measure::Perf => {
@@ -63,7 +63,7 @@ impl Measure {
         }
     }
 
-    /// Counts every job of `bench` that lies on tmpfs, for the programs that can do it.
+    /// Counts each job in `able` for the program that stands beside it; counts nothing with [`Measure::Nothing`].
     pub fn count(self, bench: &Bench<'_>, able: &[(&'static str, Who)]) -> Result<Counts> {
         match self {
             Measure::Perf => perf::count(bench, able),

@@ -89,7 +89,8 @@ impl Input {
         }
     }
 
-    /// Writes the input into the folder `dir`, unless it is there. The pushed refs lie in the folder `seed`.
+    /// Writes the input into the folder `dir`, unless it is there. The packs that clients push, and the ids of their
+    /// commits, lie in the folder `seed` and beside it.
     pub fn write(self, dir: &Path, seed: &Path, commits: &Commits) -> Result<PathBuf> {
         let path = dir.join(self.file_name());
         if path.exists() {
@@ -120,7 +121,7 @@ impl Input {
 }
 
 impl Job {
-    /// The job whose commands only read.
+    /// The same job, marked as one whose commands only read.
     pub fn reading(self) -> Job {
         Job { reads: true, ..self }
     }

@@ -8,7 +8,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "refdb-bench")]
 pub struct Options {
-    /// A tenth of the full size, in a minute or two; targets are not judged
+    /// About a tenth of the full size, in a minute or two; targets are not judged
     #[arg(long)]
     pub quick: bool,
 
@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long)]
     pub no_instructions: bool,
 
-    /// Take wall time from one pair of runs only, for the counts' sake
+    /// Take wall time from one pair of runs only, when the counts are what matters
     #[arg(long)]
     pub one_pair: bool,
 

@@ -40,7 +40,7 @@ impl Spread {
 pub struct Pairs {
     /// Of the program under test; empty if it cannot do the job.
     pub own: Vec<Usage>,
-    /// Of its rival, as many.
+    /// Of its rival: as many as of the program under test, unless that has none.
     pub rival: Vec<Usage>,
 }
 
@@ -61,8 +61,8 @@ pub enum Who {
     Rival,
 }
 
-/// Runs as many pairs as the size asks for, or one where a program had to be ended. A coin decides who is first. Runs
-/// the rival alone if `who` says so. `run` answers the usage of each step.
+/// Runs as many pairs as the size asks for, or until a pair in which a program was ended at the limit. A coin decides
+/// who is first. Runs the rival alone if `who` lacks [`Who::Own`]. `run` answers the usage of each step.
 pub fn in_turn(size: Size, who: &[Who], mut run: impl FnMut(Who) -> Result<Vec<Usage>>) -> Result<Vec<Pairs>> {
     let (start, mut coin) = (Instant::now(), Coin::unforeseen());
     let (fewest, most) = size.pairs;

@@ -10,12 +10,12 @@ use anyhow::{Context, Result};
 use refdb_lab::process::tool;
 use tempfile::TempDir;
 
-/// A folder of our own, gone with the value.
+/// A temporary folder for one run, which is removed when the value is dropped.
 #[derive(Debug)]
 pub struct Place {
     dir: PathBuf,
     is_mounted: bool,
-    /// Everything lies in it.
+    /// The folder that is removed: `dir` itself, or what holds `dir` and the image mounted there.
     _folder: TempDir,
 }
 
@@ -42,7 +42,7 @@ impl Disk {
 const IMAGE_BYTES: u64 = 4 << 30;
 
 impl Place {
-    /// A new empty folder on `disk`. The image of an ext4 file system is kept in `cache`.
+    /// A new empty folder on `disk`. The image of an ext4 file system lies below `cache` as long as the value lives.
     pub fn new(disk: Disk, cache: &Path) -> Result<Place> {
         match disk {
             Disk::Tmpfs => Place::memory(),

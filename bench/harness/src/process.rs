@@ -21,7 +21,7 @@ pub struct Program {
     pub name: &'static str,
     /// The binary.
     pub path: PathBuf,
-    /// The git that it calls.
+    /// The git that the program calls; absent for git itself.
     pub real_git: Option<PathBuf>,
 }
 
@@ -81,7 +81,8 @@ impl Program {
         self.run(&[], Stdio::null(), LIMITS, dir, line)
     }
 
-    /// Runs `line` in `dir` under the program and arguments in `before`, for these to say something.
+    /// Runs `line` in `dir` with its output thrown away, under a program that watches it: `before` has that program and
+    /// its arguments.
     pub fn watch(&self, before: &[OsString], limits: Limits, dir: &Path, line: &Line) -> Result<Usage> {
         self.run(before, Stdio::null(), limits, dir, line)
     }

@@ -17,7 +17,7 @@ pub enum Push {
     Large,
     /// Makes a branch at another ref's commit.
     AtTip,
-    /// Makes a branch at a commit that no ref holds.
+    /// Makes a branch at a commit that refs reach but none points to.
     AtOld,
 }
 
@@ -28,7 +28,7 @@ const EMPTY_PACK: [u8; 32] = [
 ];
 
 impl Push {
-    /// The file name under which it is kept.
+    /// The file name under which the push is kept.
     pub fn file_name(self) -> String {
         match self {
             Push::Create(count) => format!("push-{count}"),

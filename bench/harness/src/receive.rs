@@ -1,5 +1,4 @@
-//! Pushes: what a server does, fed with what a client sends, so that no client is counted. Targets are part of each
-//! job.
+//! Pushes: what a server does, fed with what a client sends, so that no client is counted.
 
 use anyhow::Result;
 
@@ -62,7 +61,8 @@ fn of(described: &Described, size: Size, format: Format, ids: [&'static str; 11]
         more,
         job(auto, "autogc", format!("{edits} new refs, receive.autogc on"))?,
         Job { disk: Disk::Ext4, ..on_disk },
-        // `vfork`, `execve`, a pipe read to its end and `wait4`; with glibc's `posix_spawn` 1.30.
+        // The floor of one call is 1.21 M: `vfork`, `execve`, a pipe read to its end and `wait4`. With glibc's
+        // `posix_spawn` it would be 1.30 M.
         job(hooked, "hook", format!("{calls} new refs, an update hook in sh"))?.reach(hook).floor(1.21 * calls as f64),
         // Not compared here, because each program advertises its own name. The tests of receive-pack compare the rest.
         Job { judged: 0, ..advertise },

@@ -19,7 +19,7 @@ use crate::{instructions::Measure, run::Row, size::Size, writers::Outcome};
 pub struct Setting {
     /// git's version.
     pub git: String,
-    /// refdb's version and commit.
+    /// The commit that is checked out in the working directory, which is taken for refdb's.
     pub refdb: String,
     /// The processor.
     pub processor: String,
@@ -27,12 +27,12 @@ pub struct Setting {
     pub kernel: String,
     /// How instructions were counted.
     pub measure: Measure,
-    /// How big.
+    /// The size of the jobs.
     pub size: Size,
 }
 
 impl Setting {
-    /// Asks the machine.
+    /// Finds out the versions, the processor and the kernel.
     pub fn find(git: &Path, measure: Measure, size: Size) -> Setting {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
@@ -68,7 +68,7 @@ pub fn append(file: &Path, setting: &Setting, rows: &[Row], races: &[Outcome]) -
     Ok(())
 }
 
-/// The first line a helper program prints.
+/// The first line that a helper program prints, or `unknown`.
 fn said(command: &mut Command) -> String {
     let said = output(command).unwrap_or_default();
     said.lines().next().unwrap_or("unknown").to_owned()

@@ -10,7 +10,7 @@ use crate::{
     writers::{Outcome, Side},
 };
 
-/// Everything as one text.
+/// The description of the setting and all tables as one text.
 pub fn text(setting: &Setting, rows: &[Row], races: &[Outcome]) -> String {
     let mut out = format!(
         "refdb {} beside git {}, size {}; {}, Linux {}.\nM: {}.\nWall: refdb's time over git's, runs in \
@@ -89,7 +89,7 @@ fn at_most(row: &Row) -> &'static str {
     if row.git.cut { "< " } else { "" }
 }
 
-/// A value that is worse than git's is marked.
+/// Marks `text` if refdb's figure, as a part of git's, is more than 1.
 fn lost(part: f64, text: String) -> String {
     if part > 1.0 { format!("**{text} LOSES**") } else { text }
 }
@@ -175,7 +175,7 @@ fn line<S: AsRef<str>>(out: &mut String, cells: &[S]) {
     out.push_str("|\n");
 }
 
-/// Three significant digits, and thousands apart.
+/// Two decimals below 10, one below 100, and above that a whole number with its thousands grouped.
 fn number(value: f64) -> String {
     if value >= 100.0 {
         let digits = format!("{value:.0}");

@@ -21,26 +21,26 @@ use crate::{
 /// One row of a table: one step of one job.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// The job.
+    /// The job's id.
     pub job: &'static str,
     /// The step's place in the job.
     pub step: usize,
-    /// The work.
+    /// The step's title.
     pub title: String,
     /// `files` or `reftable`.
     pub format: &'static str,
     /// `tmpfs` or `ext4`.
     pub disk: &'static str,
-    /// What the program under test cost, or why it could not do the job.
+    /// What the program under test cost, or why it has no figures: for example, it failed or left other refs than git.
     pub own: Result<Figures, String>,
     /// What git cost.
     pub git: Figures,
-    /// The part of git's wall time.
+    /// The part of git's wall time that the program under test took.
     pub wall: Option<Spread>,
     /// Targets, only at the size they are stated for.
     #[serde(skip)]
     pub reach: Reach,
-    /// Floor, likewise.
+    /// The floor, only at the size it is stated for.
     #[serde(skip)]
     pub floor: Option<f64>,
 }
@@ -86,7 +86,7 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Does the job once with each program and compares; the inner error is the program's own.
+    /// Does the job once with each program and compares; the inner error is why the program under test is not measured.
     fn check(&self, job: &Job) -> Result<Result<(), String>> {
         let Some(own) = self.own else { return Ok(Err("not measured".to_owned())) };
         let expected = self.start(job)?;
@@ -178,7 +178,7 @@ impl Bench<'_> {
 }
 
 impl Row {
-    /// The format, for grouping rows into tables.
+    /// Whether the row is of this format, for grouping rows into tables.
     pub fn is(&self, format: Format) -> bool {
         self.format == format.name()
     }

@@ -25,7 +25,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// git's name for it.
+    /// git's name for the format.
     pub fn name(self) -> &'static str {
         match self {
             Format::Files => "files",
@@ -157,8 +157,8 @@ impl Seeds {
         Ok(())
     }
 
-    /// Puts a client's input beside an empty repository; the client has made a commit on the last one. The pack
-    /// `forward.pack` has a commit, a tree and a blob, and `forward` has the commit's id.
+    /// Puts what a client pushes into the folder of an empty repository: `forward.pack` has a new commit on the last
+    /// one, its tree and a blob, and `forward` has the new commit's id.
     fn build_forward(&self, dir: &Path) -> Result<()> {
         let git = |words: &[&str], input: &str| -> Result<String> {
             let mut command =
@@ -182,8 +182,8 @@ impl Seeds {
         git(&["prune", "--expire=now"], "").map(drop)
     }
 
-    /// Puts another client's input beside the repositories, since it is large itself. `large.pack` has a commit with
-    /// [`Size::files`] files, and `large` has its id.
+    /// Puts a large push beside the repositories, so that it is not copied with them: `large.pack` has a commit with
+    /// [`Size::files`] files, and `large` has that commit's id.
     fn build_large(&self, dir: &Path) -> Result<()> {
         let client = dir.with_extension("client");
         fs::create_dir_all(&client)?;

@@ -30,7 +30,7 @@ pub struct Size {
     pub updates: usize,
     /// Fewest and most pairs of runs for a wall-time ratio.
     pub pairs: (usize, usize),
-    /// No new pair is started after this time.
+    /// No new pair is started after this time once there are as many as the fewest.
     pub timeout: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Size {
         timeout: Duration::from_secs(12),
     };
 
-    /// A tenth of it: a first impression in a minute or two.
+    /// About a tenth of the full size, for a first impression in a minute or two.
     pub const QUICK: Size = Size {
         name: "quick",
         existing: 10_000,

@@ -40,11 +40,11 @@ pub struct Race {
 /// How one program's writers fared.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Side {
-    /// How many there were.
+    /// The number of writers.
     pub writers: usize,
-    /// How many failed.
+    /// The number of writers that failed.
     pub failed: usize,
-    /// Updates they were told are committed.
+    /// The number of updates that the writers were told are committed.
     pub committed: usize,
     /// The slowest writer's time over the fastest's, among those that finished.
     pub unfairness: Option<f64>,
@@ -59,7 +59,7 @@ pub struct Outcome {
     pub race: &'static str,
     /// `files` or `reftable`.
     pub format: &'static str,
-    /// Whether they waited without end.
+    /// Whether the writers waited for locks without end.
     pub patient: bool,
     /// The program under test.
     pub own: Side,
@@ -71,7 +71,7 @@ pub struct Outcome {
     pub asked: usize,
     /// Updates that were reported as committed, but whose ref is not there.
     pub lost: usize,
-    /// Most tables seen in the stack while they wrote.
+    /// Most tables seen in the stack while the writers ran; 0 for files.
     pub tables: usize,
 }
 
@@ -218,7 +218,7 @@ fn wait_for_all(children: Vec<Child>, start: Instant) -> Vec<Ended> {
     })
 }
 
-/// How often the stack is looked at.
+/// The pause between two looks at the stack.
 const GLANCE: Duration = Duration::from_millis(2);
 
 /// Does `work`, and returns the largest number of tables that the repository's stack had meanwhile.

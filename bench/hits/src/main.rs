@@ -1,8 +1,8 @@
-//! `refdb-bench-hits [--quick]`: how often a cache of 16 MiB hits, the real store beside other policies on the same
-//! traces.
+//! `refdb-bench-hits [--quick]`: how often a cache of 16 MiB (2 MiB with `--quick`) hits, the real store beside other
+//! policies on the same traces.
 //!
 //! A rival holds as many entries as the limit has room for. The store keeps its reserves, its files and its folder
-//! within it.
+//! within the limit. The trace of Gerrit runs with room for a third of its keys instead.
 
 mod policies;
 mod store;

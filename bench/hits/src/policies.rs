@@ -20,7 +20,7 @@ struct Link {
 
 const NONE: u32 = u32::MAX;
 
-/// What was not used for longest goes.
+/// LRU: the key whose last use is longest ago is evicted.
 pub struct Lru {
     room: usize,
     at: HashMap<Key, u32>,
@@ -170,7 +170,7 @@ impl Policy for Moka {
         if !found {
             self.0.insert(key, ());
         }
-        // Its bookkeeping is done in batches; here it is never behind.
+        // moka does its bookkeeping in batches; here that is never behind.
         self.0.run_pending_tasks();
         found
     }

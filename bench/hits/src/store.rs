@@ -10,8 +10,9 @@ use std::{os::unix::fs::MetadataExt, path::Path};
 const VALUE_BYTES: usize = 1016;
 /// Bytes of a record.
 pub const ENTRY_BYTES: u64 = 1056;
-/// The worker's turn comes after one request for each of these spans of the limit. With 16 MiB these are 100 requests,
-/// which take some 2 ms. A smaller cache has less room for the puts between two turns, and each would wait for more.
+/// Bytes of the limit for each request between two turns of the cache's worker: with 16 MiB, a turn comes after every
+/// 100 requests, which take some 2 ms. A smaller cache has less room for the puts between two turns, so its turns come
+/// after fewer requests.
 const BYTES_A_REQUEST: u64 = 167_772;
 
 /// A cache in a folder.
@@ -22,7 +23,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens it; nothing happens in the background, so that a run repeats itself.
+    /// Opens a cache that does nothing in the background, so that two runs have equal results.
     pub fn open(dir: &Path, limit: u64) -> anyhow::Result<Self> {
         let cache = Cache::open_idle(Fs::real(), dir, Options::new(limit)).context("open the cache")?;
         Ok(Store { cache, requests: 0, requests_a_turn: (limit / BYTES_A_REQUEST).max(1) })
@@ -50,7 +51,7 @@ impl Store {
     }
 }
 
-/// Bytes of all files and of the folder, in blocks.
+/// Bytes of the blocks that the folder and the files in it take.
 pub fn du(dir: &Path) -> anyhow::Result<u64> {
     let mut sum = std::fs::metadata(dir)?.blocks() * 512;
     for file in std::fs::read_dir(dir)? {

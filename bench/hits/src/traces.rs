@@ -1,9 +1,9 @@
-//! The keys that are asked for, and in which order. Every trace is made from a seed.
+//! The keys that are asked for, and in which order. Every trace is made from a seed, but for a recorded one.
 
 use anyhow::ensure;
 use refdb_bench::kv::workload::Draws;
 
-/// Keys of a trace are numbers from 0. A trace has ten times as many as a cache has room for.
+/// A key of a trace: a number, counted from 0.
 pub type Key = u64;
 
 /// Ranks with a popularity of one over their rank to the power of `theta`, by inversion of its sum.
@@ -29,18 +29,19 @@ impl Zipf {
 
 /// A trace: its name, and each key in turn.
 pub struct Trace {
-    /// As in the table.
+    /// The name of the trace's row in the table.
     pub name: &'static str,
-    /// The requests.
+    /// The key of each request, in order.
     pub keys: Vec<Key>,
-    /// How many of the first requests only fill the cache.
+    /// How many of the first requests are not counted, because they only fill the cache.
     pub warm: usize,
 }
 
-/// How often a trace asks for each key, on average.
+/// The number of requests of a synthetic trace for each of its keys, which are ten times as many as fit.
 const REQUESTS_A_KEY: u64 = 16;
 
-/// All traces over ten times as many keys as a cache of `room` entries holds.
+/// The synthetic traces for a cache of `room` entries. But for the loop and the scans, they draw from ten times as many
+/// keys.
 pub fn all(room: u64) -> Vec<Trace> {
     let keys = room * 10;
     let len = REQUESTS_A_KEY * keys;
@@ -62,7 +63,7 @@ pub fn all(room: u64) -> Vec<Trace> {
             zipf_90.rank(draws)
         }),
         draw("a loop of 1.3 times the size", 4, &mut |_, at| at % (room * 13 / 10)),
-        // A fifth of the keys further, all at once, every ten cache-fulls.
+        // After every `10 * room` requests, each rank moves on by a fifth of the keys at once.
         draw("shifting ranks", 5, &mut |draws, at| (zipf_99.rank(draws) + at / (room * 10) * (keys / 5)) % keys),
         // Four in five requests go to half a cache-full of keys, of which one is exchanged every 20 requests.
         draw("a moving hot set", 6, &mut |draws, at| match draws.uniform() < 0.8 {
@@ -72,7 +73,7 @@ pub fn all(room: u64) -> Vec<Trace> {
     ]
 }
 
-/// Requests before and after a restart.
+/// Requests before a restart, which are the first `warm` ones, and after it.
 pub fn restart(room: u64) -> Trace {
     let (keys, mut draws) = (room * 10, Draws::new(7));
     let zipf = Zipf::new(keys, 0.82);
@@ -84,7 +85,7 @@ pub fn restart(room: u64) -> Trace {
 /// trace` records it.
 pub fn gerrit() -> anyhow::Result<(Trace, u64)> {
     let keys = numbers(include_bytes!("../gerrit.trace"))?;
-    // They were given in the order in which the keys came first.
+    // The recorder numbered the keys in the order in which each came first.
     let distinct = keys.iter().max().map_or(0, |last| last + 1);
     let warm = keys.len() / 3;
     Ok((Trace { name: "a real Gerrit", keys, warm }, distinct))

@@ -28,7 +28,7 @@ pub fn title(engine: &dyn Engine) -> String {
     format!("{package} {version}")
 }
 
-/// All of them, refdb first.
+/// The adapters of all libraries, refdb's first.
 pub fn engines() -> Vec<Box<dyn Engine>> {
     vec![Box::new(Refdb), Box::new(Gitoxide), Box::new(Libgit2), Box::new(Grit)]
 }

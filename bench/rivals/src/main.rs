@@ -1,6 +1,7 @@
 //! refdb's engine beside other libraries, in one process: no start-up, no output, only the library's own work.
 //!
-//! `engines` has one adapter a library; here are the jobs and the table. Every engine must find or leave the same refs.
+//! `engines` has one adapter a library; here are the jobs and the table. Every engine must find or leave the same
+//! number of refs.
 
 mod engines;
 
@@ -130,13 +131,14 @@ fn measure(
     Ok((0..engines.len()).map(median).collect())
 }
 
-/// What this process has used so far, user and kernel. Unlike wall time it is little troubled by what else runs.
+/// The processor time that this process has used so far, user and kernel. Unlike wall time it is little troubled by
+/// what else runs.
 fn processor_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Checks with git that the job was done, independent of which program did it.
+/// Checks that the job met as many refs as it must and, if it writes, that git sees as many new ones.
 fn check(job: &Job<'_>, met: usize, git: &Program, dir: &Path) -> Result<()> {
     ensure!(met == job.expected, "met {met} refs, not {}", job.expected);
     if job.writes {

@@ -90,8 +90,8 @@ impl Dumper<'_> {
         table::dump(self, path, mapping)
     }
 
-    /// Prints a file as a loose ref if it is a single line of at most 4096 bytes that has no refname and does not begin
-    /// with `#`, and otherwise as packed-refs.
+    /// Prints a file as a loose ref if it has at most one line and 4096 bytes, has no refname and does not begin with
+    /// `#`, and otherwise as packed-refs.
     fn text(&mut self, path: &Path, file: &File) -> Result<()> {
         let bytes = file.read_to_end().map_err(cannot)?;
         if bytes.starts_with(b"#") || bytes.len() > 4096 || bytes.lines().count() > 1 || has_name(&bytes) {

@@ -24,7 +24,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Runs the subcommand that the first word names.
+    /// Runs the subcommand that the first word names, or else [`Group::otherwise`].
     pub fn run(&'static self, invocation: &Invocation<'_>) -> Result<u8> {
         let words = invocation.words;
         let first = words.first().map(|word| word.as_bytes());

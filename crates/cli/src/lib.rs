@@ -2,8 +2,8 @@
 //! can use it.
 //!
 //! [`run`] parses the global options ([`globals`]), finds the command by its name, and passes the rest of the command
-//! line to it. Each command is a file with its table of options, which [`options`] parses the way git does, and its
-//! work. [`failure`] holds every way in which a command can end early.
+//! line to it. Each command is a module with a table of its options and its work. Most commands parse their words with
+//! [`options`], the way git does. [`failure`] holds every way in which a command can end early.
 
 #![allow(
     missing_docs,

@@ -42,7 +42,7 @@ pub struct ShortNames<'s> {
 struct Walk<'s> {
     cursor: Option<Box<dyn Cursor + 's>>,
     asked: BString,
-    /// The first ref whose name is not less than the wanted one, and where it leads. `None` if there is no such ref.
+    /// The first ref whose name is not less than `asked`, and where it leads. `None` if there is no such ref.
     next: Option<(BString, Leads)>,
 }
 

@@ -81,7 +81,7 @@ fn report_missing(names: &[BString]) {
     }
 }
 
-/// Prints what would be done, one line for each ref or table.
+/// Prints what would be done: a line for each ref or table, and one more if packed-refs would be rewritten.
 fn tell_plan(plan: &OptimizePlan) -> Result<u8> {
     report_missing(&plan.missing);
     let mut output = Output::default();

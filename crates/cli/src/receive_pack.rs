@@ -60,7 +60,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     Ok(reception.run(Client { input: input.as_fd(), output: output.as_fd() })?)
 }
 
-/// Parses the command line. Returns `None` for a usage error.
+/// Parses the command line. Returns `None` for a usage error or a request for help, which git answers.
 fn parse<'w>(words: &'w [OsString], environment: &Environment) -> Option<(Call, &'w [u8])> {
     let mut call = Call::in_environment(environment);
     let mut folder = None;

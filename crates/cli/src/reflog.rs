@@ -47,7 +47,8 @@ fn say_not_found(name: &BStr) {
     say("error: ", &crate::failure::message!["reflog could not be found: '", name, "'"]);
 }
 
-/// Reports a reflog that could not be changed. Other reflogs are processed nevertheless, unless a signal was caught.
+/// Reports a reflog that could not be changed. Other reflogs are processed nevertheless, unless a signal was caught or
+/// a file was replaced on the file server.
 fn say_failed(error: refdb::Error) -> Result<()> {
     match Failure::from(error) {
         Failure::Fatal(text) => say("error: ", &text),

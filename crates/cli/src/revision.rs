@@ -10,7 +10,8 @@ use refdb_types::ObjectId;
 
 /// Resolves names to object ids.
 pub trait Resolve {
-    /// Returns the object that `text` names, or `None` if there is none or the form is not supported.
+    /// Returns the object that `text` names, or `None` if there is none, the form is not supported or the text is
+    /// ambiguous.
     fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;
 }
 

@@ -51,7 +51,7 @@ struct Refs {
     dangling: u64,
     /// Annotated tags whose targets the store knows.
     peeled: u64,
-    /// The number of refs whose files are broken, which listings omit.
+    /// The number of refs, and of folders of refs, that are broken or cannot be read; `total` does not include them.
     broken: u64,
     /// The first [`BROKEN_NAMED_MAX`] broken refs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -59,7 +59,7 @@ struct Refs {
     with_reflog: u64,
 }
 
-/// A ref whose file is broken.
+/// A ref, or a folder of refs, that is broken or cannot be read.
 #[derive(Debug, Serialize)]
 struct BrokenFile {
     name: String,

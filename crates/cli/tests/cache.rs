@@ -185,7 +185,7 @@ fn a_cache_that_cannot_be_read_hides_no_other() {
     assert_eq!((alone.status.code(), alone.stdout.len()), (Some(128), 0));
 }
 
-/// Previously, a refused import left a cache without a key, so that the next import was refused because it had one.
+/// Previously, a refused import left a cache without a key, so that an import with a key was refused afterwards.
 #[test]
 fn a_refused_import_leaves_no_cache_behind() {
     let root = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! `refdb check-storage` with two peers on one kernel: it refuses to draw conclusions, and works when it is made to go
-//! on.
+//! `refdb check-storage` with two hosts that are one machine: it refuses to draw conclusions, and works when it is made
+//! to go on.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::{
@@ -27,7 +27,7 @@ fn check(folder: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Runs the check to its end although both peers share one kernel.
+/// Runs the check to its end although both hosts are one machine.
 fn go_on(folder: &Path, words: &[&str]) -> Output {
     check(folder, words).env("REFDB_PLANTED_FAULT", "check-storage-one-kernel").output().unwrap()
 }

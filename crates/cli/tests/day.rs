@@ -27,7 +27,7 @@ const HOURS: usize = 24;
 /// How much is written.
 struct Day {
     writers: usize,
-    /// The number of batches that each writer creates before the first hour, and has after each transaction later.
+    /// The number of batches that each writer creates before the first hour, and has again after each deletion later.
     live: usize,
     /// The number of batches that each writer creates in an hour, and of those that it deletes.
     hourly: usize,
@@ -43,9 +43,9 @@ struct Record {
     /// How long each hour took.
     hours: Vec<Duration>,
     readers: Vec<Seen>,
-    /// The most tables and the most bytes at any time.
+    /// The most files and the most bytes of the storage that were seen at any time.
     most: (usize, u64),
-    /// Those when all writers have ended, and the bytes of a copy whose refs are packed.
+    /// The files and bytes when all writers have ended; `packed` has the bytes of a copy whose refs are packed.
     end: (usize, u64),
     packed: u64,
 }
@@ -73,7 +73,7 @@ impl Writer {
     }
 }
 
-/// The number of files and of bytes in which refs are stored: of tables, or of packed-refs and loose refs.
+/// The number of files in which refs are stored, and their bytes: the folder of tables, or packed-refs and loose refs.
 fn storage(repo: &Repo) -> (usize, u64) {
     let paths: &[&str] = match repo.format() {
         RefFormat::Reftable => &["reftable"],
@@ -83,7 +83,7 @@ fn storage(repo: &Repo) -> (usize, u64) {
     sizes.fold((0, 0), |(files, bytes), (more_files, more_bytes)| (files + more_files, bytes + more_bytes))
 }
 
-/// What disappears meanwhile is not counted.
+/// The files at or below `path` and their bytes. What disappears meanwhile is not counted.
 fn size_of(path: &Path) -> (usize, u64) {
     let Ok(found) = std::fs::symlink_metadata(path) else { return (0, 0) };
     if !found.is_dir() {
@@ -93,8 +93,8 @@ fn size_of(path: &Path) -> (usize, u64) {
     entries.map(|entry| size_of(&entry.path())).fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1))
 }
 
-/// Lives through a day with readers of this repository, and one of a copy that nobody writes to, from which can be seen
-/// what the machine alone costs.
+/// Lives through a day in a new repository, with readers of it and one reader of a copy that nobody writes to, whose
+/// times show what the machine alone costs.
 fn live(day: &Day, format: RefFormat) -> Record {
     let repo = Repo::bare(format, HashKind::Sha1);
     let id = repo.commit();

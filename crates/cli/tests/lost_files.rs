@@ -50,7 +50,7 @@ fn a_list_begins_again_where_none_of_it_is_printed() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It has its snapshot, and waits for the patterns.
+    // The process has its snapshot, and waits for the patterns.
     await_open(&child, ".ref");
     repo.git(["update-ref", "-d", "refs/heads/000000"]);
     repo.git(["pack-refs", "--all"]);
@@ -63,7 +63,8 @@ fn a_list_begins_again_where_none_of_it_is_printed() {
     assert!(listed == expected, "the refs of the new state, each once, and not {} bytes", listed.len());
 }
 
-/// Runs a command line, whose first large file is lost once. Its standard input names two refs.
+/// Runs a command line, whose first large file is lost once if `fault` names such a fault. Its standard input names two
+/// refs that exist and one that does not.
 fn run(repo: &Repo, fault: &str, words: &[&str]) -> Output {
     repo.run_with_fault_and_input(
         env!("CARGO_BIN_EXE_refdb"),
@@ -101,7 +102,7 @@ fn each_list_begins_again_where_none_of_it_is_shown() {
     }
 }
 
-/// A repository in which each ref has a reflog, and the first branch a long one.
+/// A repository in which each ref has a reflog; among files, HEAD and the first branch have long ones.
 fn logged(format: RefFormat) -> Repo {
     const ENTRIES: usize = 4000;
     let repo = Repo::bare(format, HashKind::Sha1);

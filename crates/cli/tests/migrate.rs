@@ -209,7 +209,8 @@ fn who_may_not_write_changes_nothing() {
     }
 }
 
-/// Previously, the new format was in effect before this was noticed, and no later run could move the old files away.
+/// Previously, the new format was in effect before such a folder was noticed, and no later run could move the old files
+/// away.
 #[test]
 fn a_folder_of_refs_that_may_not_be_moved_is_found_before_the_new_format_counts() {
     if rustix::process::geteuid().as_raw() != 0 {

@@ -16,8 +16,8 @@ use std::{
 
 const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 
-/// The longest pause before JGit tries again. With none it takes what is left to git, too; with 12 ms it hardly ever
-/// meets a free lock.
+/// Microseconds of the longest pause before JGit tries again after a failure. Without a pause, JGit leaves git no
+/// turns; with 12 ms, JGit hardly ever meets a free lock.
 const JGIT_PAUSE_MICROS: usize = 4000;
 
 /// What a writer was told of its transactions.
@@ -27,7 +27,7 @@ struct Told {
     done: Vec<[String; 2]>,
     /// The refs that are deleted.
     gone: Vec<[String; 2]>,
-    /// The number of transactions that have failed.
+    /// The number of transactions that have failed, except for those of a writer that was killed.
     failed: usize,
 }
 
@@ -37,7 +37,7 @@ struct Race<'r> {
     id: ObjectId,
     settings: &'r [&'r str],
     time: Duration,
-    /// How often a writer is killed in a second; 0 for never.
+    /// How often a writer is killed in a second, on average; 0 for never.
     kills: usize,
     /// Whether each transaction of a program also deletes the refs of the one before, for which refs in files need
     /// packed-refs.lock.
@@ -302,8 +302,8 @@ fn git_and_jgit_get_half_of_their_share_for_a_minute() {
     beside_git_and_jgit(Duration::from_mins(1), 0.5).unwrap();
 }
 
-/// Seven writers of refdb, one git and one JGit, with their default timeouts. The last two get this part of what each
-/// would get if all got the same.
+/// Seven writers of refdb, one git and one JGit, with their default timeouts. The last two must each get at least
+/// `part` of what each would get if all got the same.
 fn beside_git_and_jgit(time: Duration, part: f64) -> Result<(), String> {
     let (repo, id) = repository(RefFormat::Reftable);
     let race = Race { repo: &repo, id, settings: SYNCED, time, kills: 0, deletes: false };

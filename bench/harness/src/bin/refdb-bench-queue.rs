@@ -16,7 +16,7 @@ struct Options {
     /// The program that is measured.
     #[arg(long)]
     refdb: PathBuf,
-    /// Git, which is the rival and the foreign writer.
+    /// Git, which makes the repositories, and is the rival and the foreign writer.
     #[arg(long)]
     git: PathBuf,
     /// A folder for the repositories, on the disk that is measured.
@@ -25,10 +25,10 @@ struct Options {
     /// Seconds for each line.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// The number of refs that the repository has before.
+    /// The number of refs that each repository has before the writers start.
     #[arg(long, default_value_t = 100_000)]
     refs: usize,
-    /// Measure only refdb among itself.
+    /// Leave out the lines with writers of git.
     #[arg(long)]
     no_git: bool,
 }
@@ -63,7 +63,7 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What one writer got.
+/// How long each committed transaction of one writer took, and how many transactions failed.
 struct Done {
     times: Vec<Duration>,
     failed: usize,
@@ -136,7 +136,7 @@ fn git(options: &Options, folder: &Path, words: &[&str], input: &str) -> Result<
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Makes a repository with the refs that are there before, and returns the object to which all refs point.
+/// Makes a repository with `options.refs` packed refs, and returns the object to which all of them point.
 fn make_repository(options: &Options, format: &str, folder: &Path) -> Result<String> {
     git(options, folder, &["init", "-q", "--bare", &format!("--ref-format={format}")], "")?;
     let id = git(options, folder, &["hash-object", "-w", "--stdin"], "refs point here\n")?;
@@ -171,7 +171,8 @@ fn write_until(until: Instant, program: &Path, folder: &Path, setting: &str, wri
     Ok(done)
 }
 
-/// Creates two refs in a transaction, each step of which is answered before the next.
+/// Creates two refs in one transaction: waits for the answer to `start`, sends the rest at once, and waits for the
+/// answer to `commit`.
 fn transact(stdin: &mut ChildStdin, stdout: &mut BufReader<ChildStdout>, name: &str, id: &str) -> Result<()> {
     let mut ask = |request: &str, answer: &str| -> Result<()> {
         stdin.write_all(request.as_bytes())?;

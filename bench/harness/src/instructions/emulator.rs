@@ -80,7 +80,7 @@ impl Staging {
     /// Puts a binary and the shared libraries it needs into the machine.
     fn install(&self, binary: &Path, name: &str) -> Result<()> {
         link(binary, &self.root.join(name))?;
-        // It fails for a static one, which needs none.
+        // ldd fails for a static binary, which needs no libraries.
         let needed = finish(Command::new("ldd").arg(binary))?.output;
         for word in String::from_utf8_lossy(&needed).split_whitespace().filter(|word| word.starts_with('/')) {
             let target = self.root.join(word.trim_start_matches('/'));
@@ -147,7 +147,7 @@ impl Drop for Staging {
     }
 }
 
-/// A hard link, or a copy where the file lies on another file system.
+/// Makes `to` a hard link to `from`, or a copy where no link can be made; leaves `to` as it is if it exists.
 fn link(from: &Path, to: &Path) -> Result<()> {
     if to.exists() || fs::hard_link(from, to).is_ok() {
         return Ok(());
@@ -161,7 +161,7 @@ const MACHINE_LIMIT: u64 = 4 * 3600;
 
 /// Boots the machine and gathers what it reports on its console.
 fn boot(kernel: &Path, archive: &Path) -> Result<Vec<guest::Report>> {
-    // The archive is there twice while the kernel unpacks it; S3 of git needs another 600 MB.
+    // The archive is there twice while the kernel unpacks it; git needs another 600 MB for the job `s3`.
     let megabytes = 1_536 + fs::metadata(archive)?.len() * 3 / 1_000_000;
     let mut machine = Command::new("qemu-system-x86_64");
     machine

@@ -25,10 +25,11 @@ pub const PLAN: &str = "/plan.json";
 /// What a report on the console begins with.
 pub const MARK: &str = "refdb-bench-report:";
 
-/// Steps below this are repeated, because what a cold start adds is not small against them.
+/// Instructions: a task none of whose steps takes more is repeated, because what a cold start adds is not small against
+/// them.
 const SHORT: u64 = 100_000_000;
 
-/// How often a short step is run.
+/// How often a short task is run again after its first run, which does not count.
 const REPEATS: usize = 5;
 
 /// One job done by one program.
@@ -49,20 +50,20 @@ pub struct Task {
 pub struct Report {
     /// The task's place in the plan.
     pub job: usize,
-    /// What each step took.
+    /// What each step took; empty after an error.
     pub steps: Vec<Counted>,
-    /// Why there are none.
+    /// Why the task could not be done.
     pub error: Option<String>,
 }
 
 /// What a step took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Counted {
-    /// Instructions of its process tree.
+    /// Instructions of the step's process tree.
     pub instructions: u64,
     /// Nanoseconds by which the clock ran on beyond the instructions, while all processes waited.
     pub waited: u64,
-    /// Whether it was ended at the limit.
+    /// Whether the step's command was ended at the limit.
     pub cut: bool,
 }
 
@@ -71,7 +72,7 @@ pub fn is_init() -> bool {
     std::process::id() == 1
 }
 
-/// Does all tasks, reports each, and turns the machine off.
+/// Does the tasks of the plan in turn, reports each, and turns the machine off.
 pub fn run() {
     if let Err(error) = run_plan() {
         println!("refdb-bench: {error:#}");

@@ -14,7 +14,7 @@ use std::{
 /// What a row asks for.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Its number, which seeds the threads.
+    /// The row's number, which seeds the threads.
     pub round: u64,
     /// Share of gets, in percent.
     pub gets: u64,
@@ -37,7 +37,7 @@ pub struct Outcome {
     pub hits: u64,
     /// Gets that found another value than was put.
     pub wrong: u64,
-    /// Puts refused.
+    /// Puts that stored nothing, because they were refused or failed.
     pub refused: u64,
     /// How long it took, in seconds.
     pub seconds: f64,
@@ -62,7 +62,7 @@ pub struct Client<'a> {
     shapes: &'a Shapes,
     key: Vec<u8>,
     value: Vec<u8>,
-    /// What it did so far.
+    /// What the client did so far.
     pub outcome: Outcome,
 }
 
@@ -72,7 +72,7 @@ impl<'a> Client<'a> {
         Client { cache, shapes, key: Vec::new(), value: Vec::new(), outcome: Outcome::default() }
     }
 
-    /// Gets key `i` and checks what comes; true if something did.
+    /// Gets key `i` and checks the value; returns whether there was one.
     pub fn get(&mut self, i: u64) -> bool {
         self.shapes.key(i, &mut self.key);
         let start = Instant::now();
@@ -142,7 +142,7 @@ pub fn mixed(cache: &Cache, shapes: &Shapes, zipf: &Zipf, ask: &Ask) -> Outcome 
     })
 }
 
-/// Puts keys `from..to` in order, the threads in turn.
+/// Puts keys `from..to` in order, each thread the next one, and calls `after` for each.
 pub fn insert(
     cache: &Cache,
     shapes: &Shapes,

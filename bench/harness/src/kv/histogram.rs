@@ -1,4 +1,4 @@
-//! Times, in buckets that grow with the time: 1/16 of it is the error.
+//! A histogram of times, whose buckets grow with the time so that a quantile is at most 1/16 too large.
 
 const SUB: usize = 16;
 
@@ -24,7 +24,7 @@ fn bucket(nanos: u64) -> usize {
     (exponent - 3) * SUB + (nanos >> (exponent - 4)) as usize % SUB
 }
 
-/// The largest time of a bucket.
+/// An upper bound of the times in a bucket: inclusive below 16 ns, exclusive from there on.
 fn end_of(bucket: usize) -> u64 {
     if bucket < SUB {
         return bucket as u64;

@@ -18,22 +18,23 @@ use std::{
 #[derive(Parser, Debug)]
 #[command(about = "Measures the persistent key-value cache; see bench/kv-workload.md")]
 pub struct Settings {
-    /// An empty folder on the disk to measure; it is left empty
+    /// An empty folder on the disk to measure, or with --reopen the one of --die; only --die and --reopen leave files
+    /// in it
     #[arg(long)]
     pub dir: PathBuf,
     /// How many entries are loaded
     #[arg(long, default_value_t = 500_000)]
     pub entries: u64,
-    /// Seconds a row takes
+    /// Seconds for each row that mixes gets and puts
     #[arg(long, default_value_t = 10.0)]
     pub seconds: f64,
-    /// Only rows whose name contains this
+    /// Only load, and rows whose name contains this
     #[arg(long)]
     pub only: Option<String>,
     /// Keys of 16 bytes and values of 8, to measure what an entry costs by itself
     #[arg(long)]
     pub small: bool,
-    /// The limit of the cache, in GiB
+    /// The limit of the cache, in GiB; the rows called pressure have one of 300 MB
     #[arg(long, default_value_t = 4)]
     pub limit_gib: u64,
     /// Load only, then die as from a kill, and leave the files for --reopen
@@ -47,7 +48,7 @@ pub struct Settings {
 const PRESSURE_BYTES: u64 = 300_000_000;
 const HOT_KEYS: u64 = 2_000;
 
-/// Runs all rows and prints a table.
+/// Runs the rows that `settings` ask for, and prints a table.
 pub fn run(settings: &Settings, out: &mut dyn Write) -> Result<()> {
     writeln!(
         out,
@@ -99,7 +100,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Opens what was left, and shows how many of all keys gets find while the index is filled.
+    /// Opens what `--die` left, and shows how many of a sample of the keys are found while the index is filled.
     fn reopened(&self, out: &mut dyn Write, dir: &Path) -> Result<()> {
         const SAMPLES: u64 = 2_000;
         let n = self.settings.entries;
@@ -180,7 +181,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Overwrites, how large the files are meanwhile, and the part of the written bytes that are copies.
+    /// Measures overwriting puts, how large the files are meanwhile, and how many records are written for one put.
     fn overwritten(&mut self, out: &mut dyn Write, cache: &Cache, dir: &Path, zipf: &Zipf) -> Result<()> {
         let (before, done) = (cache.stats(), AtomicBool::new(false));
         let sizes = std::thread::scope(|scope| {
@@ -255,7 +256,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Inserts of twice the limit, then of half as much again beside hot keys.
+    /// Inserts entries (by default twice the limit), then half as many beside hot keys, and then mixes gets and puts.
     fn pressure(&mut self, out: &mut dyn Write) -> Result<()> {
         let dir = self.settings.dir.join("pressure");
         let cache = Cache::open(&dir, Options::new(PRESSURE_BYTES))?;
@@ -290,7 +291,7 @@ impl Bench<'_> {
     }
 }
 
-/// Opens a cache; how many milliseconds that took, and how many of all processors.
+/// Opens a cache, and returns with it the milliseconds that this took, first of wall time and then of all processors.
 fn opened(dir: &Path, settings: &Settings) -> Result<(Cache, f64, u64)> {
     let (start, before) = (Instant::now(), processor_ms()?);
     let cache = Cache::open(dir, Options::new(settings.limit_gib << 30))?;
@@ -303,7 +304,7 @@ fn disk_bytes(dir: &Path) -> Result<u64> {
     Ok(files.filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum())
 }
 
-/// What this process used of the processors, and its cache's threads of that.
+/// The processor time of this process, and the part of that time which the cache's own threads used.
 struct Processor {
     all_ms: u64,
     background_ms: u64,
@@ -321,7 +322,7 @@ impl Processor {
         Ok(Processor { all_ms: processor_ms()?, background_ms })
     }
 
-    /// The share of the cache's threads since then, in percent.
+    /// The share of the cache's own threads in the processor time since `before`, in percent.
     fn background_share(&self, before: &Self) -> f64 {
         let background = self.background_ms.saturating_sub(before.background_ms);
         background as f64 * 100.0 / (self.all_ms - before.all_ms).max(1) as f64
@@ -341,7 +342,8 @@ fn processor_ms_of(stat: &Path) -> Result<u64> {
     Ok(ticks.iter().sum::<u64>() * 10)
 }
 
-/// Private memory of this process, in MB: mapped files can be taken back at any time.
+/// Resident memory of this process in units of 1,000 KiB, without mapped files, which the kernel can take back at any
+/// time.
 fn resident_mb() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line =

@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     memory(&dir, &names, 10_000, Duration::from_secs(5) / scale as u32)
 }
 
-/// The entry of a number. Its key has 24 bytes, and its value has this length and begins with the number.
+/// The key of the entry `number`, whose value ([`value`]) begins with that number.
 fn key(number: u64) -> [u8; 24] {
     let mut key = [0; 24];
     for (part, chunk) in key.chunks_exact_mut(8).enumerate() {
@@ -112,7 +112,7 @@ fn timed(threads: u64, time: Duration, step: impl Fn(&mut Draws, &mut Vec<u8>) -
     Ok(total)
 }
 
-/// Opens each library in a folder of its own, shows what `work` says of it, and removes the folder.
+/// Opens each library in a new folder, does `work` with it, prints the error if there was one, and removes the folder.
 fn each(
     dir: &Path,
     names: &[String],
@@ -131,7 +131,7 @@ fn each(
     Ok(())
 }
 
-/// redb's and fjall's own: small entries, all of them kept.
+/// The workload of redb and fjall: small entries, all of them kept.
 fn database(dir: &Path, names: &[String], entries: u64, time: Duration) -> Result<()> {
     const LEN: usize = 150;
     println!("A database's: {entries} entries of 24 and {LEN} bytes, memory for a tenth of them.\n");
@@ -178,7 +178,7 @@ fn database(dir: &Path, names: &[String], entries: u64, time: Duration) -> Resul
     })
 }
 
-/// foyer's own: larger entries, read through, more than fit.
+/// The workload of foyer: larger entries, read through, more than fit.
 fn hybrid(dir: &Path, names: &[String], numbers: u64, disk: u64, time: Duration) -> Result<()> {
     let len = |number: u64| 512 + (mix(number) % 7680) as usize;
     println!(
@@ -207,7 +207,7 @@ fn hybrid(dir: &Path, names: &[String], numbers: u64, disk: u64, time: Duration)
     })
 }
 
-/// moka's own: everything is hot and small.
+/// The workload of moka: everything is hot and small.
 fn memory(dir: &Path, names: &[String], entries: u64, time: Duration) -> Result<()> {
     const LEN: usize = 100;
     println!("A memory cache's: {entries} entries of 24 and {LEN} bytes, memory for all, zipfian 0.99, reads only.\n");
@@ -228,7 +228,7 @@ fn memory(dir: &Path, names: &[String], entries: u64, time: Duration) -> Result<
     })
 }
 
-/// What the files take, blocks included.
+/// The megabytes of the blocks that the files below `dir` take.
 fn disk_mb(dir: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut bytes = 0;

@@ -14,9 +14,9 @@ use std::{
 /// What a library may use.
 #[derive(Clone, Copy)]
 pub struct Bounds {
-    /// Bytes of files, where it knows a limit.
+    /// Bytes of files, for a library that knows such a limit.
     pub disk: u64,
-    /// Bytes of values and blocks that it keeps in memory itself, beside the system's page cache.
+    /// Bytes of values and blocks that a library keeps in memory itself, beside the system's page cache.
     pub memory: u64,
 }
 
@@ -24,16 +24,16 @@ pub struct Bounds {
 pub trait Store: Sync {
     /// Copies the value of a key into `value`; whether there was one.
     fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
-    /// Puts a value, as durable as the library does it when it is not asked for more.
+    /// Puts a value without waiting until it is durable.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
-    /// Puts many in one go, where the library has a way to.
+    /// Puts many values in one go, where the library has a way to, and else one after the other.
     fn load(&self, entries: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()> {
         for (key, value) in entries {
             self.put(&key, &value)?;
         }
         Ok(())
     }
-    /// Closes it so that the next opener finds everything.
+    /// Closes the library. The next opener finds everything, except with `moka + files`, whose index is in memory only.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
@@ -76,7 +76,7 @@ impl Store for Refdb {
 
 const MOST_TO_CLOSE: Duration = Duration::from_secs(60);
 
-/// A memory tier before a disk tier, asynchronous: each call here waits for its future.
+/// A memory tier before a disk tier. foyer's own calls are asynchronous: `get` and `close` wait for their futures.
 struct Foyer {
     cache: HybridCache<Vec<u8>, Vec<u8>>,
     runtime: tokio::runtime::Runtime,
@@ -112,7 +112,8 @@ impl Store for Foyer {
         Ok(())
     }
 
-    /// A second close of a cache that was opened anew, and only read, was seen not to end.
+    /// Gives up after [`MOST_TO_CLOSE`], because the close of a cache that was reopened and only read was seen not to
+    /// end.
     fn close(self: Box<Self>) -> Result<()> {
         let Foyer { cache, runtime } = *self;
         let closed = runtime.block_on(async { tokio::time::timeout(MOST_TO_CLOSE, cache.close()).await });

@@ -16,7 +16,7 @@ pub(super) enum Head {
     /// A branch, which may not have a commit yet.
     Branch(BString),
     Detached(ObjectId),
-    /// HEAD is missing, cannot be read, or leads to something other than a branch.
+    /// HEAD is missing, holds a null id, or leads to no branch that can be read.
     Odd,
 }
 

@@ -63,7 +63,7 @@ impl Counted {
     }
 }
 
-/// Prints statistics of a cache, or of all caches below a folder.
+/// Prints statistics of a cache, or of all caches up to [`DEPTH`] levels below a folder.
 pub(super) fn run(folder: &Path, json: bool) -> Result<u8> {
     let mut caches = Vec::new();
     find(folder, DEPTH, &mut caches);

@@ -18,8 +18,8 @@ pub(super) type Value = u64;
 /// The value of a ref that does not exist.
 pub(super) const NONE: Value = 0;
 
-/// Maximum number of states of one ref that are visited for one answer. More occur only if many writes have an unknown
-/// outcome.
+/// Maximum number of states of one ref that are visited for one answer. More occur if many writes have an unknown
+/// outcome, or if very many operations overlap.
 const STATES_MAX: usize = 100_000;
 
 /// One operation on one ref. Writes that were refused are left out, because they must have no effect.
@@ -53,9 +53,9 @@ pub(super) enum Fault {
     Wrong { host: usize, value: Value },
     /// No write was lost, but a host showed a value this long after the write that replaced it was acknowledged.
     Late { host: usize, value: Value, by: Duration },
-    /// No write was lost, but a client showed a value again after it had shown the one that replaced it.
+    /// No write was lost, but a client showed a value after it had shown the one that replaced it.
     Back { host: usize, value: Value },
-    /// Too many writes have an unknown outcome.
+    /// The search was given up: too many writes have an unknown outcome, or too many operations overlap.
     Undecided,
 }
 
@@ -189,7 +189,7 @@ fn of_read(history: &[Operation], operation: &Operation) -> Fault {
 }
 
 /// Returns the time from the acknowledgement of the write that replaced the value of `read` to the beginning of `read`.
-/// Returns `None` if no such write was acknowledged before the read began.
+/// Returns `None` if no such write was acknowledged before the read began, or if `read` found no ref.
 fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
     let What::Read(value) = read.what else { return None };
     if value == NONE {

@@ -26,7 +26,8 @@ pub(super) const CLIENTS: usize = 2;
 pub(super) struct History {
     /// The operations on each of [`NAMES`].
     pub(super) of_names: [Vec<Operation>; NAMES.len()],
-    /// The number of acknowledged reads and of acknowledged writes of each host.
+    /// The numbers of acknowledged reads and of acknowledged writes of each host. An operation on several refs counts
+    /// once for each ref.
     pub(super) counts: BTreeMap<usize, (usize, usize)>,
     pub(super) refused: usize,
     pub(super) unknown: usize,

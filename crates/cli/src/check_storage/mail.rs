@@ -77,7 +77,7 @@ impl Drop for Outbox {
 }
 
 /// Receives the lines of one direction. It ends at the last one, when `is_over` is set, after a signal, when the folder
-/// cannot be read, or when no line has arrived for [`PATIENCE`].
+/// or a line's file cannot be read, or when no line has arrived for [`PATIENCE`].
 pub(super) struct Inbox {
     folder: PathBuf,
     way: Way,

@@ -16,8 +16,8 @@ pub(super) struct Findings {
     notes: Vec<String>,
     /// Values that were shown late, again after a later one, or when the ref did not have them.
     pub(super) late: Vec<String>,
-    /// Why the format was not tested fully: steps and operations that ended with an error, too many updates of unknown
-    /// outcome, or a host without an acknowledged read or write.
+    /// Why the format was not tested fully: steps and operations that ended with an error, a history that could not be
+    /// judged, or a host without an acknowledged read or write.
     pub(super) untested: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ fn text_of(fault: &Fault, labels: &[&str]) -> String {
         Fault::Back { host, value } => format!("{} showed value {value} again after a later one", labels[*host]),
         Fault::Wrong { host, value: judge::NONE } => format!("{} did not show a ref that exists", labels[*host]),
         Fault::Wrong { host, value } => format!("{} showed value {value} when the ref did not have it", labels[*host]),
-        Fault::Undecided => "too many updates have an unknown outcome".into(),
+        Fault::Undecided => "too many updates have an unknown outcome, or too many operations overlap".into(),
     }
 }
 

@@ -270,7 +270,8 @@ impl Time {
                 }
                 // Directives that C's library does not know are left unchanged.
                 Some(other @ ('q' | 'N' | 'f' | 'Q')) => known.extend(["%%", other.encode_utf8(&mut [0; 4])]),
-                // After a flag, strftime(3) formats the zone instead of git; the flag `#` makes it lower-case.
+                // After a flag, the zone is formatted by strftime(3) rather than by git; the flag `#` makes it
+                // lower-case.
                 Some(flag @ ('#' | '^' | '-' | '_' | '0')) if rest.clone().next() == Some('Z') => {
                     rest.next();
                     let zone = if zone_name.is_empty() { "GMT" } else { zone_name };

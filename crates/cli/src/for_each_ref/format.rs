@@ -15,7 +15,7 @@ use bstr::{BStr, BString, ByteSlice};
 pub struct Format {
     /// The pieces, in order.
     pub pieces: Vec<Piece>,
-    /// The pieces in a cheaper form, if all of them are common.
+    /// The pieces in a cheaper form, if all of them are common and nothing is misplaced.
     pub usual: Option<Vec<Usual>>,
     /// Whether the output may leave the terminal colored.
     pub colored: bool,
@@ -140,7 +140,7 @@ impl Format {
     /// # Errors
     ///
     /// Returns [`ParseError::Unclosed`] for a bracket that is not closed, and [`ParseError::Failure`] for any other
-    /// mistake.
+    /// mistake, except for those that [`Format::misplaced`] has.
     pub fn parse(
         format: &BStr,
         quote: Quote,

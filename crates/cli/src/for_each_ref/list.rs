@@ -94,7 +94,7 @@ pub fn list(
     Ok(())
 }
 
-/// Shows refs as they arrive, or keeps them to be sorted.
+/// Shows refs as they arrive, or keeps them until all are known.
 struct Lister<'a, 'w> {
     filter: &'a mut Filter,
     filters: bool,

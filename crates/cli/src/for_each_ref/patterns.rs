@@ -4,7 +4,8 @@ use crate::listing::Ranges;
 use bstr::{BStr, BString, ByteSlice};
 use gix_glob::{wildmatch, wildmatch::Mode};
 
-/// The patterns of git-for-each-ref(1). Each of them matches a name exactly, up to a slash, or as a glob.
+/// Patterns that select refs. One of git-for-each-ref(1) matches a name exactly, up to a slash, or as a glob; one of
+/// git-branch(1) or git-tag(1) matches a short name as a glob.
 #[derive(Debug, Default)]
 pub struct Patterns {
     patterns: Vec<Pattern>,
@@ -50,7 +51,7 @@ impl Patterns {
         self.patterns.iter().any(|pattern| pattern.matches(name, self.mode))
     }
 
-    /// Returns the parts of the sorted list of refs that can contain matches.
+    /// Returns the parts of the sorted list of refs that can contain matches of patterns from [`Patterns::new`].
     pub fn ranges(&self) -> Ranges {
         if self.patterns.is_empty() || self.mode.contains(Mode::IGNORE_CASE) {
             return Ranges::All;

@@ -76,8 +76,8 @@ impl<'a> Answers<'a> {
         Answers { environment, stored: None, mail_map: None, contacts: HashMap::new(), last: None }
     }
 
-    /// Returns the answer to a question. A failure of git-describe or git-rev-list gives an empty answer; the other
-    /// programs must answer.
+    /// Returns the answer to a question, which is empty if git-describe or git-rev-list has run without output. Fails
+    /// if a program cannot be started, or if one of the other programs does not answer.
     pub fn ask(&mut self, question: &Question) -> Result<BString> {
         if let Some((_, answer)) = self.last.as_ref().filter(|(last, _)| last == question) {
             return Ok(answer.clone());

@@ -17,8 +17,8 @@ static SAMPLE: Command = Command {
     ],
 };
 
-/// Parses the words, and returns each as text: `name`, `no-name`, `name=value` or `(argument)`, and the message of a
-/// failure.
+/// Parses the words, and returns each as text: `name`, `off:name` if negated, `name=value` or `(argument)`, and the
+/// message of a failure.
 fn parse(words: &[&str]) -> Vec<String> {
     let words: Vec<OsString> = words.iter().map(Into::into).collect();
     let mut parser = Parser::new(&SAMPLE, &words);

@@ -68,7 +68,7 @@ impl Teller {
         std::mem::take(&mut self.failed).into_iter().try_for_each(say_failed)
     }
 
-    /// Returns the exit code.
+    /// Prints the messages that were collected, and returns the exit code.
     pub(super) fn end(mut self) -> Result<u8> {
         self.flush()?;
         Ok(if self.has_failed { FAILED } else { 0 })

@@ -157,7 +157,7 @@ struct Walk<'a> {
     short: BString,
     skip: usize,
     left: Option<usize>,
-    /// The number of digits to which an id is abbreviated.
+    /// By id, the number of digits to which it is abbreviated.
     digits: HashMap<ObjectId, usize>,
     output: &'a mut Output,
     is_first: bool,

@@ -62,7 +62,7 @@ fn rename(session: &Session, old: &RefName, new: &RefName, reason: BString) -> R
     Ok(0)
 }
 
-/// Returns the object of the old ref, or why that cannot be renamed.
+/// Returns the object of the old ref. Fails if the old ref cannot be renamed to `new`.
 fn id_to_rename(snapshot: &dyn Snapshot, old: &RefName, new: &RefName) -> Result<ObjectId> {
     let id = match snapshot.get(old)? {
         None => return fatal!["reference does not exist: '", old, "'"],

@@ -112,7 +112,8 @@ pub(super) fn check(invocation: &Invocation<'_>, command: &Command) -> Result<()
     Ok(())
 }
 
-/// Returns the full name of the ref that git creates or moves, or `None` if it creates none.
+/// Returns the full name of the ref that git creates, or to which it moves or copies a branch. Returns `None` if there
+/// is no such ref, or if git would find a mistake.
 fn created(command: &str, invocation: &Invocation<'_>) -> Option<BString> {
     let is_branch = command == BRANCH.name;
     let words = parse(if is_branch { &BRANCH } else { &TAG }, invocation)?;

@@ -39,7 +39,7 @@ impl<'a> PlainLister<'a> {
         PlainLister { patterns, hash, lookups, starts, sha1, sha256, takes_lines, output, found: false }
     }
 
-    /// Returns whether there was a ref.
+    /// Returns whether a ref was shown.
     pub(super) fn found(&self) -> bool {
         self.found
     }

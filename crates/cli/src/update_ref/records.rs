@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result, message};
 use bstr::ByteSlice;
 use std::io::Read;
 
-/// Splits a stream into records: lines, or a fixed number of NUL-terminated fields with `-z`.
+/// Splits a stream into records: lines or, with `-z`, as many NUL-terminated fields as the first field asks for.
 ///
 /// A record is a slice of the buffer, which grows if a record does not fit into it.
 pub struct Records<R> {
@@ -47,7 +47,8 @@ impl<R: Read> Records<R> {
 
     fn record(&mut self, terminator: u8, fields: impl Fn(&[u8]) -> usize) -> Result<Option<Record<'_>>> {
         let nul = terminator == 0;
-        // Both offsets are relative to `start`, so that they stay valid when the content of the buffer is moved.
+        // The offset `searched` is relative to `start`, so that it stays valid when the content of the buffer is moved;
+        // `wanted` is the number of fields that are still to come.
         let (mut searched, mut wanted) = (0, None);
         loop {
             let held = &self.buffer[self.start..self.end];

@@ -1,4 +1,4 @@
-//! Compares `refdb branch --list` with git's. Everything else that git-branch does is delegated to git.
+//! Compares `refdb branch --list` with git's. Nearly everything else that git-branch does is delegated to git.
 
 use crate::common::{Twins, refdb, same, same_with};
 use refdb_testkit::{RefFormat, Repo};
@@ -292,7 +292,7 @@ fn a_worktree_whose_entry_is_a_symbolic_link_is_a_worktree() {
         let elsewhere = repo.scratch().join("entry");
         std::fs::rename(&entry, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &entry).unwrap();
-        // Git finds the repository from there by a relative path.
+        // A relative path in `commondir` would lead elsewhere from the new place of the entry.
         std::fs::write(elsewhere.join("commondir"), repo.git_dir().to_str().unwrap()).unwrap();
         let tree = tree.to_str().unwrap();
         repo.git(["-C", tree, "update-ref", "refs/worktree/kept", "HEAD"]);

@@ -1,4 +1,5 @@
-//! Files below `refs/` that are no refs, refs without an object, and dangling links: git warns and goes on.
+//! Files below `refs/` that are no refs, refs without an object, and dangling links, of which git usually warns before
+//! it goes on; and a broken packed-refs, which ends commands.
 
 use super::common::{Twins, git, refdb, same};
 use refdb_testkit::{RefFormat, Repo};
@@ -7,8 +8,8 @@ use std::{fs, os::unix::fs::symlink};
 const ID: &str = "1234567812345678123456781234567812345678";
 const BROKEN: &str = "refs/heads/x";
 
-/// Creates two repositories with branches, in which `break_it` damages `refs/heads/x`, a name that sorts before
-/// `zebra`.
+/// Creates two repositories with branches, in which `break_it` damages something: in most tests `refs/heads/x`, a name
+/// that sorts before `zebra`.
 fn twins(break_it: &dyn Fn(&Repo)) -> Twins {
     Twins::new(RefFormat::Files, &|repo| {
         let ids = repo.commits(2);

@@ -40,7 +40,8 @@ fn a_chain_is_followed_as_far_as_git_follows_it() {
     }
 }
 
-/// Returns one request of each kind. The test carries none of them out, so that each begins with the same refs.
+/// Returns requests of each kind that name the ref `name`. The test carries none of them out, so that each begins with
+/// the same refs.
 fn requests(name: &str) -> Vec<String> {
     [
         "update NAME refs/heads/main refs/heads/other",

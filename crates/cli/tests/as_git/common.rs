@@ -89,13 +89,13 @@ impl Twins {
             repo
         };
         let git = make();
-        // To copy a repository takes less than the git programs that make it.
+        // Copying a repository takes less time than the git programs that make one.
         let refdb = git.twin().unwrap_or_else(make);
         Twins { git, refdb, format, environment: Vec::new(), said: Default::default() }
     }
 
-    /// Runs git on one repository and refdb on the other, and requires the same output, messages, exit code, refs and
-    /// reflogs.
+    /// Runs git on one repository and refdb on the other, and requires the same output, messages, exit code, refs, and
+    /// reflogs of HEAD and four refs.
     pub(crate) fn same<S: AsRef<OsStr>>(&self, words: &[S], input: &[u8]) {
         self.same_in(self.git.dir(), self.refdb.dir(), words, input);
     }
@@ -110,7 +110,8 @@ impl Twins {
         self.assert_same_refs(&what);
     }
 
-    /// Runs a git command and a refdb command that must have the same effect on refs and reflogs.
+    /// Runs a git command and a refdb command that must both succeed or both fail, and have the same effect on refs and
+    /// on the reflogs that [`Self::same`] compares.
     pub(crate) fn do_the_same(&self, of_git: &[&str], of_refdb: &[&str]) {
         let git = git(self.git.dir(), of_git, b"");
         let refdb = refdb(self.refdb.dir(), of_refdb, b"");
@@ -136,7 +137,8 @@ fn shown<S: AsRef<OsStr>>(words: &[S], input: &[u8]) -> String {
     format!("{words} <<< {:?}", String::from_utf8_lossy(input))
 }
 
-/// Requires that two runs have the same output, messages and exit code.
+/// Requires that two runs have the same output, messages and exit code, apart from the descriptions of options in
+/// usages, and from the exit code and the stream of usages, which git 2.56 has changed.
 fn assert_same(what: &str, git: &Output, refdb: &Output) {
     let tell = |output: &Output| {
         let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

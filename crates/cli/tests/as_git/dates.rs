@@ -5,8 +5,8 @@ use refdb_testkit::{RefFormat, Repo, Rng, rounds};
 use refdb_types::{HashKind, ObjectId};
 use std::fs;
 
-/// Valid and malformed times. No ordinary one is later than 2099, where git's own calendar ends and it gets `%s` and
-/// local zones wrong.
+/// Valid and malformed times. No ordinary one is later than 2099, because git's own calendar ends there, after which
+/// git gets `%s` and local zones wrong.
 const TIMES: [&str; 14] = [
     "1700000000",
     "0",
@@ -65,7 +65,8 @@ fn times_and_zones_that_no_git_writes_are_shown_and_sorted_as_by_git() {
         let id_of = |hex: &str| ObjectId::from_hex(HashKind::Sha1, hex.as_bytes()).unwrap();
         let mut objects = vec![id_of(&timeless), id_of(&tree)];
         for zone in ZONES.into_iter().cycle().take(120) {
-            // The time may be followed by two blanks or a tab, and by none at all if the zone's sign still ends it.
+            // The time is usually followed by one blank, but one in eight by two or, if the zone's sign would end it
+            // too, by a tab or by nothing.
             let time = if rng.one_in(2) { "1700000000" } else { rng.pick(&TIMES) };
             let gap = if !rng.one_in(8) {
                 " "

@@ -303,7 +303,8 @@ const REMOTES: &str = r#"
 fn repo_with_remotes(format: RefFormat) -> Repo {
     let repo = Repo::with_worktree(format, HashKind::Sha1);
     let commits = repo.commits(6);
-    // A fork and a merge: one side has three commits of its own, the other has one.
+    // A fork and a merge of both lines: `diverged` gets the fork's one commit, and its upstream the merge, which is
+    // three commits ahead.
     let tree = repo.git(["rev-parse", &format!("{}^{{tree}}", commits[0])]);
     let make = |parents: &[String]| {
         let parents = parents.iter().flat_map(|parent| ["-p", parent]);

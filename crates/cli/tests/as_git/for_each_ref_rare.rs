@@ -86,7 +86,8 @@ fn of_several_mistakes_the_first_is_told_that_git_tells() {
     }
 }
 
-/// Git notices a misplaced beginning or end of a group only when it shows a ref, so without a ref to show it succeeds.
+/// Git notices a misplaced beginning or end of a group only when it shows a ref, so without a ref to show it succeeds,
+/// unless a field is invalid.
 #[test]
 fn misplaced_ends_matter_only_where_a_ref_is_shown() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);

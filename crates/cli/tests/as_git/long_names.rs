@@ -6,7 +6,7 @@ use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::process::Output;
 
-/// The length of the longest name that fits blocks of 4,096 bytes, by hash.
+/// The length of the longest name that refdb accepts in tables with blocks of 4,096 bytes, by hash.
 const KINDS: [(HashKind, usize); 2] = [(HashKind::Sha1, 2008), (HashKind::Sha256, 2006)];
 
 fn name(len: usize, first: u64) -> String {

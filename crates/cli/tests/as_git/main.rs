@@ -1,4 +1,5 @@
-//! Command lines that git and refdb must answer alike: same output, same messages, same exit code.
+//! Command lines that git and refdb must answer alike, with the same output, messages and exit code; and some that only
+//! refdb has.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 

@@ -159,7 +159,7 @@ fn behind_a_nul_there_are_no_headers() {
     let tree = repo.git_with_input(["mktree"], "");
     let whole = format!("tree {tree}\nauthor A <a@b> 1700000000 +0000\ncommitter C <c@d> 1700000001 +0100\n\ns\n\nb\n");
     let tag = format!("object {tree}\ntype tree\ntag t\ntagger T <a@b> 1700000002 +0000\n\ns\n\nb\n");
-    // Git reads neither the id of the tree nor that of a parent in its own way if there is a NUL in it.
+    // No NUL is put before the author or the tagger, because git treats a NUL in the ids there differently.
     for (kind, whole, start) in [("commit", whole, "author "), ("tag", tag, "tagger ")] {
         let start = whole.find(start).unwrap();
         for at in start..whole.len() {

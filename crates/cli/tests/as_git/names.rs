@@ -164,8 +164,8 @@ fn two_names_for_one_ref_in_a_transaction_are_refused_at_once() {
     }
 }
 
-/// Returns exit code, output, and the first line of git's message about an existing lock. The advice after it is git's
-/// own.
+/// Returns exit code, output, and the first line of the message about an existing lock, without the lock's folder. The
+/// advice after that line differs between the programs.
 fn lock_exists(output: &Output) -> (Option<i32>, String, String) {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let line = text.lines().next().unwrap_or_default();

@@ -17,7 +17,7 @@ fn set_up(repo: &Repo) {
     repo.git(["symbolic-ref", "refs/heads/link", "refs/heads/main"]);
 }
 
-/// Writes loose refs with content that only an accident leaves.
+/// Writes loose refs with a content or a name that only an accident leaves.
 fn damage(repo: &Repo) {
     let missing = "1234567890123456789012345678901234567890\n";
     let good = fs::read(repo.git_dir().join("refs/heads/main")).unwrap();

@@ -5,7 +5,8 @@ use crate::common::{Twins, same};
 use refdb_testkit::{RefFormat, Repo};
 use std::fs;
 
-/// Reflogs, oldest entry first. Each entry is an old and a new value: `0` is the null id, `a` the ref's current value.
+/// Reflogs, oldest entry first. Each entry is an old and a new value: `0` is the null id, `a` the ref's current value,
+/// and any other letter another commit.
 const LOGS: &[&[&str]] = &[
     &["00"],
     &["0a"],

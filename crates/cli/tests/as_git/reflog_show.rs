@@ -287,7 +287,7 @@ fn odd_entries_are_shown_as_git_does() {
     }
 }
 
-/// The first line of a long log is printed at once, and the command ends when its reader goes away.
+/// A log of 100,000 entries is shown as by git, and without git; the command ends quietly when its reader goes away.
 #[test]
 fn a_long_log_is_shown_from_its_newest_line_on() {
     let repo = Repo::with_worktree(RefFormat::Files, refdb_testkit::Repo::KINDS[0].1);

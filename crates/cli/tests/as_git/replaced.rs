@@ -112,7 +112,8 @@ fn a_missing_ancestor_stops_no_list_of_what_is_merged() {
         let said = String::from_utf8_lossy(&refdb.stderr);
         assert!(!said.is_empty() && said.lines().all(|line| line == expected), "{words:?}: {said}");
     }
-    // Git 2.55 lists refs that do not contain the commit; from 2.56 on the missing ancestor is an error.
+    // For `--contains`, git 2.55 lists refs that do not contain the commit; from 2.56 on, the missing ancestor is an
+    // error.
     let said = refdb(repo.dir(), &["for-each-ref", "--contains=old"], b"");
     let expected = format!(
         "error: Could not read {missing}\nerror: could not parse commit {missing}\nfatal: failed to check reachability\n"

@@ -142,7 +142,7 @@ fn a_ref_that_holds_a_missing_object_is_a_failure() {
             &["for-each-ref", "refs/tags"],
         ] {
             if content.starts_with('0') && words.contains(&"--verify") {
-                // Git reports the null id here, and refdb that the ref is not valid.
+                // `broken_refs` compares what both programs say about the null id here.
                 continue;
             }
             same(repo.dir(), words, b"");

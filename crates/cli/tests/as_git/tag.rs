@@ -1,4 +1,4 @@
-//! Compares `refdb tag --list` with git's. Everything else that git-tag does is delegated to git.
+//! Compares `refdb tag --list` with git's. Nearly everything else that git-tag does is delegated to git.
 
 use crate::common::{Twins, refdb_with, same};
 use refdb_testkit::{RefFormat, Repo};

@@ -47,7 +47,8 @@ fn sessions_that_succeed_do_what_git_does() {
             &["option no-deref", "delete refs/heads/link|main~1"],
             &["update refs/heads/link|main|"],
             &["create refs/blobs/x|main:path with space"],
-            // Git adds a line to HEAD's reflog if the checked-out branch is verified; refdb does not.
+            // Not the checked-out branch, because git adds a line to HEAD's reflog if that one is verified, and refdb
+            // does not.
             &["verify refs/heads/other|refs/heads/other"],
             &["create HEADX|main"],
         ] {
@@ -109,7 +110,8 @@ fn sessions_that_fail_say_what_git_says() {
 fn batches_reject_what_git_rejects() {
     for format in RefFormat::ALL {
         let twins = Twins::new(format, &set_up);
-        // Git adds lines to HEAD's reflog even for rejected updates of the checked-out branch.
+        // No branch of the sessions may be checked out, because git adds lines to HEAD's reflog even for its rejected
+        // updates.
         for repo in [&twins.git, &twins.refdb] {
             repo.git(["symbolic-ref", "HEAD", "refs/heads/unborn"]);
         }
@@ -266,7 +268,7 @@ fn a_name_that_no_file_can_have_ends_a_batch_as_with_git() {
                         (git(twins.git.dir(), options, session.as_bytes()), &twins.git),
                         (refdb(twins.refdb.dir(), options, session.as_bytes()), &twins.refdb),
                     ];
-                    // The path of the repository differs between the two, so it is replaced.
+                    // The paths of the two repositories differ, so they are replaced.
                     let [git, refdb] = ended.map(|(output, repo)| {
                         let said =
                             String::from_utf8_lossy(&output.stderr).replace(repo.dir().to_str().unwrap(), "REPO");

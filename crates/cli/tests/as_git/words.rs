@@ -43,7 +43,7 @@ fn numbers_are_read_as_git_reads_them() {
         same(repo.dir(), &["for-each-ref", "--count", number], b"");
         same(repo.dir(), &["show-ref", &format!("--abbrev={number}")], b"");
         same(repo.dir(), &["show-ref", &format!("--hash={number}")], b"");
-        // Git shows a default for a number that does not fit an `int`.
+        // Where git reads an unsigned number, it shows a default for this one, because it does not fit an `int`.
         if *number == "2147483648" {
             continue;
         }

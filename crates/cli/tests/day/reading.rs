@@ -23,7 +23,7 @@ const READS: &str = "REFDB_TEST_DAY_READS";
 const HOW: &str = "REFDB_TEST_DAY_HOW";
 const WRITERS: &str = "REFDB_TEST_DAY_WRITERS";
 
-/// No read takes longer than this on an idle machine.
+/// A read that takes longer than this counts as a pause.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// The name of a ref that a writer creates.
@@ -37,10 +37,10 @@ pub(super) struct Seen {
     pub(super) how: &'static str,
     /// The number of look-ups and lists.
     pub(super) reads: usize,
-    /// The longest of them, and what all but one in a thousand took at most.
+    /// The time of the longest read, and the time that all but one read in a thousand took at most.
     pub(super) longest: Duration,
     pub(super) p999: Duration,
-    /// The number of those that took more than [`PAUSE`].
+    /// The number of reads that took more than [`PAUSE`].
     pub(super) pauses: usize,
 }
 

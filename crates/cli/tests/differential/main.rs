@@ -1,7 +1,8 @@
 //! Compares all commands with git's on random repositories; docs/testing.md says how to do so for hours.
 //!
 //! `REFDB_DIFFERENTIAL_SECONDS=3600` tries random plans for an hour, `REFDB_DIFFERENTIAL_SEED=N` runs a single one. A
-//! difference is minimized and printed at once, the remaining plans follow, and the test fails at the end.
+//! difference is minimized and printed at once, the remaining plans follow unless there are [`DIFFERENCES_MAX`]
+//! differences, and the test fails at the end.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
@@ -35,7 +36,7 @@ use std::{
 /// Number of steps in a plan.
 const STEPS: usize = 30;
 
-/// Number of plans that are tried by default, in `make test` and in `make test-long`.
+/// Number of plans that each test tries by default, in `make test` and in `make test-long`.
 const PLANS: (usize, usize) = (60, 100);
 
 /// Number of differences that ends a run, because minimizing each takes as long as dozens of plans.

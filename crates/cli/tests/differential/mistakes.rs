@@ -158,9 +158,9 @@ pub(crate) fn twice_in_a_batch(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Accepts that one side has not changed a ref that a message names or to which such a ref leads, or HEAD, or their
-/// reflogs, or that each side has carried out the request that the other rejected. If git gives up the whole batch, it
-/// has changed nothing. Git's tables may lose reflogs of the batch's other refs.
+/// Accepts that one side has not changed a ref that a message names or to which such a ref leads, or HEAD, packed-refs,
+/// or a reflog of these refs, or that each side has carried out the request that the other rejected. If git gives up
+/// the whole batch, it has changed nothing. Git's tables may lose reflogs of the batch's other refs.
 pub(crate) fn twice_left(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     let name = ref_of(&changed.name);
     let is_told_of =

@@ -1,4 +1,4 @@
-//! When packed-refs falsely claims to be sorted, refdb lists the refs that git lists without the claim.
+//! When packed-refs falsely claims to be sorted, refdb's lists of all refs have those that git lists without the claim.
 
 use refdb_testkit::{Git, RefFormat, Repo, Rng};
 use refdb_types::HashKind;
@@ -51,7 +51,7 @@ fn a_wrong_order_hides_nothing_that_git_has_without_the_promise() {
                 "seed {seed}: {words:?} has a ref twice"
             );
             let ours: BTreeSet<String> = ours.into_iter().collect();
-            // A command that lists some refs reads no others, and may not notice the wrong order.
+            // A command that lists some refs reads no others, so it may not notice the wrong order and may miss refs.
             let reads_all = words.len() == 1;
             assert!(ours == whole || !reads_all && ours.is_subset(&whole), "seed {seed}: {words:?}");
             assert!(!reads_all || warned.contains("is out of order") != is_sorted, "seed {seed}: {words:?} {warned}");

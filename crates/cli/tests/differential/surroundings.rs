@@ -224,7 +224,8 @@ pub(crate) fn half_done(_: &Step, changed: &Changed, left: Left<'_>) -> bool {
     left.said.iter().all(|said| said.code != 0) && changed.other == changed.before
 }
 
-/// Accepts that git cannot open a stack after a migration if the configuration asks for the branch.
+/// Accepts that git cannot open a stack after a migration if the configuration asks for the branch, or cannot rewrite
+/// tables of small blocks.
 pub(crate) fn unopened_stacks(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_unopened = git.err.contains_str("reftable: transaction prepare: I/O error");
     let is_too_small = git.code == 245;

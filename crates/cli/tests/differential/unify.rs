@@ -7,7 +7,7 @@ use refdb_testkit::{
     differential::{Place, Said, Step},
 };
 
-/// Settings that refs do not depend on, and that refdb does not read.
+/// Parts of git's messages about bad settings that refs do not depend on. Refdb does not read most of these settings.
 const OTHER_SETTINGS: &[&str] = &[
     "push.default",
     "core.abbrev",
@@ -38,7 +38,7 @@ const OTHER_SETTINGS: &[&str] = &[
     "trailer.",
 ];
 
-/// Accepts that git fails at a bad value of a setting that refdb does not read.
+/// Accepts that git fails at a bad value of one of [`OTHER_SETTINGS`], or at an invalid refspec.
 pub(crate) fn bad_settings(_: &Step, git: &mut Said, refdb: &mut Said) {
     let is_other = OTHER_SETTINGS.iter().any(|setting| git.err.contains_str(setting));
     if git.code == 128

@@ -62,8 +62,8 @@ fn random_pushes_end_as_with_git() {
     }
 }
 
-/// Removes the `.keep` files that git's development version before 2.56 leaves after each push whose pack it keeps,
-/// because it refuses a later push of the same pack on account of them.
+/// Removes the `.keep` files that git's development version of 2.56 leaves after each push whose pack it keeps, because
+/// it refuses a later push of the same pack on account of them.
 fn remove_forgotten_keeps(server: &Repo) {
     if Git::find().version() < (2, 56) {
         return;
@@ -91,7 +91,7 @@ fn push_words(rng: &mut Rng, client: &Client, options: bool) -> Vec<String> {
     rng.shuffle(&mut names);
     for name in &names[..1 + rng.below(4)] {
         words.push(match rng.below(4) {
-            // Dangling symbolic refs are left out, because git logs the deletion of a missing ref for them.
+            // The symbolic ref is not deleted, because it may dangle, and then git logs the deletion of a missing ref.
             0 if !name.ends_with("link") => format!(":{name}"),
             1 => format!("{}:{name}", rng.pick(&client.commits)),
             _ => format!("+{}:{name}", rng.pick(&client.commits)),

@@ -138,7 +138,7 @@ impl World {
     fn commit(&self, tree: &str, parents: &[&str]) -> String {
         let mut text = format!("tree {tree}\n");
         parents.iter().for_each(|parent| writeln!(text, "parent {parent}").unwrap());
-        // Commits have distinct times, in order.
+        // Commits that are made for different pushes have different times, in order.
         let at = 1_700_000_000 + self.pushes.len();
         writeln!(text, "author A <a@x> {at} +0000\ncommitter A <a@x> {at} +0000\n\n{}", self.pushes.len()).unwrap();
         self.write("commit", &text)

@@ -126,7 +126,7 @@ fn varint(mut number: usize) -> Vec<u8> {
     bytes
 }
 
-/// Returns a delta instruction that copies up to 64 KiB of the base from an offset below 64 KiB.
+/// Returns a delta instruction that copies 1 to 65,535 bytes of the base from an offset below 64 KiB.
 fn copy(offset: usize, len: usize) -> [u8; 5] {
     assert!(offset <= 0xffff && (1..=0xffff).contains(&len));
     let [low, high] = (offset as u16).to_le_bytes();

@@ -33,7 +33,7 @@ fn a_tip_whose_history_is_broken_lets_in_and_refuses_what_git_does() {
             std::fs::remove_file(object(&server, &commits[lost])).unwrap();
             (server, by_refdb)
         });
-        // A new commit on top; an old commit; what main has; a history of its own.
+        // A new commit on top; an old commit; what main has; an older commit; a history of its own.
         for (name, at) in [("top", 4), ("old", 1), ("same", 3), ("older", 0), ("other", 5)] {
             let said = servers.each_ref().map(|(server, by_refdb)| {
                 let output = client.push(server, *by_refdb, &[format!("{}:refs/heads/{name}", commits[at])]);
@@ -57,7 +57,7 @@ fn a_hook_that_is_killed_refuses_and_one_that_writes_a_gigabyte_costs_no_memory(
     hook(&server, "pre-receive", "head -c 1073741824 /dev/zero");
     let (bytes, _) = request(&client, "report-status side-band-64k");
     let mut command = server.command("sh");
-    // The limit on the address space is 300 MB, in units of 1024 bytes.
+    // The limit on the address space is 300,000 KiB.
     command.args(["-c", "ulimit -v 300000; exec \"$0\" receive-pack --stateless-rpc \"$1\"", REFDB]).arg(server.dir());
     command.env("REFDB_GIT", Git::find().program()).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -301,7 +301,7 @@ fn a_client_that_leaves_while_it_is_answered_leaves_all_or_nothing() {
         child.wait().unwrap();
         assert_eq!(refs(&server), count, "{name}");
         assert!(quarantines(&server).is_empty());
-        // The hook is told what has changed, whether the client hears of it or not.
+        // The post-receive hook is told what has changed, whether the client hears of it or not.
         assert_eq!(server.scratch().join("to-the-end").exists(), name == "post-receive");
     }
 }

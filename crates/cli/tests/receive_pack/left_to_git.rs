@@ -175,7 +175,7 @@ fn what_is_left_to_git_before_the_advertisement_works_as_with_git() {
     }
 }
 
-/// Refused, because git would write changes that the global ref database has not heard of.
+/// Such pushes are refused, because git would write changes that the global ref database has not heard of.
 #[test]
 fn where_a_global_ref_database_decides_nothing_is_left_to_git() {
     let client = Client::new(refdb_types::HashKind::Sha1);

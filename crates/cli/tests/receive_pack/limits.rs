@@ -1,4 +1,4 @@
-//! Limits that the system imposes on a push: file sizes, and permissions of files that a group shares.
+//! Limits on a push: the size of files and the length of refnames. Also, the permissions of files that a group shares.
 
 use crate::{
     common::{REFDB, quarantines, refs},
@@ -63,8 +63,8 @@ fn one_push_of_long_names_may_not_hide_all_refs_of_a_reftable_repository_from_gi
     }
 }
 
-/// Returns the permissions of all files and folders in the repository, under names from which random parts are
-/// removed.
+/// Returns the permissions of the files in the repository and of the folders that contain them. Names of tables are cut
+/// before their first number, because they have random parts.
 fn modes(server: &Repo) -> Vec<String> {
     let folder = server.git_dir();
     let files = files_below(folder);

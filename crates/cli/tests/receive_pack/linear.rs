@@ -40,7 +40,7 @@ const PARTS: [Part; 10] = [
 const ONE: [(&str, usize); 1] = [("refs/heads/main", 0)];
 
 /// Returns a push with `count` of a part: its pack, the objects that refs are created for, and those refs with the
-/// indices of their objects.
+/// indices of their objects. Push options and hidden patterns are not in the pack.
 fn pack(part: Part, count: usize) -> (Vec<u8>, Vec<ObjectId>, Vec<(String, usize)>) {
     let mut pack = Pack::default();
     let blob = pack.whole(Kind::Blob, b"file");
@@ -110,8 +110,8 @@ fn with_options(bytes: &[u8], count: usize) -> Vec<u8> {
     all
 }
 
-/// Sends a push, and returns the hundredths of a second that refdb itself took and the number of git programs that it
-/// started.
+/// Sends a push, and returns the processor time that refdb itself used until its post-receive hook, in hundredths of a
+/// second, and the number of git programs that refdb started.
 fn send(server: &Repo, bytes: &[u8]) -> (u64, usize) {
     let (file, notes) = (server.scratch().join("noting-git"), server.scratch().join("gits"));
     let git = Git::find().program().display();

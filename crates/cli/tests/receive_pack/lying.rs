@@ -63,7 +63,8 @@ impl Pool {
         pool
     }
 
-    /// Returns an object that, in seven of eight cases, is of this kind.
+    /// Returns an object of this kind in seven of eight cases, or the first object if none is of this kind. In the
+    /// other cases, returns an object of any kind.
     fn some(&self, kind: &str, rng: &mut Rng) -> ObjectId {
         let lies = rng.one_in(8);
         let fit: Vec<_> = self.made.iter().filter(|made| lies || made.kind == kind).collect();
@@ -123,7 +124,8 @@ impl Pool {
         pack.stdout
     }
 
-    /// Returns a push of one object, mostly with all objects that it names, and sometimes with one that it does not.
+    /// Returns a push of one object. The pack mostly has all objects that the pushed object leads to and that the
+    /// servers lack, and in half of the cases one other object.
     fn request(&self, round: usize, rng: &mut Rng) -> Vec<u8> {
         let tip = rng.pick(&self.made).clone();
         let folder = if tip.kind == "commit" { "heads" } else { "tags" };

@@ -1,4 +1,4 @@
-//! The number of programs that a push starts.
+//! The number of programs, processes and threads that a push starts.
 
 use crate::common::{Client, REFDB, hook, refs};
 use refdb_testkit::{Git, RefFormat, Repo};
@@ -101,7 +101,7 @@ fn starts(server: &Repo, count: usize) -> usize {
     assert!(child.wait_with_output().unwrap().status.success());
     assert_eq!(refs(server), count + 1);
     let calls = std::fs::read_to_string(log).unwrap();
-    // A call that is interrupted has two lines, of which the first has the name.
+    // A call that is interrupted has two lines, of which only the first has the name with a bracket.
     let words = ["clone(", "clone3(", "fork("];
     let started: Vec<_> = calls.lines().filter(|line| words.iter().any(|word| line.contains(word))).collect();
     // No memory of refdb is copied, as with posix_spawn(3).

@@ -16,7 +16,7 @@ pub(crate) struct Asked {
     hash: HashKind,
 }
 
-/// An old and a new value, as indices of commits, and a refname.
+/// An old and a new value, as indices of commits or `None` for the null id, and a refname.
 pub(crate) type Wish<'a> = (Option<usize>, Option<usize>, &'a str);
 
 impl Asked {

@@ -1,5 +1,5 @@
-//! Compares every way to refuse a push with git's receive-pack: the same hooks must be called in the same order, with
-//! the same words, lines and environment.
+//! Compares refused pushes with git's receive-pack: the same hooks must be called in the same order, with the same
+//! arguments, input and variables of git.
 
 use crate::{
     common::{Client, REFDB, Servers, assert_untouched, hook, shown},
@@ -12,9 +12,10 @@ use std::path::Path;
 
 const EVENTS: [&str; 4] = ["pre-receive", "update", "post-receive", "post-update"];
 
-/// Shell commands that log all that a hook is told. The update hook does not count quarantines, because refdb keeps the
-/// quarantine longer than git. The quarantine's random name, the server's folder, and the place of git's own programs
-/// are replaced or left out.
+/// Shell commands that log a hook's arguments, its input, git's variables and, if the hook has input, the number of
+/// quarantines. The update hook, which has no input, would count more of them under refdb, which keeps the quarantine
+/// longer than git. The quarantine's random name, the server's folder, and the place of git's own programs are replaced
+/// or left out.
 const NOTE: &str = r#"{ echo "$NAME $*"; test -z "$READS" || sed 's/^/  /'
 env | grep -E '^(GIT_|PWD=)' | grep -v ^GIT_EXEC_PATH= | sed -e "s|$(cd ..; pwd)|TOP|g" -e 's|incoming-[A-Za-z0-9]*|incoming|g' -e 's|/\./|/|g' -e 's/^/  /' | sort
 test -z "$READS" || echo "  quarantines $(ls objects | grep -c tmp_objdir)"; } >>../calls; echo "hook $NAME $1""#;
@@ -78,7 +79,8 @@ impl Scene {
         Scene { servers: Servers { git, refdb }, commits, hash }
     }
 
-    /// Installs the hooks as files, by settings or both. The hook for the event `declines` fails.
+    /// Installs the hooks as files, by settings or both. The hook for the event `declines` fails, and the update hook
+    /// also fails for refs whose names end in `/no`.
     fn set_hooks(&self, by: &str, declines: &str) {
         for server in self.servers.all() {
             for event in EVENTS {
@@ -132,7 +134,8 @@ impl Scene {
         bytes
     }
 
-    /// Pushes to both servers, requires the same calls of hooks, and returns them.
+    /// Pushes to both servers, requires the same calls of hooks and the same repositories afterwards, and returns the
+    /// calls.
     fn same(&self, wishes: &[Wish<'_>], atomic: bool, options: &[&str], pack: Pack, what: &str) -> String {
         let bytes = self.bytes(wishes, atomic, options, pack);
         let names: Vec<_> = wishes.iter().map(|(_, _, name)| name).collect();
@@ -152,7 +155,8 @@ impl Scene {
     }
 }
 
-/// Returns commands that are refused even when they are alone.
+/// Returns commands that are refused even when they are alone. Only the deletion of a missing ref by the null id is
+/// accepted.
 fn refused() -> Vec<(&'static str, Wish<'static>)> {
     vec![
         ("a hidden ref is updated", (At(0), At(1), "refs/hidden/x")),
@@ -180,8 +184,7 @@ fn refused() -> Vec<(&'static str, Wish<'static>)> {
     ]
 }
 
-/// Returns pushes of several commands, of which some are refused because of each other, or one is refused beside
-/// others.
+/// Returns pushes of several commands, of which some are refused, because of each other or by themselves.
 fn together() -> Vec<(&'static str, Vec<Wish<'static>>)> {
     vec![
         ("one ref twice", vec![(At(1), At(2), "refs/heads/other"), (At(1), At(0), "refs/heads/other")]),

@@ -9,7 +9,7 @@ use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::{io::Write, process::Output, process::Stdio};
 
-/// The length of the longest name that fits blocks of 4,096 bytes.
+/// The length of the longest refname that refdb accepts in tables with blocks of 4,096 bytes.
 const LEN_MAX: usize = 2008;
 
 fn name(prefix: &str, len: usize) -> String {
@@ -20,7 +20,7 @@ fn packet(text: &str) -> String {
     format!("{:04x}{text}", text.len() + 4)
 }
 
-/// A server with a ref, and the request to create refs at its commit.
+/// A server with one ref, and the commit that the ref and all requests name.
 struct Asked {
     server: Repo,
     id: ObjectId,

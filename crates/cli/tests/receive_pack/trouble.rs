@@ -95,7 +95,7 @@ fn a_pack_that_is_no_good_changes_nothing() {
             "{said}"
         );
         assert_untouched(&server, "missing objects");
-        // More than the server accepts.
+        // A pack that is larger than the server accepts: a negative limit accepts none.
         for limit in ["50", "-1", "-1g"] {
             server.config("receive.maxInputSize", limit);
             let said = String::from_utf8_lossy(&send(&server, &bytes).stdout).into_owned();
@@ -195,8 +195,8 @@ fn names_that_lead_out_of_the_repository_are_refused() {
 
 #[test]
 fn a_signal_at_any_moment_ends_a_push_whose_client_says_nothing_more() {
-    // `git http-backend` ends receive-pack by a signal when it cannot read the client, and waits for it with the pipe
-    // open.
+    // When `git http-backend` cannot read from the client, it sends receive-pack a signal, and waits for receive-pack
+    // to end while the pipe to it is still open.
     let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
     for step in 0..120 {
         let mut child = start(&server);
@@ -216,7 +216,7 @@ fn what_follows_a_small_pack_and_a_second_zero_byte_are_passed_over() {
         let server = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
         server.config("receive.unpackLimit", limit);
         let (mut bytes, _) = request(&client, "report-status side-band-64k\0 atomic object-format=none");
-        // Only the small pack is followed by something, because index-pack refuses that.
+        // Only the small pack is followed by something, because index-pack refuses data behind a pack.
         if limit == "100" {
             bytes.extend_from_slice(b"something that nobody asked for");
         }

@@ -1,4 +1,5 @@
-//! Objects that git only just accepts or refuses: deep trees, huge contents, packs that name an object twice.
+//! Objects and packs that git only just accepts or refuses, for example deep trees, huge contents, and packs that name
+//! an object twice.
 
 use crate::{
     common::{REFDB, hook, quarantines},
@@ -15,8 +16,8 @@ fn server() -> Repo {
     server
 }
 
-/// Returns a commit whose deepest tree lies `depth` levels below its own. With `shortcut`, its own tree also names the
-/// tree in the middle, so that a shorter path leads there as well.
+/// Returns a pack and a commit whose deepest tree lies `depth` levels below its root tree. With `shortcut`, the root
+/// tree also names the tree in the middle, so that a shorter path leads to the deepest tree as well.
 fn nested(depth: usize, shortcut: bool) -> (Pack, ObjectId) {
     let mut pack = Pack::default();
     let blob = pack.whole(Kind::Blob, b"deep");

@@ -19,7 +19,8 @@ use std::{
 const HOG: &str = "exec tail /dev/zero";
 const SPINNER: &str = "while :; do :; done";
 
-/// Writes a git that logs its process id and does something else in place of one command, and returns its path.
+/// Writes a git that logs its process id and runs `instead` before one command, which begins only if `instead` ends,
+/// and returns the path of that git.
 fn git_with(server: &Repo, command: &str, instead: &str) -> PathBuf {
     let (file, notes) = (server.scratch().join("odd-git"), server.scratch().join("pids"));
     let git = Git::find().program().display();
@@ -43,8 +44,8 @@ fn is_limited(notes: &Path) -> bool {
     notes.lines().any(|pid| limits(pid).is_ok_and(|limits| has_limit(&limits)))
 }
 
-/// The longest time until a program has ended, far below that of one which nobody ends. On a busy machine it takes long to
-/// use up the processor time of the limit.
+/// The longest time that a program may take to end. It is long, because a program on a busy machine needs long to use
+/// up the processor time of the limit, but a program that nobody ends runs far longer.
 const ENDED_MAX: Duration = Duration::from_secs(120);
 
 /// Requires that all logged programs have ended.
@@ -217,7 +218,7 @@ fn a_program_ends_at_a_limit_even_if_refdb_was_killed() {
         child.stdin.take().unwrap().write_all(&bytes).unwrap();
         let notes = server.scratch().join("pids");
         let deadline = Instant::now() + ENDED_MAX;
-        // Refdb limits a program right after it has started it.
+        // Refdb limits a program right after starting it.
         while !is_limited(&notes) {
             assert!(Instant::now() < deadline, "{instead}: rev-list was not started and limited");
             std::thread::sleep(Duration::from_millis(2));

@@ -1,4 +1,4 @@
-//! Pushes that no honest client sends.
+//! Pushes that are damaged, invalid or expensive to receive.
 
 use crate::crafted::{Kind, Pack, commit, id_of, request, tag, tree};
 use refdb_types::{HashKind, ObjectId};
@@ -31,7 +31,7 @@ fn to_main(pack: Pack, new: ObjectId) -> Vec<u8> {
     request(&[(MAIN, new)], pack.finish())
 }
 
-/// Returns packs whose objects refer to each other in unusual ways.
+/// Returns pushes of packs whose objects refer to each other in unusual ways.
 fn packs(size: usize) -> Named {
     let empty_tree = id_of(Kind::Tree, b"");
     let missing = id_of(Kind::Blob, b"nowhere");
@@ -75,7 +75,7 @@ fn packs(size: usize) -> Named {
     ]
 }
 
-/// Returns packs with damaged bytes.
+/// Returns pushes of damaged packs.
 fn damaged() -> Named {
     let (pack, new) = small();
     let whole = pack.finish();
@@ -97,7 +97,7 @@ fn damaged() -> Named {
     ]
 }
 
-/// Returns packs with objects that are large, wide or deep.
+/// Returns pushes of packs with objects that are large, wide or deep.
 fn contents(size: usize) -> Named {
     let mut deep = Pack::default();
     let blob = deep.whole(Kind::Blob, b"f");

@@ -17,20 +17,22 @@ pub(crate) struct Cost {
     pub(crate) memory_kib: u64,
     /// Peak number of processes.
     pub(crate) processes: usize,
-    /// Size of everything on the server's disk afterwards, in KiB.
+    /// Size of all files in the server's repository afterwards, in KiB.
     pub(crate) disk_kib: u64,
-    /// Whether it was ended because it took too much.
+    /// Whether the receive-pack was killed because it took too much processor time or memory, or too long.
     pub(crate) is_endless: bool,
 }
 
-/// A receive-pack that takes more memory than this is endless, because some crafted packs make git fill the memory.
+/// A receive-pack that takes more memory than this counts as endless, because some crafted packs make git fill the
+/// memory.
 const ENDLESS_MEMORY_KIB: u64 = 3 << 20;
 
-/// A receive-pack that takes longer than this is endless, even if it only waits.
+/// A receive-pack that takes longer than this counts as endless, even if it only waits.
 const ENDLESS_WAIT: Duration = Duration::from_secs(180);
 
-/// Feeds the request to a receive-pack, and ends it once it has taken `endless_seconds` of processor time. Elapsed time
-/// says nothing, because other work on the machine can make it many times as long.
+/// Feeds the request to a receive-pack, and kills it if it takes more than `endless_seconds` of processor time,
+/// [`ENDLESS_MEMORY_KIB`] or [`ENDLESS_WAIT`]. The wait is long, because other work on the machine can make the elapsed
+/// time many times as long as the processor time.
 pub(crate) fn run(server: &Repo, program: &Path, request: &[u8], endless_seconds: u64) -> Cost {
     let (input, time) = (server.scratch().join("request"), server.scratch().join("time"));
     fs::write(&input, request).unwrap();
@@ -82,7 +84,7 @@ pub(crate) fn memory_kib(process: u32) -> u64 {
     line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Units of processor time per second in `/proc`, where Linux counts in hundredths of a second on every machine.
+/// Units of processor time per second in `/proc`, where Linux counts in hundredths of a second on x86-64 and ARM.
 pub(crate) const TICKS_PER_SECOND: u64 = 100;
 
 /// Returns the processor time of a process and of its children that have ended, in ticks.

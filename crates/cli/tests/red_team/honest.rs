@@ -1,5 +1,5 @@
-//! The largest honest pushes that a small machine makes, and what git's programs take for each, which shows how far the
-//! defaults of `refdb.receiveMemoryLimit` and `refdb.receiveTimeLimit` are from it.
+//! The largest honest pushes that a small machine can make, and the memory and processor time that each takes: far less
+//! than the defaults of `refdb.receiveMemoryLimit` and `refdb.receiveTimeLimit`.
 
 use crate::{
     REFDB,

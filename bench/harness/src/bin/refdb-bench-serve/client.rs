@@ -15,12 +15,12 @@ pub(crate) struct Connection {
     end: usize,
 }
 
-/// What was answered.
+/// What the server answered to one request.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) bytes: u64,
-    /// From the request to the first byte of the answer.
+    /// The time from the request to the first byte of the answer.
     pub(crate) first: Duration,
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn post(host: &str, repository: &str, service: &str, version: u8, bod
     request
 }
 
-/// Returns the body with which git lists the refs of this name.
+/// Returns the body of the `ls-refs` request that git sends for a ref called `name`.
 pub(crate) fn ls_refs(name: &str) -> Vec<u8> {
     let mut body = Vec::new();
     for line in ["command=ls-refs\n", "agent=git/2.55.0\n", "object-format=sha1"] {
@@ -160,7 +160,7 @@ pub(crate) fn ls_refs(name: &str) -> Vec<u8> {
     body
 }
 
-/// Appends a packet.
+/// Appends `line` to `out` as a pkt-line.
 pub(crate) fn packet(line: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{:04x}{line}", line.len() + 4).as_bytes());
 }

@@ -1,4 +1,4 @@
-//! All refs, and a fetch that needs no objects.
+//! Measures lists of all refs, and a fetch that needs no objects.
 
 use crate::{
     Options,
@@ -16,7 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// All refs: version 2 asks for them by a request, version 0 gets them at once.
+/// Measures a list of all refs, which version 2 asks for by a request of its own and version 0 gets with the discovery,
+/// and then a fetch; prints a line for each.
 pub(crate) fn measure(options: &Options, server: &Server, repository: &Repository) -> Result<()> {
     const LISTS: u32 = 10;
     let name = repository.name();
@@ -65,7 +66,7 @@ pub(crate) fn measure(options: &Options, server: &Server, repository: &Repositor
     Ok(())
 }
 
-/// The CPU time of writing 106 MB to a socket whose other end reads them.
+/// The CPU seconds of writing 106 MiB, about a list of 1,500,000 refs, to a socket whose other end reads them.
 fn floor() -> Result<f64> {
     const BYTES: usize = 106 << 20;
     let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;

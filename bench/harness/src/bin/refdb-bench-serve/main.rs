@@ -27,19 +27,19 @@ pub(crate) struct Options {
     /// A folder for the repositories, on the disk that is measured.
     #[arg(long)]
     folder: PathBuf,
-    /// Seconds for each line of a table.
+    /// Seconds for each line that sends requests for a time; the other lines send a fixed number.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// The number of refs.
+    /// The number of refs of each repository but those of the group `many`.
     #[arg(long, default_value_t = 1_500_000)]
     refs: usize,
-    /// The number of clients of the storm.
+    /// The number of clients that poll in the group `storm`.
     #[arg(long, default_value_t = 10_000)]
     clients: usize,
     /// Keep the repositories in the folder, and use those that are there.
     #[arg(long)]
     keep: bool,
-    /// Measure only lines whose names have one of these words.
+    /// Measure only these groups of lines: poll, list, storm, push or many; repeatable.
     #[arg(long)]
     only: Vec<String>,
 }

@@ -18,7 +18,8 @@ use std::{
 /// Clients that push at the same time.
 const PUSHERS: usize = 64;
 
-/// Many clients push one ref each to a commit that is there.
+/// Measures many clients, each of which creates and deletes one ref again and again at a commit that the repository
+/// has.
 pub(crate) fn measure(options: &Options, repository: &Repository) -> Result<()> {
     let root = repository.path.parent().context("no root")?;
     let name = repository.name();

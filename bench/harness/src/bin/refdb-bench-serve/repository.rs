@@ -9,14 +9,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A repository with many refs, and the commit that all of them have.
+/// A repository, and the commit to which all of its refs point at the start.
 pub(crate) struct Repository {
     pub(crate) path: PathBuf,
     pub(crate) commit: String,
 }
 
 impl Repository {
-    /// The path in URLs.
+    /// The name of the repository's folder, which is its path in URLs.
     pub(crate) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }

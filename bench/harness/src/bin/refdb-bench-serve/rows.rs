@@ -19,7 +19,7 @@ use std::{
 /// Connections over which polls come at the same time.
 const CONNECTIONS: usize = 4;
 
-/// Measures all lines for a repository.
+/// Measures and prints the groups of lines that `--only` names, or all, for a repository.
 pub(crate) fn measure(options: &Options, repository: &Repository) -> Result<()> {
     let root = repository.path.parent().context("a repository is in a folder")?;
     let wants = |name: &str| options.only.is_empty() || options.only.iter().any(|word| name.contains(&word[..]));
@@ -119,7 +119,7 @@ pub(crate) fn percentile(times: &mut [Duration], percent: f64) -> Duration {
     times.get(at.min(times.len().saturating_sub(1))).copied().unwrap_or_default()
 }
 
-/// Sends so many polls a second, and returns the 99th percentile of their times, from the moment at which each was due.
+/// Sends `rate` polls a second, and returns the 99th percentile of their times, from the moment at which each was due.
 fn paced(options: &Options, server: &Server, repository: &Repository, rate: u32) -> Result<Duration> {
     let requests = poll_requests(&server.address, repository);
     let interval = Duration::from_secs(1) * CONNECTIONS as u32 / rate;

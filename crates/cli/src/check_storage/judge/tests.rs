@@ -40,7 +40,7 @@ fn what_one_machine_would_show_is_right() {
 #[test]
 fn a_lost_update_is_refused() {
     let lost = |lines: &str| assert!(matches!(judged(lines), Err(Fault::Lost { .. })), "{lines}: {:?}", judged(lines));
-    // Two writes replace the same value; two create the ref; one replaces a value that was itself replaced long ago.
+    // Two writes replace the same value; two create the ref; two replace a later value.
     lost("0 1-2 0>1, 0 3-4 1>2, 2 5-6 1>3");
     lost("0 1-5 0>1, 2 2-6 0>2");
     lost("0 1-2 0>1, 0 3-4 1>2, 0 5-6 2>3, 2 7-8 2>4");
@@ -66,7 +66,7 @@ fn a_read_of_what_was_replaced_before_it_began_is_late() {
     let late = history("0 1-2 0>1, 0 3-4 1>2, 2 10-11 r 1, 3 7-8 r 1, 0 12-13 r 2, 0 14-15 r 1");
     assert_eq!(lateness(&late, 1), (by, 2));
     assert_eq!(lateness(&late, 0), (Duration::from_nanos(10), 1));
-    // A read that does not see a ref which was created is late as well.
+    // A read that does not see a ref which was created is refused too, although not as late.
     assert_eq!(judged("0 1-2 0>1, 2 3-4 r 0, 0 5-6 r 1"), Err(Fault::Wrong { host: 1, value: 0 }));
     // A write has taken effect even before it is acknowledged, once a client has read its value.
     assert!(judged("0 1-2 0>1, 0 3-20 1>2, 1 4-5 r 2, 2 6-7 r 1, 0 21-22 r 2").is_err());

@@ -111,7 +111,7 @@ fn show(format: &str, quote: Quote, oid: u8) -> String {
     }
 }
 
-/// The values were taken from git 2.55.
+/// The forms of the values were taken from git 2.55; answers of other programs are those that [`Small`] makes up.
 #[test]
 fn fields_of_the_name_and_of_the_object_are_shown_as_git_shows_them() {
     let ab = "ab".repeat(20);

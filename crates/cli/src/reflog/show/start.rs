@@ -119,7 +119,8 @@ fn only(session: &Session, snapshot: &dyn Snapshot, base: &BStr) -> Option<RefNa
     found.filter(|_| !is_id)
 }
 
-/// Returns the value of a ref, or of the ref that HEAD leads to. Git prints more about other symbolic refs.
+/// Returns the value of a ref, or of the ref that HEAD leads to. Returns `None` for other symbolic refs, about which
+/// git prints more, and for missing refs.
 fn value(snapshot: &dyn Snapshot, name: &RefName) -> Result<Option<ObjectId>> {
     let target = match snapshot.get(name)? {
         Some(Target::Symbolic(next)) if name.as_bstr() == "HEAD" => snapshot.get(&next)?,

@@ -1,4 +1,5 @@
-//! Clients of other projects push to refdb over each protocol that they have.
+//! Git and clients of other projects push to refdb over SSH, HTTP, git's own protocol and on the same machine, as far
+//! as each of them can.
 
 use super::{
     plugged_in::old_git,
@@ -119,7 +120,7 @@ fn jgit() {
     for start in [ssh as fn(&Hosted) -> Server, Hosted::daemon, Hosted::http] {
         let mut jgit = None;
         let mut push = |client: &Client, server: &Server, words: &[String]| {
-            // One process makes all pushes. It needs a single word as the program that runs ssh.
+            // One process makes all pushes to a server. JGit needs a single word as the program that runs ssh.
             let ssh = server.ssh_program(client.repo.scratch());
             let jgit = jgit.get_or_insert_with(|| JGit::open_with_ssh(&client.repo, ssh.as_deref()));
             format!("{:?}", jgit.push(&server.url, words))

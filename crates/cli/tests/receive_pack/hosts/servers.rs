@@ -1,4 +1,4 @@
-//! Real servers on loopback, each for one repository.
+//! Servers on loopback, each for one repository: sshd, `git daemon`, and a web server that runs `git http-backend`.
 
 use super::cgi::Cgi;
 use crate::common::{REFDB, hook};
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A repository whose hook logs which program received each push.
+/// A repository whose post-receive hook logs which program received each successful push.
 pub(super) struct Hosted {
     pub(super) repo: Repo,
     /// A `GIT_EXEC_PATH` as `make dist` makes it.
@@ -66,7 +66,7 @@ impl Hosted {
         Server::start(command, port, format!("git://localhost:{port}/repo"))
     }
 
-    /// Starts `http-backend` as Apache does: by its own name, with `GIT_EXEC_PATH` from `SetEnv`.
+    /// Serves with `git-http-backend`, started by its own name and with `GIT_EXEC_PATH`, as by Apache with `SetEnv`.
     pub(super) fn http(&self) -> Server {
         let program = self.exec_path.join("git-http-backend");
         let mut backend = self.repo.command(program);
@@ -109,12 +109,12 @@ impl Hosted {
     }
 }
 
-/// A running server, which stops when it is dropped.
+/// A running server, which stops when it is dropped, or a repository on the client's own machine.
 pub(super) struct Server {
     child: Option<Running>,
     _cgi: Option<Cgi>,
     pub(super) url: String,
-    /// The ssh command that reaches the server, and the key for it.
+    /// The ssh command that reaches the server, with its options and the path of the client's key.
     pub(super) ssh: Option<String>,
     pub(super) ssh_key: Option<String>,
     /// The `GIT_EXEC_PATH` of a client that starts receive-pack itself.

@@ -18,7 +18,7 @@ fn list(url: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn list_into(repo: &gix::Repository, url: &str) -> Result<(), Box<dyn Error>> {
-    // With refs/* alone, it would ask the server for nothing but tags.
+    // With refs/* alone, gitoxide would ask the server for nothing but tags.
     let specs = ["refs/heads/*:refs/heads/*", "refs/tags/*:refs/tags/*"];
     let remote = repo.remote_at(url)?.with_refspecs(specs, Direction::Fetch)?;
     let (map, _) = remote.connect(Direction::Fetch)?.ref_map(Discard, ref_map::Options::default())?;

@@ -6,7 +6,7 @@ import java.nio.file.Path;
 interface Engine extends AutoCloseable {
   byte[] get(byte[] key) throws Exception;
 
-  /** False if it was refused. */
+  /** Returns false if the cache refused the value. */
   boolean put(byte[] key, byte[] value) throws Exception;
 
   void clear() throws Exception;
@@ -14,7 +14,10 @@ interface Engine extends AutoCloseable {
   @Override
   void close() throws Exception;
 
-  /** Opens an engine in a folder of its own. {@code entries} limits ChronicleMap, {@code limitBytes} refdb. */
+  /**
+   * Opens an engine in a folder of its own. {@code entries} limits ChronicleMap, {@code limitBytes} limits refdb, and
+   * nothing limits H2.
+   */
   static Engine open(String name, Path folder, long entries, long limitBytes) throws Exception {
     return switch (name) {
       case "refdb" -> new RefdbEngine(folder, limitBytes);

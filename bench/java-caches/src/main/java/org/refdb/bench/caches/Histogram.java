@@ -1,6 +1,6 @@
 package org.refdb.bench.caches;
 
-/** Times in buckets that grow by a sixteenth. */
+/** Counts of times in 16 buckets for each power of two nanoseconds. */
 final class Histogram {
   private static final int STEPS = 16;
   private final long[] counts = new long[44 * STEPS];

@@ -23,7 +23,8 @@ public final class Main {
   /**
    * Arguments: a folder, how many entries, seconds a row, rows with commas between them, engines. The rows are load,
    * get100, mix95, mix50, paced95, overwrite, pressure, pressure-paced and restart, which is the last. Each runs for
-   * all engines in turn before the next. Without load the folder must have been loaded before.
+   * all engines in turn before the next. Without load the folder must have been loaded before, except for the pressure
+   * rows.
    *
    * @param arguments as said
    */

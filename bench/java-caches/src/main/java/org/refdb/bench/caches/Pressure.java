@@ -3,10 +3,10 @@ package org.refdb.bench.caches;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * A working set of about twice the room. Inserts come without end, each followed by a get of a zipfian key among those
- * inserted so far. Then more inserts come while few hot keys are read in turn. Each engine has its own kind of room.
- * Refdb has a limit in bytes. ChronicleMap is given that number of entries and grows to three times as many before it
- * refuses any. H2 as Gerrit uses it has no limit until it is pruned.
+ * A working set of about twice the room. Each insert is followed by a get of a zipfian key among those inserted so far.
+ * Then come half as many inserts, each followed by a get of one of a few hot keys. Each engine has its own kind of
+ * room: refdb has a limit in bytes; ChronicleMap is told half the number of entries, and grows to three times what it
+ * was told before it refuses any; H2 as Gerrit uses it has no limit until it is pruned.
  */
 final class Pressure {
   private static final int THREADS = 8;

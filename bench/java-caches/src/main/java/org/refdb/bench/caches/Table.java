@@ -41,7 +41,7 @@ final class Table {
     System.out.println("|" + "-|".repeat(17));
   }
 
-  /** Has threads do their work and prints what they saw, with the disk space there is just then. */
+  /** Has threads do their work and prints what they saw, with the disk space that the engine's files take just then. */
   void row(String row, String name, int threads, Work work) throws Exception {
     System.out.println(line(row, name, threads, work) + " |");
   }

@@ -14,9 +14,9 @@ public enum Engine {
   JGIT_FILES,
   /** JGit's FileReftableDatabase. */
   JGIT_REFTABLE,
-  /** The engine on loose refs and packed-refs. */
+  /** refdb's engine on loose refs and packed-refs. */
   REFDB_FILES,
-  /** The engine on reftables. */
+  /** refdb's engine on reftables. */
   REFDB_REFTABLE;
 
   private static final long MEMORY_BYTES = 56L << 20;
@@ -34,7 +34,7 @@ public enum Engine {
     return RefdbRepository.open(gitDir, views());
   }
 
-  /** Drops the cache of a repository in this process, so that opening it begins anew. */
+  /** Drops refdb's cache of a repository in this process, so that opening the repository begins anew; JGit has none. */
   void forget(File gitDir) {
     if (this == REFDB_FILES || this == REFDB_REFTABLE) {
       views().forget(gitDir.toPath());

@@ -34,7 +34,7 @@ final class Laboratory {
 
   private Laboratory() {}
 
-  /** The names of {@code refs} refs, sorted. */
+  /** The sorted names of {@code refs} refs of changes, rounded down to a multiple of three, and of one branch. */
   static List<String> names(int refs) {
     List<String> names = new ArrayList<>(refs + 1);
     for (int change = 0; change < refs / 3; change++) {
@@ -47,7 +47,7 @@ final class Laboratory {
     return names;
   }
 
-  /** What the ref of this number holds: an id that looks like one. */
+  /** The id that the ref of this number holds, whose digits look as random as those of a real one. */
   static ObjectId id(int at) {
     int[] words = new int[Constants.OBJECT_ID_LENGTH / Integer.BYTES];
     for (int word = 0; word < words.length; word++) {
@@ -103,7 +103,7 @@ final class Laboratory {
     Files.writeString(tables.resolve("tables.list"), table + '\n');
   }
 
-  /** A commit without content or parent. */
+  /** Writes a commit without content or parent, and returns its id. */
   static ObjectId commit(Repository repository) throws IOException {
     try (ObjectInserter inserter = repository.newObjectInserter()) {
       CommitBuilder commit = new CommitBuilder();

@@ -27,9 +27,9 @@ import org.openjdk.jmh.annotations.TearDown;
 @OutputTimeUnit(java.util.concurrent.TimeUnit.MICROSECONDS)
 public class Reads {
   private static final int HOT = 100;
-  /** Patch sets and notes of a page of changes. */
+  /** How many refs one question asks for: the patch sets and notes of a page of changes. */
   private static final int MANY = 75;
-  /** Strides that no number of refs here is a multiple of. */
+  /** The distance from one look-up to the next in the list of names, with whose length it has no common divisor. */
   private static final int STRIDE = 790_211;
 
   /** Who answers. */
@@ -54,7 +54,7 @@ public class Reads {
     Path made = folder.resolve("reads-" + (engine.isReftable() ? "reftable-" : "files-") + refs + ".git");
     gitDir = made.toFile();
     if (Files.notExists(made)) {
-      // The next benchmark reads the same one: nobody changes it, and making it takes longer than measuring.
+      // The next benchmark reads the same repository: nobody changes it, and making one takes longer than measuring.
       Path unfinished = Files.createTempDirectory(folder, "making").resolve("r.git");
       Laboratory.create(unfinished, engine.isReftable(), names);
       Files.move(unfinished, made);
@@ -148,7 +148,7 @@ public class Reads {
     return tips;
   }
 
-  /** FileRepository's constructor, the first look-up, and closing. */
+  /** Opening a repository whose refs this process has not cached, the first look-up, and closing. */
   @Benchmark
   public Ref openAndLookUp() throws IOException {
     engine.forget(gitDir);

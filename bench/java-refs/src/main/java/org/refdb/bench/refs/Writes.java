@@ -18,7 +18,7 @@ import org.openjdk.jmh.annotations.Setup;
 import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
 
-/** Atomic batches, synced, each measured once. */
+/** Atomic batches, synced; each iteration measures one. */
 @BenchmarkMode(Mode.SingleShotTime)
 @OutputTimeUnit(java.util.concurrent.TimeUnit.MILLISECONDS)
 public class Writes {
@@ -65,7 +65,7 @@ public class Writes {
     Laboratory.createRefs(repo.repository, repo.change(repo.made++), repo.commit);
   }
 
-  /** What a batch makes, each time anew. */
+  /** The names of the refs that a batch makes, which are new ones for each invocation. */
   @State(Scope.Thread)
   public static class Batch {
     /** How many refs a batch makes. */
