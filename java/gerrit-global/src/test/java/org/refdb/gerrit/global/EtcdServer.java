@@ -16,7 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** A real etcd of one member on loopback, with its data in a folder of its own. */
+/** A member of a real etcd on loopback, with its data in a folder of its own. */
 public final class EtcdServer implements AutoCloseable {
   private static final int FIRST_PORT = 12_000;
   private static final int PORTS = 300;
@@ -81,10 +81,9 @@ public final class EtcdServer implements AutoCloseable {
   }
 
   /**
-   * Returns a free port below the range that the system gives to connections, or a connection could take the port
-   * before etcd has it,
-   * or while etcd is killed. Each port is returned once, and processes that start after each other have different
-   * ranges.
+   * Returns a free port below the range that the system gives to connections, because otherwise a connection could take
+   * the port before etcd has it, or while etcd is killed. A port is not returned again before 299 others, and processes
+   * that start after each other have different ranges.
    */
   public static int freePort() throws IOException {
     while (true) {

@@ -56,7 +56,7 @@ public final class Proxy implements AutoCloseable {
     }
   }
 
-  /** Changes its mode as soon as a request has this text, before that arrives. */
+  /** Changes the mode as soon as a request contains the text, and before that request arrives. */
   void modeFrom(String text, Mode next) {
     awaited = new Awaited(text, next);
   }
@@ -140,7 +140,7 @@ public final class Proxy implements AutoCloseable {
       }
     }
 
-    /** An answer to a client that is gone ends the connection. One with requests that are to arrive yet stays. */
+    /** Passes an answer on. If the client is gone, the connection to etcd ends, unless it has requests that are held. */
     private void answer(byte[] bytes) throws IOException {
       try {
         client.getOutputStream().write(bytes);
@@ -180,10 +180,13 @@ public final class Proxy implements AutoCloseable {
     void take(byte[] bytes) throws IOException;
   }
 
-  /** Bytes on their way, and when they arrive. None are the end. */
+  /** Bytes on their way, and when they arrive, in {@link System#nanoTime}. A packet without bytes is the end. */
   private record Packet(byte[] bytes, long due) {}
 
-  /** Carries what comes from a socket until its end. Each packet is on its way for the delay of now, beside those before it. */
+  /**
+   * Carries what comes from a socket until its end. Each packet takes the delay that is set when it is read, and several
+   * may be on their way at a time.
+   */
   private void carry(Socket from, Sink to) {
     BlockingQueue<Packet> way = new ArrayBlockingQueue<>(PACKETS_MAX);
     thread("read", () -> read(from, way));
