@@ -140,7 +140,7 @@ public final class Proxy implements AutoCloseable {
       }
     }
 
-    /** Passes an answer on. If the client is gone, the connection to etcd ends, unless it has requests that are held. */
+    /** Passes an answer on. If the client is gone, the connection to etcd ends, unless requests on it are held. */
     private void answer(byte[] bytes) throws IOException {
       try {
         client.getOutputStream().write(bytes);
@@ -184,8 +184,8 @@ public final class Proxy implements AutoCloseable {
   private record Packet(byte[] bytes, long due) {}
 
   /**
-   * Carries what comes from a socket until its end. Each packet takes the delay that is set when it is read, and several
-   * may be on their way at a time.
+   * Carries what comes from a socket until its end. Each packet takes the delay that is set when it is read, and
+   * several may be on their way at a time.
    */
   private void carry(Socket from, Sink to) {
     BlockingQueue<Packet> way = new ArrayBlockingQueue<>(PACKETS_MAX);

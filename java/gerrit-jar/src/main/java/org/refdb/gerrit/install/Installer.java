@@ -221,7 +221,7 @@ final class Installer {
     }
   }
 
-  /** Checks platform, C library, folder and permissions by doing what Gerrit will do, as its user. */
+  /** Checks platform, C library, folder and permissions by doing what Gerrit will do, as its user where possible. */
   private void tryAs(GerritUser user, Site site, ConfigFile config, List<Path> files)
       throws InstallException, IOException {
     Optional<String> problem = new SiteTrial(site, config, tried(user, site, config)).run(files);
@@ -230,7 +230,7 @@ final class Installer {
     }
   }
 
-  /** Examines the repositories as Gerrit's user, who may not read all that root may. */
+  /** Examines the repositories as Gerrit's user where possible, because that user may not read all that root may. */
   private void look(GerritUser user, Site site, ConfigFile config) throws InstallException, IOException {
     List<String> arguments = new ArrayList<>(List.of(site.nativeFolder(config).toString()));
     if (mayBeUnsafe(site)) {
