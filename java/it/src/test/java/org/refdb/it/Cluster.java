@@ -35,7 +35,7 @@ final class Cluster implements AutoCloseable {
     return members;
   }
 
-  /** A value as it is now; empty for none. Whatever members are away, one answers sooner or later. */
+  /** Returns the current value of a key, empty for none. Asks the members in turn until one of them answers. */
   String value(String key) throws IOException, InterruptedException {
     String body = "{\"key\":\"" + base64(key) + "\"}";
     for (int i = 0; i < TRIES; i++) {

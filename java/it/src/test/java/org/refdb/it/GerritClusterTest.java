@@ -26,8 +26,8 @@ import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
 
 /**
- * Two Gerrits on one folder of repositories, with no word between them. First one has refdb and one has not. Then both have
- * it, in two versions. Then the first one has not. So it is also what happens if all hints between nodes are lost.
+ * Two Gerrits on one folder of repositories, with no word between them. First one has refdb and one has not. Then both
+ * have it, in two versions. Then the first one has not. So it is also what happens if all hints between nodes are lost.
  */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)

@@ -147,7 +147,10 @@ final class GerritNativeModeTest {
     return rest.get("/config/server/metrics/" + Rest.id("plugins/refdb-global/" + name)).getAsJsonObject().get(field).getAsLong();
   }
 
-  /** The intents that are whole. One that is being written has another name, which a killed server leaves for ten minutes. */
+  /**
+   * Returns the intents that are complete. The file of one that is being written ends with {@code .new}, and stays for
+   * some minutes if the server is killed.
+   */
   private List<String> intents() throws IOException {
     Path folder = repository().resolve("refdb-global");
     if (!Files.exists(folder)) {

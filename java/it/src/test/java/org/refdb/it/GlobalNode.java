@@ -99,7 +99,7 @@ final class GlobalNode implements AutoCloseable {
     isUp = true;
   }
 
-  /** Whether it is not being killed or started. */
+  /** Returns whether the node was started, and is not being killed or started again. */
   boolean isUp() {
     return isUp;
   }

@@ -28,10 +28,10 @@ final class Load {
   private final String project;
   private final Path scratch;
 
-  /** {@code JOURNEY BEGUN ENDED MILLISECONDS}. */
+  /** A line {@code JOURNEY BEGUN ENDED MILLISECONDS} for each journey that is over. */
   private final ConcurrentLinkedQueue<String> times = new ConcurrentLinkedQueue<>();
 
-  /** When the journey of each user began. */
+  /** When the present journey of each user began, in {@link System#nanoTime}. */
   private final Map<Thread, Long> underWay = new ConcurrentHashMap<>();
 
   private Load(String url, String project, Path scratch) {

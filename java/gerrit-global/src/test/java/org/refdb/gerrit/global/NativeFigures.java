@@ -67,7 +67,7 @@ final class NativeFigures {
     void run(String ref, int number) throws Exception;
   }
 
-  /** The interface alone, for the recipe of bench/curator beside it. */
+  /** Prints the figures of the interface alone, which are compared with those of Curator in bench/curator. */
   static void printInterface() throws Exception {
     try (EtcdServer etcd = EtcdServer.start();
         Proxy link = new Proxy(etcd.port());
