@@ -124,7 +124,7 @@ fn a_load_that_comes_or_goes_during_a_search_never_makes_it_sure_of_something_fa
     }
 }
 
-/// A machine that is quiet and loaded in turn during each verdict.
+/// The machine is quiet at first, then loaded for some time, and then quiet again.
 #[test]
 fn a_load_that_comes_and_goes_all_the_time_is_no_gradual_slowdown() {
     for seed in 0..100 {

@@ -107,7 +107,7 @@ final class TransportCases {
         });
   }
 
-  /** Pushes four commands: a deletion and, depending on who pushes, new branches, a fast-forward and refused rewinds. */
+  /** Pushes a deletion and, depending on who pushes, new branches, a fast-forward and rewinds, which are refused. */
   private static String push(Repository client, Repository server, boolean atomic) throws Exception {
     return talk(
         client,
