@@ -27,7 +27,7 @@ final class Cluster implements AutoCloseable {
 
   Cluster() throws IOException, InterruptedException {
     members = EtcdServer.startCluster(3, SMALL);
-    // They must not outlive a run that is stopped, or ends where it stands.
+    // The members must not outlive a run that is stopped or ends early.
     Runtime.getRuntime().addShutdownHook(new Thread(() -> members.forEach(EtcdServer::kill)));
   }
 

@@ -51,7 +51,7 @@ final class GerritNativeModeTest {
             .redirectOutput(scratch.resolve("etcd.log").toFile())
             .start();
     server = GerritServer.create(scratch.resolve("site"));
-    // Gerrit tries what another node was quicker with again, for 20 seconds by default.
+    // By default, Gerrit retries for 20 seconds an update that another node was quicker with.
     config("[refdb]\n\tglobal = etcd\n[retry]\n\ttimeout = 2 s\n");
     Commands.Output installed = server.installer("install", "--global", "etcd=" + url);
     assertEquals(0, installed.status(), installed.text());

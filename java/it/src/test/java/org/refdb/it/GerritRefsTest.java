@@ -81,7 +81,7 @@ final class GerritRefsTest {
     assertEquals(0, again.status(), again.text());
     assertTrue(again.text().contains("as it is"), again.text());
     assertEquals(before, Files.readString(server.site().resolve("etc/gerrit.config")));
-    // Gerrit would load the plugin again within a minute, and know none of its commands until it has.
+    // Gerrit would load a changed plugin again within a minute, and know none of its commands until then.
     assertEquals(jars, jars(), again.text());
   }
 
@@ -586,7 +586,7 @@ final class GerritRefsTest {
     return admin.attempt(words);
   }
 
-  /** Returns the warnings in a log, which say more than the answer that there is no such command. */
+  /** Returns the warnings, the errors and the lines about plugins in a log. */
   private static String troubles(String log) {
     return log.lines().filter(line -> line.matches(".*( WARN | ERROR |plugin).*")).collect(Collectors.joining("\n"));
   }

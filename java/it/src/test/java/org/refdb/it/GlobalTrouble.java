@@ -8,7 +8,7 @@ import org.refdb.gerrit.global.EtcdServer;
 import org.refdb.gerrit.global.Proxy;
 import org.refdb.it.History.Outcome;
 
-/** What goes wrong beside the clients. */
+/** Causes faults of nodes and of etcd while clients work. */
 final class GlobalTrouble {
   private static final long MINUTE_SECONDS = 60;
 

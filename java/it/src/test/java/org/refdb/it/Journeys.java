@@ -9,7 +9,7 @@ import java.util.List;
  * submitted. Then the user lists all accounts, lists refs and clones.
  */
 final class Journeys implements AutoCloseable {
-  /** In the order in which they must be made. */
+  /** The journeys, in the order in which they must be made. */
   static final List<String> NAMES =
       List.of("push", "detail", "query", "review", "submit", "accounts", "ls-remote", "clone");
 

@@ -14,8 +14,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * Users at work on one Gerrit project: each makes all {@link Journeys} a round. When each of these began and ended is
- * added to a file.
+ * Users at work on one Gerrit project: each makes all {@link Journeys} a round. The times at which each of these began
+ * and ended are added to a file.
  *
  * <p>Arguments: address, project, users, rounds that are measured, rounds before that, the file. It is a closed loop:
  * every user waits for the answer before going on. With the property {@code refdb.server.pid} the server's threads are

@@ -9,8 +9,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Git's fetch from one node's folder into another's. A ref that differs is fetched if the other node has it as etcd
- * has. So an older value never rewinds a ref.
+ * Git's fetch from one node's folder into another's. A ref that differs is fetched if the other node has etcd's value,
+ * so that an older value never rewinds a ref. A ref that etcd does not have is deleted.
  */
 final class Mirror {
   static final List<String> PROJECTS = List.of("All-Projects", "All-Users", GlobalClients.PROJECT);
@@ -52,7 +52,7 @@ final class Mirror {
           }
         }
         default -> {
-          // It moves: the next time.
+          // The ref was being changed: the next call looks again.
         }
       }
     }

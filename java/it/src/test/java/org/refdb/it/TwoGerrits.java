@@ -15,8 +15,8 @@ import org.refdb.gerrit.global.Proxy;
 import org.refdb.it.History.Outcome;
 
 /**
- * Two real Gerrits in native mode on three members of etcd. First come episodes in which each planted fault shows, then
- * clients at random beside trouble. In the end nothing that was acknowledged is lost, and all agree.
+ * Two real Gerrits in native mode on three members of etcd. First come episodes in which planted faults would show, and
+ * then clients at random beside trouble. In the end nothing that was acknowledged is lost, and all agree.
  */
 final class TwoGerrits {
   private static final Duration TIMEOUT = Duration.ofSeconds(90);

@@ -91,7 +91,7 @@ public final class EtcdServer implements AutoCloseable {
       try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
         return socket.getLocalPort();
       } catch (BindException e) {
-        // Somebody has it: the next one.
+        // Another program has the port: try the next one.
       }
     }
   }
@@ -108,13 +108,13 @@ public final class EtcdServer implements AutoCloseable {
     return folder;
   }
 
-  /** Starts it on the data it has, and waits until it answers. */
+  /** Starts the server on the data that it has, and waits until it answers. */
   public void run() throws IOException, InterruptedException {
     launch();
     awaitHealth();
   }
 
-  /** Starts it on the data it has. */
+  /** Starts the server on the data that it has, without waiting until it answers. */
   public void launch() throws IOException {
     List<String> command =
         new ArrayList<>(
@@ -199,7 +199,7 @@ public final class EtcdServer implements AutoCloseable {
     }
   }
 
-  /** Returns the processor time that it has taken. */
+  /** Returns the processor time that the server has taken since its last start. */
   Duration work() {
     return process.info().totalCpuDuration().orElse(Duration.ZERO);
   }

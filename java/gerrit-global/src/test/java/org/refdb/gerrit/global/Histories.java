@@ -191,7 +191,7 @@ final class Histories {
       }
       case 2 -> {
         node.all(Proxy.Mode.CUT);
-        // Now and then until its lease is gone.
+        // Sometimes this is longer than the node's lease lasts.
         Thread.sleep(3L * millis);
       }
       case 3 -> {
@@ -233,7 +233,7 @@ final class Histories {
           Thread.sleep(random.nextInt(8) == 0 ? 2500 : 20);
           put(node, client, ref, now.get(), lock != null);
         } catch (Exception e) {
-          // It was not got, or is released later.
+          // The lock was not got, or is released later.
         }
       }
     }

@@ -327,7 +327,7 @@ final class NativeModeTest {
     }
     assertEquals(before + 1, revision(), "one change of etcd");
     List<String> more = IntStream.range(0, 1250).mapToObj(i -> "refs/heads/more/" + i).toList();
-    // One by one, ten times the bound.
+    // Not atomic, ten times as many refs as one request takes.
     for (ReceiveCommand made : node.create(false, more, ids.get(1))) {
       assertEquals(ReceiveCommand.Result.OK, made.getResult(), made.getMessage());
     }

@@ -175,7 +175,7 @@ public final class Proxy implements AutoCloseable {
     }
   }
 
-  /** What takes bytes at the end of the way. */
+  /** Receives the bytes that a link carries. */
   private interface Sink {
     void take(byte[] bytes) throws IOException;
   }
@@ -196,7 +196,7 @@ public final class Proxy implements AutoCloseable {
         to.take(packet.bytes());
       }
     } catch (IOException e) {
-      // Its other end is gone.
+      // The receiver is gone.
       shut(from);
       way.clear(); // the reader may wait for room
     } catch (InterruptedException e) {
@@ -216,7 +216,7 @@ public final class Proxy implements AutoCloseable {
                   System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(delayMillis)));
         }
       } catch (IOException e) {
-        // Its other end is gone.
+        // The sender is gone.
       }
       way.put(new Packet(new byte[0], 0));
     } catch (InterruptedException e) {
@@ -228,7 +228,7 @@ public final class Proxy implements AutoCloseable {
     try {
       socket.close();
     } catch (IOException e) {
-      // It is closed.
+      // The socket is not used any more.
     }
   }
 

@@ -158,8 +158,8 @@ final class Installer {
   }
 
   /**
-   * Turns on small batches where git packs no refs, except in a cluster, where another node could read half of one;
-   * turns them off if refdb does not serve refs.
+   * Turns on small batches where git packs no refs, except in a cluster, where another node could read half of one:
+   * there the setting stays as it is. Turns them off if refdb does not serve refs.
    */
   private void setSmallBatches(Site site, boolean refs, boolean packsNothing) throws IOException {
     boolean isCluster = site.has("high-availability") || site.has("multi-site");
