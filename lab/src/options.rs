@@ -319,8 +319,8 @@ pub struct Common {
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub tolerance: f64,
 
-    /// Number of runs of each side after which the comparison ends, even without a verdict; in a search, of the good and
-    /// the bad commit for each verdict
+    /// Number of runs of each side after which the comparison ends, even without a verdict; in a search, of the good
+    /// and the bad commit for each verdict
     #[arg(long, value_name = "COUNT", default_value_t = 60)]
     pub runs_max: usize,
 
