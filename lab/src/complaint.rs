@@ -24,7 +24,7 @@ impl Missing {
     }
 
     fn tool(name: &str) -> Missing {
-        // Compilers may be called by their targets and versions.
+        // Tools may be called by their paths.
         let name = name.rsplit('/').next().unwrap_or(name);
         Missing { name: name.to_owned(), package: known(&TOOLS, name) }
     }
@@ -155,7 +155,7 @@ fn cut(line: &str) -> String {
 /// Returns what a line says is missing on the machine.
 fn missing(line: &str) -> Option<Missing> {
     if let Some((_, rest)) = line.split_once("fatal error: ") {
-        // gcc, and clang. A file in quotes is one of the project itself, which no package has.
+        // The words of gcc, and those of clang, which puts the name in quotation marks.
         let gcc = rest.strip_suffix(": No such file or directory");
         let clang = rest.strip_prefix('\'').and_then(|rest| rest.strip_suffix("' file not found"));
         return gcc.or(clang).filter(|name| is_name(name)).map(Missing::header);

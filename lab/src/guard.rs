@@ -1,5 +1,5 @@
-//! Makes sure that a lab that is stopped by a signal other than SIGKILL leaves no folders or processes: signals become
-//! errors, and stray processes are ended.
+//! Makes sure that a lab that is stopped by SIGINT, SIGTERM or SIGHUP leaves no folders or processes: these signals
+//! become errors, and stray processes are ended.
 
 use std::{
     fs,

@@ -311,15 +311,16 @@ pub struct Common {
     #[arg(long, value_name = "MEASURE")]
     pub judge: Option<Measure>,
 
-    /// Maximum fraction of comparisons of equal revisions that end with a verdict
+    /// Maximum fraction of comparisons of equal revisions that end with a verdict, or of searches with a wrong result
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub false_alarms: f64,
 
-    /// Difference, as a fraction, below which revisions count as equal and the comparison ends
+    /// Difference, as a fraction, below which revisions count as equal and the comparison ends; a search ignores it
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub tolerance: f64,
 
-    /// Number of runs of each side after which the comparison ends, even without a verdict
+    /// Number of runs of each side after which the comparison ends, even without a verdict; in a search, of the good
+    /// and the bad commit for each verdict
     #[arg(long, value_name = "COUNT", default_value_t = 60)]
     pub runs_max: usize,
 

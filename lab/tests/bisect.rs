@@ -134,7 +134,7 @@ fn a_slowdown_in_many_small_steps_is_gradual() {
     }
 }
 
-/// The slowdown is introduced by a merge, with commits around it that do not build.
+/// The slowdown is in a commit of a merged branch, and a commit of the other branch does not build.
 #[test]
 fn in_a_real_repository_the_commit_of_the_merged_branch_is_named() {
     let planted = Synthetic::new("cat \"$BUILD/cost\" >\"$COST\"", "judge = 'reported'");

@@ -38,8 +38,8 @@ const RULES: Rules = Rules { rate: 0.01, tolerance: 0.01, pairs_max: 60, judge: 
 struct Replayed {
     /// The commit with the planted step.
     place: usize,
-    /// The logarithm of the step on the quiet machine. Under load it is `shrinks` times as large, as is the step of a
-    /// program that waits longer for itself, while the load delays both alike.
+    /// The logarithm of the step on the quiet machine. Under load it is `shrinks` times as large, as if the load added
+    /// the same time to the commits before and after the step.
     step: f64,
     shrinks: f64,
     /// The runs during which the machine is loaded: from, to.
@@ -124,7 +124,7 @@ fn a_load_that_comes_or_goes_during_a_search_never_makes_it_sure_of_something_fa
     }
 }
 
-/// A machine that is quiet and loaded in turn during each verdict.
+/// The machine is quiet at first, then loaded for some time, and then quiet again.
 #[test]
 fn a_load_that_comes_and_goes_all_the_time_is_no_gradual_slowdown() {
     for seed in 0..100 {

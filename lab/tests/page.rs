@@ -77,7 +77,7 @@ fn page(folder: &Path) -> PathBuf {
     file("page.html")
 }
 
-/// Elements without an end tag in HTML.
+/// The elements of the page that have no end tag in HTML.
 const EMPTY: [&str; 1] = ["meta"];
 
 /// Returns the names of all elements. Checks that elements are nested correctly and that text is escaped.
@@ -114,7 +114,7 @@ fn the_page_is_whole_stands_alone_and_shows_names_as_text() {
     for name in &names {
         assert!(known.split(' ').any(|known| known == name), "an element '{name}' that the page never has");
     }
-    // The only address is the name of SVG's elements, which is never asked for.
+    // The only address is SVG's namespace, which a browser does not request.
     let bare = page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "").replace("\n// ", "\n");
     for asked in ["http", "//", " src=", "url(", "@import", "onload=\"x", "fetch(", "import "] {
         assert!(!bare.contains(asked), "the page asks for something: {asked}");
@@ -155,7 +155,8 @@ fn histories_that_are_none_are_named_with_their_lines() {
     assert!(complaint(&folder.path().join("none")).contains("cannot read '"));
 }
 
-/// The comparison that a page once hid: a commit is much worse than its parent, and was then compared with its child.
+/// A page once hid the first of two such comparisons: a commit is much worse than one other, and is then compared with
+/// another one.
 #[test]
 fn no_comparison_is_hidden_by_a_later_one_and_the_work_stands_beside_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +182,7 @@ fn no_comparison_is_hidden_by_a_later_one_and_the_work_stands_beside_it() {
 }
 
 /// Runs Chromium with the document of a file in a frame of this width, and returns the value of `script` in it, where
-/// `d` is the document. Takes a picture called `name` if `REFDB_PICTURES` is set.
+/// `d` is the document. Takes a picture whose name begins with `name` if `REFDB_PICTURES` is set.
 fn browsed(page: &Path, (name, width, dark): (&str, u32, bool), script: &str) -> String {
     let folder = page.parent().unwrap();
     let text = fs::read_to_string(page).unwrap();

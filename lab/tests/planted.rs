@@ -18,9 +18,9 @@ fn histories() -> u64 {
     rounds(1, 20) as u64
 }
 
-/// Returns a program whose cost is in its build, with noise of at most `millionths` from a pseudo-random sequence. The
-/// state of the sequence is kept outside of the folders of runs, so that the whole test is repeatable. All numbers
-/// have ten digits.
+/// Returns a program that reports the cost in its build, with noise of at most `millionths` in both directions, and
+/// the commands that draw the next number of the pseudo-random sequence for it. The state of the sequence is kept
+/// outside of the folders of runs, so that the whole test is repeatable. All states and costs have ten digits.
 fn noisy(millionths: u32) -> (Synthetic, String) {
     let planted = Synthetic::new("@COMMAND@", "judge = 'reported'");
     let state = planted.folder_of_luck().join("state");
@@ -127,7 +127,7 @@ fn builds_that_fail_now_and_then_hide_no_commit_for_good() {
     }
 }
 
-/// The commit is not slower by itself, but starts another program in the background of the measured command.
+/// The commit costs more, and starts another program in the background of the measured command.
 #[test]
 fn an_artefact_of_background_maintenance_is_named_as_one() {
     let git = "#!/bin/sh\ncat refs/heads/* >packed-refs.lock\nrm refs/heads/*\nmv packed-refs.lock packed-refs\n";

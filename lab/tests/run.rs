@@ -49,7 +49,7 @@ fn ten_percent_more_is_worse_ten_percent_less_is_better_and_equal_costs_are_equa
     assert_eq!(planted.git(&["worktree", "list"]).lines().count(), 1, "no worktree stays");
 }
 
-/// Each command waits a second for the other one. When they run in turn, it waits in vain and reports 1.
+/// Each command waits up to a second for the other one. If they ran in turn, it would wait in vain and report 1.
 #[test]
 fn side_by_side_both_runs_of_a_pair_happen_at_once_and_failures_have_their_side() {
     let meet = "me=$(cat \"$BUILD/cost\") other=$BUILD/../../here-$((3 - me)) tries=0\n: >\"$BUILD/../../here-$me\"\n\
@@ -174,7 +174,7 @@ fn a_slowdown_by_another_process_is_shown_as_one() {
     assert!(same.contains("same work: as many programs, threads, bytes, syncs, files, refs and packs\n"), "{same}");
 }
 
-/// In one of the revisions, real git packs refs, started by another program that only this revision runs.
+/// In one of the revisions, real git packs refs, because the script of that revision runs `git maintenance`.
 #[test]
 fn packing_by_maintenance_is_named_with_the_refs_it_packed() {
     let git = Git::find().program().display().to_string();
@@ -201,7 +201,7 @@ fn packing_by_maintenance_is_named_with_the_refs_it_packed() {
     assert!(said.contains("  bytes written: 2 in HEAD~1, "), "{said}");
 }
 
-/// The shipped scenarios build git from source. Here, a Makefile replaces git's own, and finds real git.
+/// The shipped scenarios build git from source. Here, a Makefile takes the place of git's own, and links to real git.
 #[test]
 fn the_shipped_scenarios_work_with_real_git() {
     let planted = Synthetic::new("true", "");

@@ -1,5 +1,5 @@
-//! Measures how often changes of a series are found, and how late, on samples of a real machine: runs of one command
-//! that were recorded one after the other. docs/benchmarking.md says how they were recorded.
+//! Measures how often changes of a series are found, and how late, on samples of a real machine.
+//! docs/benchmarking.md says how they were recorded.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use refdb_lab::{
@@ -41,7 +41,7 @@ impl Machine {
     }
 
     /// Returns the difference of a pair in which the commit costs `ratio` times what the anchor costs. The coin says
-    /// which of two consecutive runs is the commit's.
+    /// which of the two runs is the commit's.
     fn difference(&mut self, ratio: f64) -> f64 {
         self.next += 2;
         let [one, other] = self.pairs[self.next % self.pairs.len()];
@@ -49,7 +49,7 @@ impl Machine {
         (commit * ratio / anchor).ln()
     }
 
-    /// Measures a commit, which begins at a random time.
+    /// Measures a commit with recorded pairs, of which the first is random.
     fn measure(&mut self, detector: &mut Detector, ratio: f64) -> Option<Change> {
         detector.enter();
         self.next = self.luck.bits() as usize % self.pairs.len();
@@ -89,7 +89,7 @@ fn planted(steps: &[(usize, f64)]) -> Vec<f64> {
     (0..COMMITS).map(cost).collect()
 }
 
-/// Returns the number of a commit in the middle of a series.
+/// Returns the number of a commit that is not near the ends of a series.
 fn place(seed: u64) -> usize {
     20 + Coin::new(!seed).bits() as usize % 150
 }

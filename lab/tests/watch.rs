@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 const COST: &str = "cat \"$BUILD/cost\" >\"$COST\"";
 
-/// A repository that is watched, with a first commit that costs 1000.
+/// A repository that is watched from its first commit on.
 struct Watched {
     planted: Synthetic,
     first: String,
@@ -44,7 +44,8 @@ impl Watched {
         self.planted.cache().with_file_name("history")
     }
 
-    /// Returns a watch that begins after the first commit, and that records each call of `--notify` in a line.
+    /// Returns a watch that begins after the first commit. It records each call of `--notify` in a line, unless
+    /// `more` has another `--notify`.
     fn command(&self, more: &[&str]) -> Command {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
         let calls = self.calls();
@@ -107,7 +108,7 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Adds a topic of three commits, of which the second costs 1100, with a merge.
+/// Adds a topic of three commits, the second of which raises the cost to 1100, and merges it. Returns that commit.
 fn merge_a_slow_topic(watched: &Watched) -> String {
     let planted = &watched.planted;
     planted.git(&["checkout", "-q", "-b", "topic"]);
@@ -178,7 +179,7 @@ fn a_step_that_went_away_and_a_drift_of_small_steps_are_told_apart() {
     assert_eq!(drift["before"]["commit"], drift["alarm"]["anchor"], "the whole of it is proved");
 }
 
-/// The build is broken for a while, and slower when it works again.
+/// Some commits do not build, and the next one that builds costs more.
 #[test]
 fn a_change_behind_builds_that_are_broken_is_a_range() {
     let watched = Watched::new();
@@ -253,7 +254,7 @@ fn two_series_of_the_same_name_are_refused() {
     assert!(said(&output).contains("two series are called planted"), "{}", said(&output));
 }
 
-/// The slow build comes out only outside of the clone of the proof.
+/// In the clone of the proof, the commit costs as much as the one before.
 #[test]
 fn what_the_proof_does_not_confirm_is_recorded_and_not_reported() {
     let watched = Watched::new();
@@ -284,7 +285,7 @@ fn maintenance_is_an_artefact() {
     assert_eq!((&conclusion["kind"], &conclusion["cause"]), (&"artefact".into(), &"maintenance".into()));
 }
 
-/// A watch that is killed again and again ends with the same history as one that is left alone.
+/// A watch that is killed again and again measures each commit once, and tells of the change once.
 #[test]
 fn kills_at_any_moment_lose_nothing_and_repeat_nothing() {
     let watched = Watched::new();
@@ -292,7 +293,7 @@ fn kills_at_any_moment_lose_nothing_and_repeat_nothing() {
     let slow = merge_a_slow_topic(&watched);
     watched.idle(1);
     let mut kills = 0;
-    // The pauses grow, so that kills hit early and late moments of the work.
+    // The pauses differ, so that kills hit early and late moments of the work.
     for number in 0..rounds(10, 60) {
         let mut watch = watched.command(&[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         sleep(Duration::from_millis(40 + 230 * (number as u64 % 20)));
@@ -364,7 +365,7 @@ fn at_intervals_new_commits_are_fetched_and_measured() {
     assert!(!end(going).success());
 }
 
-/// No file may become longer than the history is after the first commit.
+/// No file may become more than 512 bytes longer than the history is after the first commit.
 #[test]
 fn a_line_that_does_not_fit_is_an_error_and_the_watch_goes_on_when_there_is_room() {
     let watched = Watched::new();
@@ -465,7 +466,7 @@ fn other_settings_and_another_watch_are_refused_in_clear_words() {
     assert!(!end(going).success(), "SIGTERM ends it, also while it waits");
 }
 
-/// A branch whose commits are all measured: the repair of a topic is seen, though its merge shows nothing.
+/// All commits are measured: a slowdown in a topic and its repair are seen, though the merge shows nothing.
 #[test]
 fn with_all_commits_a_topic_shows_what_its_merge_hides() {
     let watched = Watched::new();

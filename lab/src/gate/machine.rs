@@ -8,8 +8,8 @@ use crate::process::output;
 /// vendor and the speed of the processor.
 const SHOWN: [&str; 10] = ["abm", "avx", "avx2", "bmi1", "f16c", "fma", "rdrand", "rdseed", "rdtscp", "ssse3"];
 
-/// Returns the names and values of everything on which counts depend: the tool, the C library, the processor, and what
-/// the caller adds.
+/// Returns the names and values of the properties on which counts depend: the tool, the C library, the processor, and
+/// what the caller adds in `more`.
 pub fn find(tool: &str, more: &[(String, String)]) -> BTreeMap<String, String> {
     let libc = output(Command::new("ldd").arg("--version")).unwrap_or_default();
     let libc = libc.lines().next().unwrap_or("unknown").to_owned();

@@ -7,11 +7,11 @@ use anyhow::{Context, Result, bail};
 /// The build systems that are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `Cargo.toml`
+    /// cargo, which `Cargo.toml` shows.
     Cargo,
-    /// `CMakeLists.txt`
+    /// `CMake`, which `CMakeLists.txt` shows.
     CMake,
-    /// `Makefile`, `makefile` or `GNUmakefile`
+    /// make, which `Makefile`, `makefile` or `GNUmakefile` shows.
     Make,
 }
 

@@ -91,7 +91,8 @@ pub struct WorkOfBoth {
 pub struct Imported {
     /// The tool, such as `hyperfine`.
     pub tool: String,
-    /// The time, in seconds since 1970; 0 if the tool does not say.
+    /// The time, in seconds since 1970; that of the file's last modification if the tool does not say, or 0 if that is
+    /// unknown.
     pub time: u64,
     /// The name of the benchmark.
     pub scenario: String,
@@ -122,7 +123,7 @@ pub struct Change {
     pub direction: String,
     /// Whether a second measurement confirmed the change; `None` as long as the change is not looked into.
     pub confirmed: Option<bool>,
-    /// The ratio that the second measurement found; 1 if it found none.
+    /// The ratio that the second measurement found; 1 if it found none, `None` as long as there was none.
     pub ratio: Option<f64>,
     /// A sentence on the outcome; empty as long as there is none.
     pub said: String,

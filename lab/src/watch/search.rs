@@ -90,7 +90,8 @@ impl Commits for Hurried<'_> {
 }
 
 /// Searches for the commit between `good` and `bad` that made the change, until `end`. Returns with it the ratio of
-/// `bad` to `good`, if that was measured. The work of both sides is not compared, since the proof does that.
+/// `bad` to `good`, unless the search failed or its time was over. The work of both sides is not compared, since the
+/// proof does that.
 ///
 /// # Errors
 ///

@@ -31,7 +31,7 @@ pub(crate) struct History {
 pub(crate) type Files = BTreeMap<&'static str, String>;
 
 /// Creates a history that `seed` determines. `files` returns the files of a commit without or with the change. If
-/// `broken` is given, one in that many of the other commits does not build.
+/// `broken` is given, about one in that many of the other commits does not build.
 pub(crate) fn make(planted: &Synthetic, seed: u64, broken: Option<u64>, files: impl Fn(bool) -> Files) -> History {
     let mut luck = Coin::new(seed);
     let mut plans = topology(&mut luck);

@@ -42,7 +42,7 @@ impl Synthetic {
         self.folder.path().join("planted.toml")
     }
 
-    /// Creates an empty folder, in which builds record that they were attempted.
+    /// Creates an empty folder outside of the repository, in which builds and runs keep files of the test.
     pub(crate) fn folder_of_luck(&self) -> PathBuf {
         let folder = self.folder.path().join("luck");
         fs::create_dir(&folder).unwrap();

@@ -11,34 +11,36 @@ use std::{
 
 /// The time between two faults.
 const PAUSE: Duration = Duration::from_secs(4);
-/// Less than the lease that the server gives to its clients, which is 10 s, and more.
+/// Less than the lease that the server gives to its clients, which is 10 s.
 const SHORT: Duration = Duration::from_secs(4);
+/// More than that lease.
 const LONG: Duration = Duration::from_secs(25);
 
-/// What goes wrong, and is over after some seconds.
+/// What goes wrong during a load.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Fault {
-    /// An agent ends by `kill -9`, with the locks that it holds.
+    /// An agent is killed by `kill -9`, and leaves the locks that it holds.
     KillAgent,
     /// A client loses its power and is booted again.
     KillClient,
-    /// A client is stopped and continues, for less than its lease, and for longer.
+    /// A client is stopped for less than its lease, and continues.
     Freeze,
+    /// A client is stopped for longer than its lease, and continues.
     FreezeForLong,
-    /// A client has no network, for less than its lease, and for longer.
+    /// A client has no network for less than its lease.
     Cut,
+    /// A client has no network for longer than its lease.
     CutForLong,
     /// The server loses its power and is booted again.
     KillServer,
-    /// The server has no network, so that replies are lost.
+    /// The server has no network for some seconds, so that replies are lost.
     CutServer,
-    /// The share is full.
+    /// The share is full for some seconds.
     Full,
     /// The clock of a client jumps by ten minutes, and stays there.
     Clock,
 }
 
-/// All of them.
 pub(crate) const ALL: [Fault; 10] = [
     Fault::KillAgent,
     Fault::KillClient,
@@ -58,7 +60,8 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Lets faults come until `end`, one after the other, each at least once if there is time. Returns how often each came.
+/// Causes the faults of a plan until `end`, one after the other, each at least once if there is time. Returns how often
+/// each came.
 pub(crate) fn come(
     cluster: &Cluster,
     plan: &Plan<'_>,
@@ -86,7 +89,8 @@ pub(crate) fn come(
     came
 }
 
-/// Causes a fault, waits, and takes it away again.
+/// Causes a fault, and takes it away again after some seconds, except that a clock stays as it is and that the node
+/// itself replaces a killed agent.
 fn comes(fault: Fault, cluster: &Cluster, client: usize, line: usize, path: &str) {
     match fault {
         Fault::KillAgent => drop(cluster.shell(client, &format!("kill -9 $(cat /mnt/agent{line})"))),

@@ -15,7 +15,8 @@ const URL: &str = "http://localhost:8080";
 const READY_MAX: Duration = Duration::from_secs(400);
 const ENDED_MAX: Duration = Duration::from_secs(300);
 const NODES: [usize; 2] = [1, 2];
-/// The agents that run the users. The last of the first node runs git.
+/// The serial lines of each node whose agents run users. The last one on the first node packs refs and collects garbage
+/// instead.
 const USERS: [usize; 3] = [1, 2, 3];
 
 /// What the users were told.
@@ -88,7 +89,7 @@ fn work(cluster: &Cluster, seconds: u64) {
     }
     thread::sleep(Duration::from_secs(seconds));
     let end = Instant::now() + ENDED_MAX;
-    // The shell that looks for them has their name in its own command line.
+    // The brackets keep the pattern from matching the command line of the shell that looks for the users.
     while NODES.iter().any(|node| cluster.shell(*node, "pgrep -f '[g]errit-user' | wc -l") != "0") {
         assert!(Instant::now() < end, "the users end");
         thread::sleep(Duration::from_secs(1));
@@ -146,7 +147,7 @@ impl Told {
         }
     }
 
-    /// Compares what was acknowledged with what the Gerrit of a node says.
+    /// Compares what was acknowledged with what Gerrit and git on a node say.
     fn check(&self, cluster: &Cluster, node: usize, git: &str) {
         let login = URL.replace("localhost", "admin:secret@localhost");
         let listed = cluster.shell(node, &format!("git ls-remote {login}/a/demo 'refs/changes/*/1' 'refs/heads/*'"));
@@ -178,7 +179,7 @@ impl Told {
     }
 }
 
-/// A site with refdb for both nodes, in `folder`.
+/// Creates a site with refdb in `folder`, of which each node gets a copy. Returns its path.
 pub(crate) fn site(folder: &Path, scripts: &Path, jar: &Path, java: &Path) -> std::path::PathBuf {
     let site = folder.join("site");
     let run = |command: &mut Command| {

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time after which nobody waits for an answer any more. It is longer than any fault of a load.
+/// The time after which nobody waits for an answer any more. It is longer than the faults of a load usually take.
 const ANSWER_MAX: Duration = Duration::from_secs(180);
 
 /// What an agent says when it starts.
@@ -24,7 +24,7 @@ pub(crate) const HELLO: &str = "hello";
 /// Why a question was not answered.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The agent could not do what it was asked for.
+    /// The agent could not do what it was asked for, or did not answer in time.
     Failed(String),
     /// The agent was killed, or its node. What it was asked for may have been done, or may still be.
     Killed,
@@ -42,7 +42,7 @@ impl fmt::Display for Failure {
 /// A line, which stays when its node is booted again. One question is asked at a time.
 pub(crate) struct Line {
     asking: Mutex<Asking>,
-    /// For the thread that kills the node.
+    /// Ends a question from the thread that kills the node.
     interrupt: Sender<Said>,
     /// How many agents have started.
     started: Arc<AtomicUsize>,
@@ -92,7 +92,7 @@ impl Line {
         self.started.load(SeqCst)
     }
 
-    /// Waits until another agent has started than the first `before`. `false` if none has by `end`.
+    /// Waits until more than `before` agents have started on this line. Returns `false` if they have not by `end`.
     pub(crate) fn wait_for_agent(&self, before: usize, end: Instant) -> bool {
         while self.started() <= before && Instant::now() < end {
             thread::sleep(Duration::from_millis(10));

@@ -1,5 +1,5 @@
-//! Load: agents on all nodes read and change a few refs at once, and every operation is written down for the checker of
-//! histories (`tests/histories`), with times of this machine's clock.
+//! Load: agents on all clients read and change a few refs at once, and every operation is written down for the checker
+//! of histories (`tests/histories`), with times of this machine's clock.
 
 use crate::{
     faults::{self, Fault},
@@ -25,7 +25,7 @@ const NOTHING: &str = "0000000000000000000000000000000000000000";
 /// beforehand, because each write has a value of its own.
 const VALUES: u64 = 300;
 
-/// The time after the load in which every ref can be written again.
+/// The time in which an agent must be able to write a ref after the load.
 const RECOVERED_MAX: Duration = Duration::from_secs(60);
 
 /// What is run.
@@ -42,13 +42,13 @@ pub(crate) struct Plan<'a> {
     pub(crate) faults: &'a [Fault],
 }
 
-/// What came of it.
+/// What a load did.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) reads: usize,
     pub(crate) writes: usize,
     pub(crate) refused: usize,
-    /// Writes that may have been made.
+    /// Writes without an answer, which may have been made.
     pub(crate) unknown: usize,
     /// Errors, each with how often it was told.
     pub(crate) errors: BTreeMap<String, usize>,
@@ -57,7 +57,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Prints them.
+    /// Prints all counts.
     pub(crate) fn tell(&self) {
         let faults: Vec<String> = self.faults.iter().map(|(fault, times)| format!(", {times} {fault}")).collect();
         let Counts { reads, writes, refused, unknown, .. } = self;
@@ -189,7 +189,7 @@ impl Agent<'_> {
         self.run.values.get(self.run.next.fetch_add(1, Relaxed)).expect("enough commits for all writes").clone()
     }
 
-    /// Looks a ref up; the empty text stands for no ref.
+    /// Looks a ref up. Returns the empty text if there is no such ref, and `None` if the agent failed or was killed.
     fn read(&self, name: &str) -> Option<String> {
         let call = self.now();
         let value = self.ask("get", &[name])?;
@@ -199,7 +199,7 @@ impl Agent<'_> {
         Some(value)
     }
 
-    /// Lists all refs, which counts as a look-up of each.
+    /// Lists all refs and records a look-up of each. Does nothing with JGit.
     fn list(&self) {
         if self.engine == "jgit" {
             return;

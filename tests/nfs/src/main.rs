@@ -87,7 +87,7 @@ fn main() {
             on_clients(mount, 2, 1700, |cluster| gerrits::run(cluster, &site, java, number(seconds)));
             let _ = std::fs::remove_dir_all(&folder);
         }
-        _ => panic!("usage: nfs-tests scenes [MOUNT-OPTIONS]"),
+        _ => panic!("tests/nfs/src/main.rs lists the commands of nfs-tests"),
     }
 }
 
@@ -100,8 +100,8 @@ const LINES: usize = 11;
 /// The first serial line whose agent runs with the planted fault; so do those of all later lines.
 const FAULTY: usize = 9;
 
-/// Does what `make test` has time for: plays the scenes, and those that must fail with a planted fault, and puts the
-/// histories of a load in each format into `folder`.
+/// Does what `make test` has time for: plays the scenes, some of them also with a planted fault that one must show,
+/// counts the requests of one listing, and puts the histories of a load in each format into `folder`.
 fn short(cluster: &Cluster, folder: &Path, seconds: u64, seed: u64) {
     let sound = scenes::Plan { engines: vec!["view", "git"], chosen: &[], lines: 1..FAULTY };
     let faulty = scenes::Plan { engines: vec!["view"], chosen: &["A", "B", "F"], lines: FAULTY..LINES };
@@ -135,18 +135,19 @@ fn tell(played: &[scenes::Played]) -> usize {
 
 const PLANTED: &str = "vfs-refresh";
 
-/// Boots a server and two clients with the mount options that come first in `arguments`.
+/// Boots a server and two clients with the mount options that come first in `arguments`, and calls `act` with them and
+/// the other arguments.
 fn on_cluster(arguments: &[&str], act: impl FnOnce(&Cluster, &[&str])) {
     let (mount, rest) = arguments.split_first().unwrap_or((&"vers=4.2", &[]));
     on_clients(mount, 2, 448, |cluster| act(cluster, rest));
 }
 
-/// Boots a server, and clients with this much memory each.
+/// Boots a server, and clients with this much memory each, and calls `act` with them.
 fn on_clients(mount: &str, clients: usize, megabytes: usize, act: impl FnOnce(&Cluster)) {
     on_delayed_clients(mount, None, clients, megabytes, act);
 }
 
-/// Boots a server, and clients each of whose packets is delayed.
+/// Boots a server, and clients whose outgoing packets have this delay, and calls `act` with them.
 fn on_delayed_clients(mount: &str, delay: Option<&str>, clients: usize, megabytes: usize, act: impl FnOnce(&Cluster)) {
     let folder = std::env::temp_dir().join(format!("refdb-nfs-{}", std::process::id()));
     let planted = Some((PLANTED.to_owned(), FAULTY));

@@ -20,8 +20,9 @@ pub(crate) struct Cluster {
     nodes: Vec<Node>,
 }
 
-/// How the clients mount the server's folder.
+/// What a cluster consists of.
 pub(crate) struct Options {
+    /// The options with which the clients mount the server's folder.
     pub(crate) mount: String,
     /// The delay of each packet that leaves a client, such as `0.5ms`.
     pub(crate) delay: Option<String>,
@@ -79,7 +80,7 @@ impl Cluster {
         self.wait_until_ready(number, &before);
     }
 
-    /// Waits until each line of a node has another agent than those that had started `before`.
+    /// Waits until more agents have started on each line of a node than `before` says for it.
     fn wait_until_ready(&self, number: usize, before: &[usize]) {
         let end = Instant::now() + BOOT_MAX;
         for (line, before) in self.nodes[number].lines.iter().zip(before) {
@@ -136,7 +137,7 @@ impl Cluster {
     fn start(&self, number: usize, lines: usize, more: &[&str]) -> Child {
         let folder = self.node_folder(number);
         let own = std::env::current_exe().expect("this program has a path");
-        // A node does not outlive this program, however it ends.
+        // A node does not outlive this program, however this program ends.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "unshare"]);
         command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
@@ -198,7 +199,8 @@ impl Drop for Cluster {
     }
 }
 
-/// Kills a process. That of a node is the first of a PID namespace, so that all others end with it.
+/// Kills a process. With that of a node, which is `unshare`, its child ends too: the first process of a PID namespace,
+/// and with it all others of the node.
 fn end(process: &mut Child) {
     let _ = process.kill();
     let _ = process.wait();

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Packed refs of the repository, two for each change.
+/// Changes in the repository, each of which has two packed refs.
 const CHANGES: usize = 1_500_000;
 /// Loose refs.
 const LOOSE: usize = 10_000;
@@ -82,7 +82,8 @@ fn pack(cluster: &Cluster, path: &str, command: &str) -> Result<Duration, String
     if said == "0" || said.starts_with("0 |") { Ok(took) } else { Err(said) }
 }
 
-/// Creates and deletes refs until the packing is over. Returns how many times, and how long the slowest one took.
+/// Creates and deletes a ref until the packing is over. Returns how many of these updates were made, and how long the
+/// slowest creation and deletion took together.
 fn write_beside(cluster: &Cluster, path: &str, id: &str, is_over: &AtomicBool) -> (usize, Duration) {
     let nothing = "0".repeat(id.len());
     let (mut done, mut slowest) = (0, Duration::ZERO);
@@ -106,7 +107,7 @@ fn write_beside(cluster: &Cluster, path: &str, id: &str, is_over: &AtomicBool) -
 pub(crate) fn watch(file: &Path, end: &Path) {
     let (mut seen, mut times) = (None, Vec::new());
     while !end.exists() {
-        // Not the time of its last change, because locks of refs are links to it.
+        // The time of its last change is not compared, because it changes when a lock of a ref is made as a link to it.
         let now = std::fs::symlink_metadata(file).ok().map(|now| (now.ino(), now.created().ok()));
         if seen.is_none_or(|(known, _)| Some(known) != now) {
             times.extend(seen.map(|(_, since)| Instant::elapsed(&since).as_millis()));

@@ -7,7 +7,7 @@ use std::path::Path;
 /// What the kernel does in the background, whoever asks.
 const BACKGROUND: [&str; 3] = ["SEQUENCE", "RENEW", "DELEGRETURN"];
 
-/// Prints a table for a view: each operation, the requests in all, and which.
+/// Prints a table: each operation of a view, the number of its requests, and how many of each kind.
 pub(crate) fn run(cluster: &Cluster) {
     let git = refdb_testkit::Git::find().program().display().to_string();
     for format in ["files", "reftable"] {
@@ -49,7 +49,7 @@ pub(crate) fn run(cluster: &Cluster) {
 /// Entries of a folder that is listed.
 const ENTRIES: usize = 8000;
 
-/// The most requests that listing the folder may take. If the kind of each entry took one, it would be thousands.
+/// Listing the folder must take fewer requests. If the kind of each entry took one, it would be thousands.
 const LISTING_MAX: u64 = 200;
 
 /// Lists a large folder again after another machine has changed it.
@@ -90,7 +90,7 @@ fn count(cluster: &Cluster, format: &str, what: &str, act: impl FnOnce() -> Stri
     (sum, said)
 }
 
-/// The requests of each kind so far.
+/// Returns how many requests of each kind the first client has sent so far.
 fn counts(cluster: &Cluster) -> Vec<(String, u64)> {
     let said = cluster.shell(1, "sed -n '/per-op/,$p' /proc/self/mountstats");
     let lines = said.split(" | ").filter_map(|line| line.trim().split_once(": "));

@@ -1,9 +1,9 @@
-//! Scenes: two nodes, one step after the other, and what must be seen at the end.
+//! Scenes: two nodes, one step after the other, and what each step must say.
 
 use crate::node::Cluster;
 use std::{ops::Range, sync::Mutex, thread, thread::sleep, time::Duration};
 
-/// Seconds after which an NFS client still believes what it has cached, since it may for three.
+/// A pause after which an NFS client still trusts what it has cached, which it may for three seconds by default.
 const LATER: Duration = Duration::from_millis(1200);
 const NAME: &str = "refs/heads/main";
 const NOTHING: &str = "0000000000000000000000000000000000000000";
@@ -80,7 +80,7 @@ struct Stage<'a> {
     format: &'a str,
     trust: &'a str,
     line: usize,
-    /// The repositories of which each scene takes a copy, without the format.
+    /// The beginning of the paths of the repositories that scenes copy; the format follows.
     templates: &'a str,
     ids: &'a [String],
     path: String,
@@ -111,7 +111,7 @@ impl Stage<'_> {
         Played { what: format!("{scene} {format} {trust} {short}"), is_right: said == expected, said }
     }
 
-    /// `NODE VERB...`; what was said.
+    /// Does a step, which is `NODE VERB...` or `wait`. Returns what was said.
     fn step(&self, step: &str) -> String {
         let words: Vec<&str> = step.split(' ').collect();
         let node = words[0].parse().unwrap_or(0);
@@ -166,13 +166,14 @@ impl Stage<'_> {
     }
 }
 
-/// The scenes of `refdb check-storage`, and those that need git. `refs/heads/main` is packed and has value 1.
+/// The scenes of `refdb check-storage`, and those that need git. Before each, `refs/heads/main` is packed and has value
+/// 1.
 fn scenes() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     let shared = refdb_cli::check_storage::scenes::SCENES.iter();
     shared.map(|scene| (scene.name, scene.steps, scene.expected)).chain(WITH_GIT.iter().copied())
 }
 
-/// The steps of a scene, `NODE VERB...` or `wait`, and what must be said.
+/// Scenes that need git: the name, the steps (`NODE VERB...` or `wait`), and what must be said.
 const WITH_GIT: &[(&str, &str, &str)] = &[
     // What an engine has read makes git on its machine no staler.
     (
@@ -198,5 +199,5 @@ const WITH_GIT: &[(&str, &str, &str)] = &[
 /// This scene is for JGit alone.
 const PUSHES: &str = "R";
 
-/// JGit is left out, which keeps the format with which it opened a repository.
+/// This scene leaves out JGit, which keeps the format with which it opened a repository.
 const MIGRATION: &str = "M";

@@ -2,7 +2,8 @@
 
 use crate::{line::Failure, node::Cluster};
 
-/// Runs it for so many seconds by the agents of one line, whose planted fault it gets, and returns what it said.
+/// Runs `refdb check-storage` for so many seconds by the agents of one line, with their planted fault if they have one.
+/// Returns what it said.
 pub(crate) fn run(cluster: &Cluster, refdb: &str, line: usize, seconds: u64) -> String {
     let shell = |node: usize, command: &str| match cluster.ask(node, line, &["shell", "-", command]) {
         Ok(said) | Err(Failure::Failed(said)) => said,

@@ -12,11 +12,11 @@ import java.util.Random;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * Compares servers that run side by side on copies of one site. In each round each of them answers the same requests, in
- * turn, while the others rest. The first server is the one that the others are compared with.
+ * Compares servers that run side by side on copies of one site. In each round each of them answers the same requests,
+ * in turn, while the others rest. The first server is the one that the others are compared with.
  *
- * <p>Arguments: {@code CHANGES CLIENTS WARM_UP ROUNDS REQUESTS (NAME URL PID)...}. Looks at {@code WARM_UP} changes on each
- * server first. Then it prints a table of {@code ROUNDS} rounds of {@code REQUESTS} looks each.
+ * <p>Arguments: {@code CHANGES CLIENTS WARM_UP ROUNDS REQUESTS (NAME URL PID)...}. Looks at {@code WARM_UP} changes on
+ * each server first. Then it prints a table of {@code ROUNDS} rounds of {@code REQUESTS} looks each.
  */
 final class CacheRounds {
   private static final long SEED = 21;

@@ -16,10 +16,9 @@ import jdk.jfr.consumer.RecordingFile;
 /**
  * Reads recordings of a server's look-ups in the persistent caches.
  *
- * <p>{@code times (NAME RECORDING)...} prints a table of how long look-ups took. {@code keys TRACE RECORDING} prints which
- * caches were asked. It writes the keys of the look-ups to {@code TRACE}, in their order. Each key is a number in
- * LEB128, and
- * numbers are given in the order in which keys first appear.
+ * <p>{@code times (NAME RECORDING)...} prints a table of how long look-ups took. {@code keys TRACE RECORDING} prints
+ * which caches were asked. It writes the keys of the look-ups to {@code TRACE}, in their order. Each key is a number in
+ * LEB128, and numbers are given in the order in which keys first appear.
  */
 final class CacheTrace {
   private static final int LOW_BITS = 7;

@@ -34,7 +34,7 @@ public final class CachedPlugin extends LifecycleModule {
     }
   }
 
-  /** Counts. */
+  /** Counts the starts of the plugin in the cache. */
   @Singleton
   public static final class Counter implements LifecycleListener {
     private final Cache<String, String> cache;

@@ -4,8 +4,8 @@ import com.google.gson.JsonObject;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * Fills a new Gerrit with changes that look alike. Its project {@value #PROJECT} gets changes 1 to N. Each has a new file,
- * two messages, an inline comment and a vote.
+ * Fills a new Gerrit with changes that look alike. Its project {@value #PROJECT} gets changes 1 to N. Each has a new
+ * file, two messages, an inline comment and a vote.
  *
  * <p>Arguments: address, number of changes, threads.
  */

@@ -27,7 +27,7 @@ final class Cluster implements AutoCloseable {
 
   Cluster() throws IOException, InterruptedException {
     members = EtcdServer.startCluster(3, SMALL);
-    // They must not outlive a run that is stopped, or ends where it stands.
+    // The members must not outlive a run that is stopped or ends early.
     Runtime.getRuntime().addShutdownHook(new Thread(() -> members.forEach(EtcdServer::kill)));
   }
 
@@ -35,7 +35,7 @@ final class Cluster implements AutoCloseable {
     return members;
   }
 
-  /** A value as it is now; empty for none. Whatever members are away, one answers sooner or later. */
+  /** Returns the current value of a key, empty for none. Asks the members in turn until one of them answers. */
   String value(String key) throws IOException, InterruptedException {
     String body = "{\"key\":\"" + base64(key) + "\"}";
     for (int i = 0; i < TRIES; i++) {

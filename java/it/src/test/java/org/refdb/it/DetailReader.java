@@ -18,12 +18,12 @@ import java.util.PrimitiveIterator;
 import java.util.Random;
 
 /**
- * Looks at changes as Gerrit's web UI does, by a number of clients that wait for their answers. The order looks random and
- * is always the same.
+ * Looks at changes as Gerrit's web UI does, by a number of clients that wait for their answers. The order looks random
+ * and is always the same.
  *
- * <p>{@code all URL CHANGES CLIENTS}: each change once. {@code timed URL CHANGES CLIENTS SECONDS}: any of them for this time.
- * Both print requests a second, and the milliseconds of mean, p50, p95 and p99. They end with the share of the changes'
- * notes that came from the disk, in percent.
+ * <p>{@code all URL CHANGES CLIENTS}: each change once. {@code timed URL CHANGES CLIENTS SECONDS}: any of them for this
+ * time. Both print requests a second, and the milliseconds of mean, p50, p95 and p99. They end with the share of the
+ * changes' notes that came from the disk, in percent.
  */
 final class DetailReader {
   /** What the web UI of Gerrit 3.13 asks for. */
@@ -48,7 +48,8 @@ final class DetailReader {
    * What clients saw.
    *
    * @param p50 milliseconds, as the other percentiles
-   * @param foundOnDisk what share of the look-ups of change notes that memory could not answer the disk did, in percent
+   * @param foundOnDisk how many percent of the look-ups of change notes that memory could not answer were answered by
+   *     the disk
    */
   record Result(int requests, double seconds, double mean, double p50, double p95, double p99, int foundOnDisk) {}
 

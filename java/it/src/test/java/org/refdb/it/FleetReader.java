@@ -12,9 +12,9 @@ import java.util.TreeMap;
 /**
  * Lists changes and looks at diffs that a server has not seen yet, and prints how long that takes.
  *
- * <p>Arguments: {@code URL CHANGES}. The older half of the changes is not measured, because a server that was just started spends most of
- * its time on compiling code. Prints the medians of a page of 25 changes and of a diff in milliseconds, and, if the server shares its
- * caches, what came of the look-ups in the shared tier.
+ * <p>Arguments: {@code URL CHANGES}. The older half of the changes is not measured, because a server that was just
+ * started spends most of its time on compiling code. Prints the medians of a page of 25 changes and of a diff in
+ * milliseconds, and, if the server shares its caches, what came of the look-ups in the shared tier.
  */
 final class FleetReader {
   private static final int PAGE = 25;

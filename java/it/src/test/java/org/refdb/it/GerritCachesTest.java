@@ -57,7 +57,7 @@ final class GerritCachesTest {
 
   @AfterAll
   void stop() throws IOException {
-    // Once a plugin was reloaded, Gerrit's end waits minutes for its turn to look for the old one's classes.
+    // After the reload of a plugin, a regular stop takes minutes: Gerrit waits to look for the old plugin's classes.
     server.kill();
     Folders.delete(scratch);
   }

@@ -26,8 +26,8 @@ import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
 
 /**
- * Two Gerrits on one folder of repositories, with no word between them. First one has refdb and one has not. Then both have
- * it, in two versions. Then the first one has not. So it is also what happens if all hints between nodes are lost.
+ * Two Gerrits on one folder of repositories, which exchange no messages, as if all hints between nodes were lost. First
+ * only one of them has refdb. Then both have it, in two versions. Then only the other one has it.
  */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
@@ -48,7 +48,7 @@ final class GerritClusterTest {
   private Node one;
   private Node two;
 
-  /** Changes that either Gerrit said it has: none may ever be missing on any. */
+  /** Changes that either Gerrit has acknowledged. None may ever be missing on either of them. */
   private final ConcurrentLinkedQueue<Author.Change> acknowledged = new ConcurrentLinkedQueue<>();
 
   /** A Gerrit and someone who works on it. */

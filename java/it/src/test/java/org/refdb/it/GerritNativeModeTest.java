@@ -51,7 +51,7 @@ final class GerritNativeModeTest {
             .redirectOutput(scratch.resolve("etcd.log").toFile())
             .start();
     server = GerritServer.create(scratch.resolve("site"));
-    // Gerrit tries what another node was quicker with again, for 20 seconds by default.
+    // By default, Gerrit retries for 20 seconds an update that another node was quicker with.
     config("[refdb]\n\tglobal = etcd\n[retry]\n\ttimeout = 2 s\n");
     Commands.Output installed = server.installer("install", "--global", "etcd=" + url);
     assertEquals(0, installed.status(), installed.text());
@@ -147,7 +147,10 @@ final class GerritNativeModeTest {
     return rest.get("/config/server/metrics/" + Rest.id("plugins/refdb-global/" + name)).getAsJsonObject().get(field).getAsLong();
   }
 
-  /** The intents that are whole. One that is being written has another name, which a killed server leaves for ten minutes. */
+  /**
+   * Returns the intents that are complete. The file of one that is being written ends with {@code .new}, and stays for
+   * some minutes if the server is killed.
+   */
   private List<String> intents() throws IOException {
     Path folder = repository().resolve("refdb-global");
     if (!Files.exists(folder)) {

@@ -30,7 +30,9 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
 
-/** One Gerrit's life with refdb, from the installation to the removal. Starting one takes long, so the tests share it. */
+/**
+ * One Gerrit's life with refdb, from the installation to the removal. Starting one takes long, so the tests share it.
+ */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 final class GerritRefsTest {
@@ -79,7 +81,7 @@ final class GerritRefsTest {
     assertEquals(0, again.status(), again.text());
     assertTrue(again.text().contains("as it is"), again.text());
     assertEquals(before, Files.readString(server.site().resolve("etc/gerrit.config")));
-    // Gerrit would load the plugin again within a minute, and know none of its commands until it has.
+    // Gerrit would load a changed plugin again within a minute, and know none of its commands until then.
     assertEquals(jars, jars(), again.text());
   }
 
@@ -125,7 +127,7 @@ final class GerritRefsTest {
   void branchesAreMadeRenamedAndDeleted() throws Exception {
     String branches = "/projects/" + PROJECT + "/branches/";
     rest.good("PUT", branches + "old", "{\"revision\":\"master\"}");
-    // A rename, as Gerrit's users make it: the new name, HEAD to it, the old name away. Last, a/b takes a's place.
+    // A rename, as Gerrit's users make it: the new name, HEAD to it, the old name away. Then old/er takes old's place.
     rest.good("PUT", branches + "new", "{\"revision\":\"old\"}");
     rest.good("PUT", "/projects/" + PROJECT + "/HEAD", "{\"ref\":\"refs/heads/new\"}");
     rest.good("DELETE", branches + "old", null);
@@ -584,7 +586,7 @@ final class GerritRefsTest {
     return admin.attempt(words);
   }
 
-  /** Returns the warnings in a log, which say more than the answer that there is no such command. */
+  /** Returns the warnings, the errors and the lines about plugins in a log. */
   private static String troubles(String log) {
     return log.lines().filter(line -> line.matches(".*( WARN | ERROR |plugin).*")).collect(Collectors.joining("\n"));
   }

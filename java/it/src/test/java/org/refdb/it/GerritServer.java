@@ -86,7 +86,7 @@ final class GerritServer implements AutoCloseable {
     script("start");
   }
 
-  /** With variables of the environment besides. */
+  /** Starts the server with these environment variables besides those of this process. */
   void start(Map<String, String> environment) throws IOException {
     List<String> command = new ArrayList<>(List.of("env"));
     environment.forEach((name, value) -> command.add(name + "=" + value));

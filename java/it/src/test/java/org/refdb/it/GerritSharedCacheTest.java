@@ -19,7 +19,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 
-/** A real Gerrit that shares its caches: what a cold one finds, and what reaches the server at all. */
+/** A real Gerrit that shares its caches: what it finds after its own are deleted, and what it sends to the server. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 final class GerritSharedCacheTest {
   private static final int CHANGES = 4;

@@ -99,7 +99,7 @@ final class GlobalNode implements AutoCloseable {
     isUp = true;
   }
 
-  /** Whether it is not being killed or started. */
+  /** Returns whether the node was started, and is not being killed or started again. */
   boolean isUp() {
     return isUp;
   }
@@ -109,7 +109,7 @@ final class GlobalNode implements AutoCloseable {
     server.kill();
   }
 
-  /** Stops it for a while, unless it is being killed or started. A kill waits for that. */
+  /** Stops the node for a while, unless it is being killed or started. A kill waits until the node goes on. */
   synchronized void pause(long millis) throws IOException, InterruptedException {
     if (isUp) {
       server.signal("STOP");
@@ -118,7 +118,7 @@ final class GlobalNode implements AutoCloseable {
     }
   }
 
-  /** The same as {@link #jump}, unless it is being killed or started. */
+  /** Does the same as {@link #jump}, unless the node is being killed or started. */
   synchronized void jumpIfUp(long seconds) throws IOException {
     if (isUp) {
       jump(seconds);
@@ -132,7 +132,7 @@ final class GlobalNode implements AutoCloseable {
     Files.write(clock, bytes, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
   }
 
-  /** Transactions of a project that are neither made nor dropped. What a killed process was writing is none. */
+  /** Returns the files of a project's open intents, except those that a killed process has not finished writing. */
   List<Path> intents(String project) throws IOException {
     Path folder = repository(project).resolve("refdb-global");
     if (!Files.exists(folder)) {

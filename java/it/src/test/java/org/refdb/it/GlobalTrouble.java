@@ -8,7 +8,7 @@ import org.refdb.gerrit.global.EtcdServer;
 import org.refdb.gerrit.global.Proxy;
 import org.refdb.it.History.Outcome;
 
-/** What goes wrong beside the clients. */
+/** Causes faults of nodes and of etcd while clients work. */
 final class GlobalTrouble {
   private static final long MINUTE_SECONDS = 60;
 
@@ -22,7 +22,7 @@ final class GlobalTrouble {
     this.random = random;
   }
 
-  /** Trouble at random. In the first minute etcd gets full, and in each minute a node is killed. */
+  /** Makes trouble at random. In each minute a node is killed, and once, from half a minute on, etcd gets full. */
   void run(long seconds, Callable<Void> full) throws Exception {
     long start = System.nanoTime();
     long kills = 0;

@@ -13,8 +13,8 @@ import java.util.List;
  *
  * <p>Arguments: the plugin's jar, the jar of global-refdb that it needs in {@code lib}, an empty folder.
  *
- * <p>The nodes believe what they know for ten minutes ({@code refdb.trustMillis}), as no real node should. So a write of the
- * other node is seen at once only if its hint has arrived.
+ * <p>The nodes believe what they know for ten minutes ({@code refdb.trustMillis}), as no real node should. So a write
+ * of the other node is seen at once only if its hint has arrived.
  */
 final class HighAvailability {
   private static final String PROJECT = "shared";

@@ -14,7 +14,7 @@ final class History implements AutoCloseable {
   /** The old value of an update whose client requires only that the ref exists, whatever its value. */
   static final String ANY = "*";
 
-  /** How a ref on the disk is called, beside the same in etcd. */
+  /** Prefix of the name of a ref on the disk, which sets it apart from the same ref in etcd. */
   private static final String ON_DISK = "disk:";
 
   /** What a client was told. */
@@ -32,10 +32,10 @@ final class History implements AutoCloseable {
   private final Map<Outcome, AtomicInteger> counts = new EnumMap<>(Outcome.class);
 
   /**
-   * @param hasOneDisk whether updates are done when all nodes see them, too
+   * @param hasOneDisk whether all nodes share one disk, so that the refs on it are recorded too
    */
   History(Path file, boolean hasOneDisk) throws IOException {
-    // Line by line, also if it is stopped.
+    // Each line is flushed, so that the file has them all even if this program is stopped.
     lines = new PrintWriter(Files.newBufferedWriter(file), true);
     this.hasOneDisk = hasOneDisk;
     for (Outcome outcome : Outcome.values()) {
@@ -43,7 +43,7 @@ final class History implements AutoCloseable {
     }
   }
 
-  /** A new client. One does one thing after the other. */
+  /** Returns the number of a new client, which does one thing after the other. */
   int client() {
     return clients.incrementAndGet();
   }

@@ -39,7 +39,7 @@ final class InstalledAsRootTest {
     Commands.run(scratch, "useradd", "--create-home", "--home-dir", scratch.resolve("home").toString(), USER);
     hasUser = true;
     server = GerritServer.create(scratch.resolve("site"));
-    // A hard link to the one in root's cache: the site's user is to own a file of its own.
+    // Replaces the hard link to the file in root's cache, because the site's user shall own a file of its own.
     Path war = server.site().resolve("bin/gerrit.war");
     Files.move(war, scratch.resolve("war"));
     Files.copy(scratch.resolve("war"), war, StandardCopyOption.REPLACE_EXISTING);

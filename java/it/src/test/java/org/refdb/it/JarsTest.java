@@ -20,7 +20,7 @@ import java.util.zip.ZipEntry;
 import java.util.zip.ZipInputStream;
 import org.junit.jupiter.api.Test;
 
-/** What the jar for Gerrit and the plugin inside it hold, and what they say of it. */
+/** What the jar for Gerrit and the plugins inside it contain, and what they say about their parts. */
 final class JarsTest {
   private static final String PLUGIN = "plugins/refdb.jar";
   private static final String GLOBAL_PLUGIN = "plugins/refdb-global.jar";

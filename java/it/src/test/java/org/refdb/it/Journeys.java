@@ -5,11 +5,11 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * What a user does in one Gerrit project, one journey after the other. A change is pushed, looked at, voted on and submitted.
- * Then the user lists all accounts, lists refs and clones.
+ * What a user does in one Gerrit project, one journey after the other. A change is pushed, looked at, voted on and
+ * submitted. Then the user lists all accounts, lists refs and clones.
  */
 final class Journeys implements AutoCloseable {
-  /** In the order in which they must be made. */
+  /** The journeys, in the order in which they must be made. */
   static final List<String> NAMES =
       List.of("push", "detail", "query", "review", "submit", "accounts", "ls-remote", "clone");
 
@@ -24,7 +24,7 @@ final class Journeys implements AutoCloseable {
   private Author.Change change;
   private int made;
 
-  /** The folder must not exist, but its parent. */
+  /** Clones the project into a folder that does not exist yet; its parent must exist. */
   Journeys(String url, String project, Path folder) throws Exception {
     this.url = url;
     this.project = project;
@@ -45,7 +45,7 @@ final class Journeys implements AutoCloseable {
     }
   }
 
-  /** Makes one of {@link #NAMES}, and gives what the server answered. */
+  /** Makes one of {@link #NAMES}, and returns its result. */
   Object make(String journey) throws Exception {
     return switch (journey) {
       case "push" -> change = author.pushChange(folder.getFileName() + " " + made++);

@@ -14,8 +14,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * Users at work on one Gerrit project: each makes all {@link Journeys} a round. When each of these began and ended is
- * added to a file.
+ * Users at work on one Gerrit project: each makes all {@link Journeys} a round. The times at which each of these began
+ * and ended are added to a file.
  *
  * <p>Arguments: address, project, users, rounds that are measured, rounds before that, the file. It is a closed loop:
  * every user waits for the answer before going on. With the property {@code refdb.server.pid} the server's threads are
@@ -28,10 +28,10 @@ final class Load {
   private final String project;
   private final Path scratch;
 
-  /** {@code JOURNEY BEGUN ENDED MILLISECONDS}. */
+  /** A line {@code JOURNEY BEGUN ENDED MILLISECONDS} for each journey that is over. */
   private final ConcurrentLinkedQueue<String> times = new ConcurrentLinkedQueue<>();
 
-  /** When the journey of each user began. */
+  /** When the present journey of each user began, in {@link System#nanoTime}. */
   private final Map<Thread, Long> underWay = new ConcurrentHashMap<>();
 
   private Load(String url, String project, Path scratch) {

@@ -9,8 +9,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Git's fetch from one node's folder into another's. A ref that differs is fetched if the other node has it as etcd has. So an
- * older value never rewinds a ref.
+ * Git's fetch from one node's folder into another's. A ref that differs is fetched if the other node has etcd's value,
+ * so that an older value never rewinds a ref. A ref that etcd does not have is deleted.
  */
 final class Mirror {
   static final List<String> PROJECTS = List.of("All-Projects", "All-Users", GlobalClients.PROJECT);
@@ -23,7 +23,7 @@ final class Mirror {
     return once(to, from, true);
   }
 
-  /** The same, with counters or without. */
+  /** Fetches the refs that differ, with Gerrit's sequences only if {@code isAll}, and returns whether none differed. */
   static boolean once(GlobalNode to, GlobalNode from, boolean isAll) throws IOException {
     boolean isSame = true;
     for (String project : PROJECTS) {
@@ -52,7 +52,7 @@ final class Mirror {
           }
         }
         default -> {
-          // It moves: the next time.
+          // The ref was being changed: the next call looks again.
         }
       }
     }
@@ -61,7 +61,7 @@ final class Mirror {
     }
   }
 
-  /** Patch sets, which etcd does not decide of: they never change. */
+  /** Fetches patch sets, which etcd does not decide about, because they never change. */
   static void patchSets(GlobalNode to, GlobalNode from) throws IOException {
     Commands.Output said =
         fetch(to, from, GlobalClients.PROJECT, List.of("refs/changes/*:refs/changes/*", "^refs/changes/*/meta"));

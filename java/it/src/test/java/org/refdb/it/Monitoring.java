@@ -12,15 +12,15 @@ import java.util.regex.Pattern;
 
 /** The board and the alerts that the documents offer, beside the metrics that a server has. */
 final class Monitoring {
-  /** Where a metric has a name for each cache, that follows as a pattern. */
+  /** The name of a metric, without what follows it where there is one such metric for each cache. */
   private static final Pattern METRIC = Pattern.compile("\\b(plugins_refdb|refdb_caches)(_[a-z0-9]+)+");
 
-  /** The plugin that is in clusters only. */
+  /** Prefix of the metrics of the plugin that only clusters have. */
   private static final String GLOBAL = "plugins_refdb_global_";
 
   private Monitoring() {}
 
-  /** The names of the metrics in those files, of the global ref database alone or of all else. */
+  /** Returns the metrics that the board and the alerts name: those of the global ref database, or all others. */
   static Set<String> named(boolean global) throws IOException {
     Set<String> names = new TreeSet<>();
     for (String file : List.of("grafana/refdb.json", "prometheus/refdb.rules.yml")) {

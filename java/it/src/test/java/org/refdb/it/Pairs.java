@@ -17,10 +17,10 @@ import java.util.function.ToDoubleFunction;
  * servers, so that both meet the same disturbances of the machine. The place that comes first changes from round to
  * round.
  *
- * <p>Arguments: address and project here, address and project there, rounds that are measured, rounds before that, a file,
- * which journeys. If no push is among them, one is made first. Each pair is appended to the file as a line. Then the
- * rows of a
- * table of all lines are printed. An interval holds 95 % of the figures of samples drawn anew from the measured pairs.
+ * <p>Arguments: address and project here, address and project there, rounds that are measured, rounds before that, a
+ * file, which journeys. If no push is among them, one is made first. Each pair is appended to the file as a line. Then
+ * the rows of a table of all lines are printed. An interval holds 95 % of the figures of samples drawn anew from the
+ * measured pairs.
  */
 final class Pairs {
   private static final int DRAWS = 4000;
@@ -92,7 +92,7 @@ final class Pairs {
         });
   }
 
-  /** A figure of the pairs, and between which values it lies when pairs are drawn from them. */
+  /** Formats a figure of the pairs, and the interval that holds 95 % of the figures of drawn samples. */
   private static String interval(Pair[] pairs, String format, ToDoubleFunction<Pair[]> figure) {
     Random random = new Random(1);
     double[] drawn = new double[DRAWS];

@@ -14,7 +14,7 @@ final class Parallel {
   }
 
   /**
-   * Runs it in {@code threads} threads and waits for all.
+   * Runs the work in {@code threads} threads and waits for all.
    *
    * @throws IllegalStateException if one failed; the cause is the first failure
    */

@@ -19,7 +19,10 @@ import org.eclipse.jgit.transport.URIish;
 import org.eclipse.jgit.transport.UsernamePasswordCredentialsProvider;
 import org.refdb.it.History.Outcome;
 
-/** The clone of several clients, from which they push. Each says what the refs have had, so that a push compares and sets. */
+/**
+ * The clone from which several clients push. Each push names the old values of its refs, so that the server compares
+ * them before it sets the refs.
+ */
 final class Pusher implements AutoCloseable {
   private static final int TIMEOUT_SECONDS = 60;
   private static final Pattern NUMBER = Pattern.compile("/\\+/(\\d+)");
@@ -107,8 +110,8 @@ final class Pusher implements AutoCloseable {
   }
 
   /**
-   * Pushes a commit for review; its change's number, or 0 if it was not taken. It is 0 too if Gerrit tells of several changes.
-   * Then the branch has moved, and commits below this one are changes as well.
+   * Pushes a commit for review. Returns the number of its change, or 0 if it was not taken, or if Gerrit tells of
+   * several changes: then the branch has moved, and commits below this one are changes as well.
    */
   int pushForReview(String url, String branch, String commit) throws IOException {
     String target = branch.replace("refs/heads/", "refs/for/");

@@ -16,11 +16,12 @@ import jdk.jfr.consumer.RecordedEvent;
 import jdk.jfr.consumer.RecordingFile;
 
 /**
- * How much of each journey of one user is spent in questions to and updates of a ref database. The server's flight recording
- * has an event for each call of such a method. A call inside another one is not counted.
+ * How much of each journey of one user is spent in questions to and updates of a ref database. The server's flight
+ * recording has an event for each call of such a method. A call inside another one is not counted.
  *
- * <p>Arguments: what the rows begin with, the recording, the file that {@link Load} wrote. Prints a line for each
- * journey: name, number, milliseconds, milliseconds in ref databases, the share of these in percent, calls.
+ * <p>Arguments: what the rows begin with, the recording, the file that {@link Load} wrote. Prints a line for each kind
+ * of journey: its name, how many there were, and the means of milliseconds, of milliseconds in ref databases with their
+ * share in percent, and of calls.
  */
 final class RefShare {
   private RefShare() {}

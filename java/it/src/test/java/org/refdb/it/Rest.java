@@ -32,7 +32,7 @@ final class Rest {
     }
   }
 
-  /** Fetches bytes that must be given. */
+  /** Fetches bytes. Fails if the server does not give them. */
   byte[] download(String path) throws IOException {
     HttpResponse<byte[]> response = send(request(path).GET(), HttpResponse.BodyHandlers.ofByteArray());
     if (response.statusCode() != 200) {
@@ -78,7 +78,7 @@ final class Rest {
     }
   }
 
-  /** Asks for what must be granted. */
+  /** Asks. Fails unless the status of the answer is 2xx. */
   Answer good(String method, String path, String body) throws IOException {
     Answer answer = ask(method, path, body);
     if (answer.status() / 100 != 2) {

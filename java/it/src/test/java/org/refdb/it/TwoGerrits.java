@@ -15,8 +15,8 @@ import org.refdb.gerrit.global.Proxy;
 import org.refdb.it.History.Outcome;
 
 /**
- * Two real Gerrits in native mode on three members of etcd. First come episodes in which each planted fault shows, then
- * clients at random beside trouble. In the end nothing that was acknowledged is lost, and all agree.
+ * Two real Gerrits in native mode on three members of etcd. First come episodes in which planted faults would show, and
+ * then clients at random beside trouble. In the end nothing that was acknowledged is lost, and all agree.
  */
 final class TwoGerrits {
   private static final Duration TIMEOUT = Duration.ofSeconds(90);
@@ -44,8 +44,8 @@ final class TwoGerrits {
   }
 
   /**
-   * Takes an empty folder, and {@code one-folder} or {@code own-folders}. Then come the seconds of the part at random, 0 for
-   * none, and its seed. The last ones are the file to write, and classes with a fault to plant, if any.
+   * Takes an empty folder, and {@code one-folder} or {@code own-folders}. Then come the seconds of the part at random,
+   * 0 for none, and its seed. The last ones are the file to write, and classes with a fault to plant, if any.
    */
   public static void main(String[] arguments) throws Exception {
     Path scratch = Path.of(arguments[0]);
@@ -104,12 +104,14 @@ final class TwoGerrits {
     }
   }
 
-  /** A server that has just been started may be too slow for the short times that are set. */
+  /**
+   * Asks the first node until it succeeds: one that was just started may be too slow for the short times that are set.
+   */
   private void ask(String method, String path, String body) throws Exception {
     await(method + " " + path, () -> one.rest().ask(method, path, body).status() / 100 == 2);
   }
 
-  /** Pushes may rewind and delete, and a submitted change is never merged. */
+  /** Allows pushes to rewind and delete, and makes each submit a fast-forward. */
   private void allowAll() throws Exception {
     JsonObject group = one.rest().get("/groups/Administrators").getAsJsonObject();
     String rules = "{\"rules\":{\"" + Rest.id(group.get("id").getAsString()) + "\":{\"action\":\"ALLOW\",\"force\":true}}}";

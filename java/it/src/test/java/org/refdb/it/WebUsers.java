@@ -11,9 +11,8 @@ import java.util.Random;
  *
  * <p>Arguments: {@code URL CHANGES USERS STEPS}. One step in ten is a page of 25 open changes, every other one is a
  * change: its detail, comments and related changes, its files, and the diff of one file. After one change in ten the
- * user
- * writes a message. New changes are looked at most: the popularity of a rank by age is one over the rank to the power
- * of 0.9.
+ * user writes a message. New changes are looked at most: the popularity of a rank by age is one over the rank to the
+ * power of 0.9.
  */
 final class WebUsers {
   private static final long SEED = 22;

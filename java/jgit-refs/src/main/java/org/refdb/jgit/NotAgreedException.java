@@ -13,19 +13,19 @@ public final class NotAgreedException extends IOException {
   public enum Why {
     /**
      * The global ref database has another value for one of the refs, because another node was faster or this one lags
-     * behind, or the project was removed, renamed or imported meanwhile.
+     * behind, or the project was removed, renamed or imported meanwhile, or another node gave the batch up.
      */
     DIFFERS,
     /** The batch is too large for the record that makes its outcome known after a crash. */
     TOO_MANY,
-    /** The global ref database could not be reached, did not answer in time, or refuses every request. */
+    /** There is no decision, for example because the global ref database is out of reach or did not answer in time. */
     NO_ANSWER
   }
 
   private final Why why;
 
   /**
-   * @param message names the database and the remedy
+   * @param message what happened and, where there is a remedy, what to do
    * @param cause may be null
    */
   public NotAgreedException(Why why, String message, Throwable cause) {

@@ -10,8 +10,8 @@ import org.eclipse.jgit.lib.Ref;
 /**
  * A cache of at most 4,096 single refs that a request has read, so that the disk is not checked when the request
  * reads them again. A request that only reads sees a cached ref as it was at the first read, but sees changes that
- * are made through the same {@link RefdbDatabase} at once. Once a request is about to write, each of its answers is
- * checked against the disk. Not safe for use by several threads.
+ * are made through the same {@link RefdbDatabase} at once. Once a request is about to write, its reads no longer use
+ * the cache. Not safe for use by several threads.
  */
 public final class RequestRefCache {
   /** Maximum number of cached refs. A request that reads more than this rarely reads one twice. */

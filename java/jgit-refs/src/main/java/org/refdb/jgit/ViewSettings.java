@@ -103,7 +103,7 @@ final class ViewSettings {
       String value = outer == null ? null : outer.getString(key[0], key[1], key[2]);
       if (value != null) {
         String name = key[0] + (key[1] == null ? "" : "." + key[1]) + "." + key[2];
-        // JGit returns the same for a setting without `=`, which means true. Taken for true, the setting lets git pack.
+        // JGit returns an empty value also for a setting without `=`, which means true. So an empty one counts as true.
         settings.add(value.isEmpty() ? name : name + "=" + value);
       }
     }

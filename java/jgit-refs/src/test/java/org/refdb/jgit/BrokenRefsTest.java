@@ -33,7 +33,7 @@ import org.refdb.engine.EngineException;
 
 /**
  * Files below refs/ that are no refs, as power cuts, editors and backups leave them, affect only those who ask for
- * them.
+ * them, and garbage collection.
  */
 class BrokenRefsTest {
   private static final String MASTER = "refs/heads/master";

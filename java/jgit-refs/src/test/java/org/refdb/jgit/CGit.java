@@ -11,7 +11,7 @@ import java.util.Map;
 final class CGit {
   private CGit() {}
 
-  /** Returns whether git succeeded. Its message about a lock that somebody else holds is discarded. */
+  /** Returns whether git succeeded; its output is discarded. */
   static boolean run(Path gitDir, String... arguments) throws IOException, InterruptedException {
     Process process = start(gitDir, arguments, ProcessBuilder.Redirect.DISCARD);
     process.getInputStream().readAllBytes();

@@ -17,7 +17,7 @@ final class ChildJvm {
     return builder(main, options, arguments).redirectError(ProcessBuilder.Redirect.INHERIT).start();
   }
 
-  /** Its log is among its output, above what it prints last. */
+  /** Starts a JVM whose log is part of its output, before what it prints last. */
   static Process startWith(Map<String, String> environment, Class<?> main, List<String> arguments) throws IOException {
     ProcessBuilder builder = builder(main, List.of(), arguments).redirectErrorStream(true);
     builder.environment().putAll(environment);

@@ -12,7 +12,7 @@ import org.eclipse.jgit.lib.StoredConfig;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Random operations give the same answers, refs and reflogs as with JGit's own ref databases. */
+/** Random operations give the same answers and refs as with JGit's databases, and the same reflogs as with files. */
 class DifferentialTest {
   private static final int SEEDS = Integer.getInteger("refdb.test.seeds", 30);
   private static final int OPERATIONS = 60;

@@ -73,7 +73,7 @@ class EventsTest {
     for (String name : new String[] {MAIN, "refs/heads/gone", "refs/heads/link", "refs/tags/t"}) {
       CGit.read(gitDir, "update-ref", name, zero);
     }
-    // HEAD is the only symbolic ref, because following another one would find what a list has to find.
+    // HEAD is the only symbolic ref, because following another one would notice a change before a list does.
     CGit.read(gitDir, "symbolic-ref", "HEAD", MAIN);
   }
 

@@ -71,7 +71,7 @@ class HeadDeletionTest {
     assertEquals("", CGit.read(gitDir, "for-each-ref", "refs/heads/moved"));
   }
 
-  /** A symbolic HEAD stays, and its branch is deleted in its place, as in git and JGit. */
+  /** A symbolic HEAD stays. Its branch is deleted in its place, unless the deletion is one of HEAD itself. */
   @ParameterizedTest
   @EnumSource
   void aDeletionThroughHeadDeletesTheBranch(Lab.Format format) throws Exception {

@@ -29,7 +29,7 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /**
  * Behaviour of JGit's ref databases, case by case: each has the same result with refdb and with JGit's database of that
- * format.
+ * format, except those that are listed as different.
  */
 class JgitExpectationsTest {
   private static final String MASTER = "refs/heads/master";

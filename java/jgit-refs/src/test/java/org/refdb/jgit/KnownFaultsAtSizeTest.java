@@ -32,7 +32,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
 /**
- * The known faults that show only in large repositories, measured in bytes read, written and allocated instead of time.
+ * The known faults that take many refs or long names to show. Costs are measured in bytes read, written and allocated
+ * instead of time.
  */
 class KnownFaultsAtSizeTest {
   private static final int REFS = 45_000;
@@ -146,7 +147,7 @@ class KnownFaultsAtSizeTest {
     create(format);
     long size = size();
     try (RefdbRepository repository = Lab.open(gitDir)) {
-      newChange(repository, 900_000); // the classes that it takes
+      newChange(repository, 900_000); // loads the classes
       long heap = allocated();
       long read = io("rchar");
       long written = io("wchar");

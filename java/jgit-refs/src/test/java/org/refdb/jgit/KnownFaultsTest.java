@@ -305,7 +305,7 @@ class KnownFaultsTest {
     }
   }
 
-  /** Opens a repository so that for an hour nothing but a failure makes the engine look at the disk. */
+  /** Opens a repository so that the engine repeats an answer for an hour without looking at the disk. */
   private RefdbRepository openBelieving(Lab.Format format) throws Exception {
     try (RefdbRepository repository = open(format)) {
       set(repository, MASTER, commits.get(0));
@@ -381,7 +381,7 @@ class KnownFaultsTest {
       }
       assertEquals(commits.get(1), id(repository, "refs/remotes/origin/HEAD"));
 
-      // JGit's list follows the symbolic ref, and so notifies listeners of a change while the list is being read.
+      // A list follows the symbolic ref, and so notifies listeners of a change while the list is being read.
       List<Object> results = new ArrayList<>();
       repository
           .getListenerList()

@@ -35,10 +35,10 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /** Lists of more than a few refs, whose rows are shared as long as nothing changes. */
 class ListsTest {
-  /** Enough refs for several chunks of the library's. */
+  /** Enough refs for a list of several chunks. */
   private static final int REFS = 9000;
 
-  /** Their list is read from the disk in many parts. */
+  /** Enough packed refs for a list that is read from the disk in many parts. */
   private static final int PACKED = 20_000;
 
   @TempDir Path folder;
@@ -108,7 +108,7 @@ class ListsTest {
       packed.append(commit.name()).append(String.format(" refs/changes/%06d/1\n", i));
     }
     Lab.write(repository.resolve("packed-refs"), packed.toString());
-    // With this fault a file is lost with its last name.
+    // With this fault an open file cannot be read any more once its last name is gone.
     Map<String, String> fault = Map.of("REFDB_PLANTED_FAULT", "vfs-stale");
     Process child = ChildJvm.startWith(fault, Lister.class, List.of(repository.toString()));
     String said = new String(child.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
@@ -204,7 +204,7 @@ class ListsTest {
     }
   }
 
-  /** Also if it leads to nothing, and is the only ref that the last piece of the list from the library has. */
+  /** A symbolic ref may be the only ref in the last chunk that the library returns, and lead to nothing. */
   @ParameterizedTest
   @EnumSource
   void aSymbolicRefToNothingIsFollowedEachTimeWhereverTheListIsDivided(Lab.Format format) throws Exception {

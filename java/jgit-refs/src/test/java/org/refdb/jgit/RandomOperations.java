@@ -348,7 +348,7 @@ final class RandomOperations {
     return state;
   }
 
-  /** Returns the reflogs of the refs that exist. */
+  /** Returns the reflogs of those {@link #NAMES} that exist and are not symbolic. */
   static List<String> reflogs(Repository repository) throws IOException {
     List<String> state = new ArrayList<>();
     for (String name : NAMES) {

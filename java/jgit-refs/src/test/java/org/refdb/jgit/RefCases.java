@@ -137,7 +137,7 @@ final class RefCases {
     }
   }
 
-  // Callers that are not deprecated themselves still use the list by names below a folder.
+  // The list of names below a folder is deprecated, but still used by callers that are not.
   @SuppressWarnings("deprecation")
   private static void reads(Map<String, Case> cases) {
     cases.put("exact names", (r, ids) -> {

@@ -107,7 +107,7 @@ final class TransportCases {
         });
   }
 
-  /** Pushes a new branch, a fast-forward, a rewind, which is refused, and a deletion. */
+  /** Pushes a deletion and, depending on who pushes, new branches, a fast-forward and rewinds, which are refused. */
   private static String push(Repository client, Repository server, boolean atomic) throws Exception {
     return talk(
         client,

@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** An authority, and the certificates that it signed for a server, a client, and a stranger of another authority. */
+/** Certificates of a server and a client, signed by one authority, and of a stranger, signed by another. */
 final class Certificates {
   private final Path folder;
 

@@ -52,7 +52,7 @@ final class ClusterTest {
         cut.mode(Proxy.Mode.CUT);
         steps();
         cut.mode(Proxy.Mode.OPEN);
-        // Two of three are no majority: nothing is accepted, and nothing lost.
+        // One of three is no majority, but nothing that was acknowledged may get lost.
         members.get(0).kill();
         members.get(1).kill();
         members.get(0).launch();

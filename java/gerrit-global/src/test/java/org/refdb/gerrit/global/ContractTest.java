@@ -29,8 +29,7 @@ import org.refdb.gerrit.global.transaction.GlobalRefs;
 
 /**
  * What callers of Gerrit's interface rely on, with a real etcd. Covers what the tests of the global-refdb module
- * require of an
- * implementation, and more. Values of a class that only a test has, which those tests store, are refused.
+ * require of an implementation, and more. Values of a class that only a test has, which those tests store, are refused.
  */
 @SuppressWarnings("try")
 final class ContractTest {

@@ -109,7 +109,7 @@ final class DiskProject implements AutoCloseable {
     return folder;
   }
 
-  /** Creates a commit that differs from all others. */
+  /** Creates the commit with this number: the same number makes the same commit, another number another one. */
   ObjectId commit(int number) throws IOException {
     try (ObjectInserter inserter = repository.newObjectInserter()) {
       CommitBuilder commit = new CommitBuilder();
@@ -140,7 +140,7 @@ final class DiskProject implements AutoCloseable {
     return repository.open(id).getBytes();
   }
 
-  /** Sets a ref on the disk without asking etcd, as git does. */
+  /** Sets a ref on the disk without asking etcd, as git does; deletes it if {@code id} is null. */
   void set(String ref, ObjectId id) throws IOException {
     RefUpdate update = repository.getRefDatabase().newUpdate(ref, true);
     update.setForceUpdate(true);

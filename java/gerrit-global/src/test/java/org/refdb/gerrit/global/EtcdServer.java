@@ -16,7 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** A real etcd of one member on loopback, with its data in a folder of its own. */
+/** A member of a real etcd on loopback, with its data in a folder of its own. */
 public final class EtcdServer implements AutoCloseable {
   private static final int FIRST_PORT = 12_000;
   private static final int PORTS = 300;
@@ -81,10 +81,9 @@ public final class EtcdServer implements AutoCloseable {
   }
 
   /**
-   * Returns a free port below the range that the system gives to connections, or a connection could take the port
-   * before etcd has it,
-   * or while etcd is killed. Each port is returned once, and processes that start after each other have different
-   * ranges.
+   * Returns a free port below the range that the system gives to connections, because otherwise a connection could take
+   * the port before etcd has it, or while etcd is killed. A port is not returned again before 299 others, and processes
+   * that start after each other have different ranges.
    */
   public static int freePort() throws IOException {
     while (true) {
@@ -92,7 +91,7 @@ public final class EtcdServer implements AutoCloseable {
       try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
         return socket.getLocalPort();
       } catch (BindException e) {
-        // Somebody has it: the next one.
+        // Another program has the port: try the next one.
       }
     }
   }
@@ -109,13 +108,13 @@ public final class EtcdServer implements AutoCloseable {
     return folder;
   }
 
-  /** Starts it on the data it has, and waits until it answers. */
+  /** Starts the server on the data that it has, and waits until it answers. */
   public void run() throws IOException, InterruptedException {
     launch();
     awaitHealth();
   }
 
-  /** Starts it on the data it has. */
+  /** Starts the server on the data that it has, without waiting until it answers. */
   public void launch() throws IOException {
     List<String> command =
         new ArrayList<>(
@@ -200,7 +199,7 @@ public final class EtcdServer implements AutoCloseable {
     }
   }
 
-  /** Returns the processor time that it has taken. */
+  /** Returns the processor time that the server has taken since its last start. */
   Duration work() {
     return process.info().totalCpuDuration().orElse(Duration.ZERO);
   }

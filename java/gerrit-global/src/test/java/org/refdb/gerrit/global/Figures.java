@@ -20,7 +20,7 @@ import org.refdb.gerrit.global.etcd.Keys;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
-/** The figures of bench/results/global.md, by bench/bench-global: refdb's updates in turn with bare ones of the client. */
+/** The figures of bench/results/global.md, by bench/bench-global: updates by refdb and by the bare client, in turn. */
 final class Figures {
   private static final int BATCH = 100;
   private static final long NAMES = 10_000_000;
@@ -72,7 +72,7 @@ final class Figures {
     return warm[warm.length / 2] / 1000.0;
   }
 
-  /** An import, then bare puts of the same, each once to warm up and once to be measured. */
+  /** Measures an import, then bare puts of the same refs, after a quarter as many of both to warm up. */
   private static void imports(EtcdServer etcd, GlobalRefs node, int count) throws Exception {
     try (GlobalRefs other = Nodes.open(etcd.url(), "warm/")) {
       imported(other, count / 4);

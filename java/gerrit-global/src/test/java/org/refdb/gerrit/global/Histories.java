@@ -18,9 +18,9 @@ import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
 /**
- * Records what two nodes ask of three members of etcd and what they are told, for a checker. First come episodes in which each
- * planted fault shows, then clients at random beside members and links that fail. scripts/tests/check-histories runs
- * it.
+ * Records what two nodes ask of three members of etcd and what they are told, for a checker. First come episodes in
+ * which each planted fault shows, then clients at random beside members and links that fail.
+ * scripts/tests/check-histories runs it.
  */
 @SuppressWarnings("try")
 final class Histories {
@@ -29,8 +29,7 @@ final class Histories {
   private static final int REFS = 3;
 
   /**
-   * Attempts after which a node counts as stopped by something else than the trouble: one with a planted fault may be
-   * unable to go on.
+   * Attempts after which the whole run fails: a node with a planted fault may never be able to go on.
    */
   private static final int TRIES = 20;
 
@@ -53,7 +52,7 @@ final class Histories {
 
   /** Takes the seconds of the part at random, 0 for none; its seed; and the file to write. */
   public static void main(String[] arguments) throws Exception {
-    // Line by line, also if it is stopped.
+    // Each line is flushed, so that the file has them all even if this program is stopped.
     try (PrintWriter history = new PrintWriter(Files.newBufferedWriter(Path.of(arguments[2])), true)) {
       new Histories(history).run(Integer.parseInt(arguments[0]), Long.parseLong(arguments[1]));
     }
@@ -192,7 +191,7 @@ final class Histories {
       }
       case 2 -> {
         node.all(Proxy.Mode.CUT);
-        // Now and then until its lease is gone.
+        // Sometimes this is longer than the node's lease lasts.
         Thread.sleep(3L * millis);
       }
       case 3 -> {
@@ -234,7 +233,7 @@ final class Histories {
           Thread.sleep(random.nextInt(8) == 0 ? 2500 : 20);
           put(node, client, ref, now.get(), lock != null);
         } catch (Exception e) {
-          // It was not got, or is released later.
+          // The lock was not got, or is released later.
         }
       }
     }
@@ -259,8 +258,8 @@ final class Histories {
   }
 
   /**
-   * Puts a new value in place of {@code from}; empty means none. A put that fails without a change is not recorded,
-   * so no reader may see it.
+   * Puts a new value in place of {@code from}; empty means none. A put that fails, and certainly changed nothing, is
+   * not recorded: no read may return its value.
    */
   private void put(Node node, int client, String ref, String from, boolean isLocked) {
     String to = id(values.incrementAndGet()).name();

@@ -32,7 +32,7 @@ final class ImportTest {
         DiskRefs disk = project.refs();
         GlobalRefs node = Nodes.open(etcd.url(), Nodes.prefix())) {
       Import work = new Import(node);
-      // An update before the first part, of the last ref, and one between both parts.
+      // One update, of the last ref, comes before the import, another one between its interruption and its second run.
       assertTrue(
           node.compareAndPut(
               DiskProject.NAME,

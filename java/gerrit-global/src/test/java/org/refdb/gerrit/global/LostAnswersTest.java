@@ -21,7 +21,7 @@ import org.refdb.gerrit.global.etcd.NodeName;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
-/** No answer is guessed, even if the link to etcd delays, loses or breaks, or if etcd stops. */
+/** No outcome is guessed if the link to etcd breaks, or delays or loses answers, or if etcd stops. */
 @SuppressWarnings("try")
 final class LostAnswersTest {
   private static final String PROJECT = "project";

@@ -30,8 +30,8 @@ import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.Stage;
 
 /**
- * Two nodes with a disk each set the same refs in staged batches. Their links to etcd fail at random. Each batch sets all
- * refs to an id of its own. So in etcd they are the same at any moment, and no id is replaced twice.
+ * Two nodes with a disk each set the same refs in staged batches. Their links to etcd fail at random. Each batch sets
+ * all refs to an id of its own, so all refs have the same value in etcd at any moment, and no id is replaced twice.
  */
 final class NativeBatchStormTest {
   private static final List<String> NAMES =
@@ -128,7 +128,7 @@ final class NativeBatchStormTest {
     }
   }
 
-  /** Reads all refs and the deciding keys at one moment, and asserts that all refs have the same value. */
+  /** Reads all refs and the deciding keys at one moment, and asserts that all refs have the same value or none. */
   private void look(GlobalRefs judge) {
     GetOption all = GetOption.builder().isPrefix(true).build();
     while (!isOver.get() && broken.get() == null) {

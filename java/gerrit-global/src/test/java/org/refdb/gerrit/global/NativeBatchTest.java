@@ -150,7 +150,7 @@ final class NativeBatchTest {
               .map(entry -> entry.getKey().toString())
               .map(key -> key.substring(key.indexOf("refs/")))
               .toList());
-      // A node that brings its disk up to etcd's values need not ask etcd, in a batch too.
+      // etcd lets a node bring its disk up to etcd's values, in a batch too.
       assertAllMade(node.create(true, NAMES, second));
       assertEverywhere(node, Optional.of(second));
     }
@@ -186,8 +186,7 @@ final class NativeBatchTest {
       Nodes.await(() -> proxy.heldBytes() > 0);
       assertEquals(NAMES.size(), below("v/").stream().filter(Stage::is).count());
       assertEquals(Optional.of(first.name()), there(NAMES.getFirst()), "the old value, while it is not decided");
-      // A writer that wants a staged ref waits as long as any node may wait for etcd under locks, and then closes the
-      // deciding key.
+      // A writer that wants a staged ref waits for its own refdb.global.underLocks, and then closes the deciding key.
       putPatiently(NAMES.getLast(), first, Nodes.id(9));
       proxy.hangUp();
       proxy.mode(Proxy.Mode.OPEN);

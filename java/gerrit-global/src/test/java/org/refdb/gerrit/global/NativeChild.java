@@ -7,7 +7,7 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.refdb.gerrit.global.etcd.NodeName;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 
-/** A node in a process of its own, which tests kill. It sets one ref, or creates many at once, and says how that ended. */
+/** A node in a process of its own, which tests kill. It sets one ref, or creates many, and prints the result. */
 final class NativeChild {
   private NativeChild() {}
 

@@ -67,7 +67,7 @@ final class NativeFigures {
     void run(String ref, int number) throws Exception;
   }
 
-  /** The interface alone, for the recipe of bench/curator beside it. */
+  /** Prints the figures of the interface alone, which are compared with those of Curator in bench/curator. */
   static void printInterface() throws Exception {
     try (EtcdServer etcd = EtcdServer.start();
         Proxy link = new Proxy(etcd.port());
@@ -132,7 +132,7 @@ final class NativeFigures {
     return done.get() / ((System.nanoTime() - start) / 1e9);
   }
 
-  /** What etcd took of a batch: from the first request to the last answer, while its refs are locked. */
+  /** Prints how long batches take in etcd, from the first request to the last answer, and bare puts of as many keys. */
   private static void batches(EtcdServer etcd, DiskProject disk, String format, int txnOps) throws Exception {
     ObjectId id = disk.commit(0);
     String run = "batches" + txnOps;
@@ -178,7 +178,7 @@ final class NativeFigures {
     }
   }
 
-  /** Puts as many keys, with as many of them in each request, one request after the other. */
+  /** Puts a key for each name, at most {@code most} in a request, one request after the other. */
   private static void bare(KV kv, List<String> names, int most) throws Exception {
     for (int first = 0; first < names.size(); first += most) {
       Op[] puts =

@@ -117,7 +117,7 @@ final class NativeKillTest {
     try (NativeNode node = open()) {
       assertEquals(Optional.of(first), node.value(MAIN));
       Nodes.await(() -> node.intents() == 0);
-      // Its request arrives now. This process has not claimed its marks yet: the intent's own mark is closed.
+      // The killed process's request arrives now. The new one has not claimed marks yet, but has closed the intent's.
       proxy.deliverHeld();
       for (int i = 0; i < 50; i++) {
         assertEquals(Optional.of(first.name()), there());

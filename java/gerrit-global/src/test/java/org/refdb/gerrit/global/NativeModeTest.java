@@ -168,7 +168,7 @@ final class NativeModeTest {
     assertEquals(
         List.of(ReceiveCommand.Result.OK, ReceiveCommand.Result.LOCK_FAILURE, ReceiveCommand.Result.OK),
         each.stream().map(ReceiveCommand::getResult).toList());
-    // A node that brings its disk up to etcd's value need not ask etcd.
+    // etcd lets a node bring its disk up to etcd's value.
     assertEquals(Result.FORCED, node.set(MAIN, ids.get(1)));
     assertEquals(Optional.of(ids.get(1)), node.value(MAIN));
     assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
@@ -327,7 +327,7 @@ final class NativeModeTest {
     }
     assertEquals(before + 1, revision(), "one change of etcd");
     List<String> more = IntStream.range(0, 1250).mapToObj(i -> "refs/heads/more/" + i).toList();
-    // One by one, ten times the bound.
+    // Not atomic, ten times as many refs as one request takes.
     for (ReceiveCommand made : node.create(false, more, ids.get(1))) {
       assertEquals(ReceiveCommand.Result.OK, made.getResult(), made.getMessage());
     }

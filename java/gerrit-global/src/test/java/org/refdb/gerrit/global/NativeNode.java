@@ -67,7 +67,7 @@ final class NativeNode implements AutoCloseable {
     return update.update();
   }
 
-  /** Creates refs, all at once. */
+  /** Creates refs in one batch. */
   List<ReceiveCommand> create(boolean atomic, List<String> names, ObjectId id) throws IOException {
     return change(atomic, names.stream().map(name -> new ReceiveCommand(ObjectId.zeroId(), id, name)).toList());
   }

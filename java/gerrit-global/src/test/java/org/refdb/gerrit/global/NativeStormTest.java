@@ -23,7 +23,10 @@ import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.Values;
 import org.refdb.jgit.NotAgreedException;
 
-/** Two nodes in native mode write the refs of one disk, while their links to etcd fail at random. In the end disk and etcd agree. */
+/**
+ * Two nodes in native mode write the refs of one disk, while their links to etcd fail at random. In the end disk and
+ * etcd agree.
+ */
 final class NativeStormTest {
   private static final int REFS = 4;
   private static final int WRITERS = 3;

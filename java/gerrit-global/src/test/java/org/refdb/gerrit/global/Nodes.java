@@ -14,13 +14,13 @@ import org.refdb.gerrit.global.etcd.NodeName;
 import org.refdb.gerrit.global.etcd.Settings;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 
-/** Nodes as tests want them: with short times, and a name that no other has. */
+/** Nodes as tests want them, each with a name that no other has, and their settings. */
 final class Nodes {
   private static final AtomicInteger COUNT = new AtomicInteger();
 
   private Nodes() {}
 
-  /** Settings with long times for requests and a short one for locks, because nothing here takes long. */
+  /** Settings with long times for requests, and a short one to wait for a lock. */
   static Settings settings(String url, String prefix) {
     return settings(List.of(url), prefix, 20_000, 40_000, 20);
   }

@@ -56,7 +56,7 @@ public final class Proxy implements AutoCloseable {
     }
   }
 
-  /** Changes its mode as soon as a request has this text, before that arrives. */
+  /** Changes the mode as soon as a request contains the text, and before that request arrives. */
   void modeFrom(String text, Mode next) {
     awaited = new Awaited(text, next);
   }
@@ -140,7 +140,7 @@ public final class Proxy implements AutoCloseable {
       }
     }
 
-    /** An answer to a client that is gone ends the connection. One with requests that are to arrive yet stays. */
+    /** Passes an answer on. If the client is gone, the connection to etcd ends, unless requests on it are held. */
     private void answer(byte[] bytes) throws IOException {
       try {
         client.getOutputStream().write(bytes);
@@ -175,15 +175,18 @@ public final class Proxy implements AutoCloseable {
     }
   }
 
-  /** What takes bytes at the end of the way. */
+  /** Receives the bytes that a link carries. */
   private interface Sink {
     void take(byte[] bytes) throws IOException;
   }
 
-  /** Bytes on their way, and when they arrive. None are the end. */
+  /** Bytes on their way, and when they arrive, in {@link System#nanoTime}. A packet without bytes is the end. */
   private record Packet(byte[] bytes, long due) {}
 
-  /** Carries what comes from a socket until its end. Each packet is on its way for the delay of now, beside those before it. */
+  /**
+   * Carries what comes from a socket until its end. Each packet takes the delay that is set when it is read, and
+   * several may be on their way at a time.
+   */
   private void carry(Socket from, Sink to) {
     BlockingQueue<Packet> way = new ArrayBlockingQueue<>(PACKETS_MAX);
     thread("read", () -> read(from, way));
@@ -193,7 +196,7 @@ public final class Proxy implements AutoCloseable {
         to.take(packet.bytes());
       }
     } catch (IOException e) {
-      // Its other end is gone.
+      // The receiver is gone.
       shut(from);
       way.clear(); // the reader may wait for room
     } catch (InterruptedException e) {
@@ -213,7 +216,7 @@ public final class Proxy implements AutoCloseable {
                   System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(delayMillis)));
         }
       } catch (IOException e) {
-        // Its other end is gone.
+        // The sender is gone.
       }
       way.put(new Packet(new byte[0], 0));
     } catch (InterruptedException e) {
@@ -225,7 +228,7 @@ public final class Proxy implements AutoCloseable {
     try {
       socket.close();
     } catch (IOException e) {
-      // It is closed.
+      // The socket is not used any more.
     }
   }
 

@@ -22,7 +22,10 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
-/** Updates that etcd has and Gerrit's wrapper has taken back on the disk. The test does what the wrapper does, in its order. */
+/**
+ * Updates that etcd has and Gerrit's wrapper has taken back on the disk. The test does what the wrapper does, in the
+ * wrapper's order.
+ */
 @SuppressWarnings("try")
 final class RolledBackRefsTest {
   private static final String MAIN = "refs/heads/main";

@@ -39,7 +39,7 @@ final class TlsTest {
       config.setString("refdb", "global", "password", password);
     }
     config.setString("refdb", "global", "prefix", prefix);
-    // Those that are refused need not wait, and the others have all the time they want.
+    // Nodes that the certificates keep out need not wait, and the others have plenty of time.
     boolean isRefused = !ca.equals("ca.pem") || !"client".equals(cert);
     config.setString("refdb", "global", "requestTimeout", isRefused ? "500ms" : "10s");
     config.setString("refdb", "global", "timeout", isRefused ? "500ms" : "20s");

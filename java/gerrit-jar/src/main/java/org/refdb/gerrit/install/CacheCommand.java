@@ -21,9 +21,9 @@ final class CacheCommand {
 
   /** The commands. */
   enum Verb {
-    /** From H2 and cache-chroniclemap to refdb. */
+    /** Copies the caches of H2 and cache-chroniclemap to refdb's. */
     IMPORT("import-caches"),
-    /** From refdb to H2. */
+    /** Copies refdb's caches to those of H2. */
     EXPORT("export-caches"),
     /** Deletes refdb's caches, and the H2 files that refdb has taken over or was importing. */
     WIPE("wipe-caches"),

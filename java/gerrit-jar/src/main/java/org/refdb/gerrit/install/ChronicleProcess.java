@@ -74,7 +74,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   /**
    * Returns a reader that runs with the ChronicleMap jars in a folder.
    *
-   * @throws InstallException if the folder contains none
+   * @throws InstallException if the folder contains none, or this jar lacks the reader
    */
   static ChronicleProcess of(Path jars) throws IOException, InstallException {
     List<String> all = new ArrayList<>();

@@ -158,8 +158,8 @@ final class Installer {
   }
 
   /**
-   * Turns on small batches where git packs no refs, except in a cluster, where another node could read half of one;
-   * turns them off if refdb does not serve refs.
+   * Turns on small batches where git packs no refs, except in a cluster, where another node could read half of one:
+   * there the setting stays as it is. Turns them off if refdb does not serve refs.
    */
   private void setSmallBatches(Site site, boolean refs, boolean packsNothing) throws IOException {
     boolean isCluster = site.has("high-availability") || site.has("multi-site");
@@ -221,7 +221,7 @@ final class Installer {
     }
   }
 
-  /** Checks platform, C library, folder and permissions by doing what Gerrit will do, as its user. */
+  /** Checks platform, C library, folder and permissions by doing what Gerrit will do, as its user where possible. */
   private void tryAs(GerritUser user, Site site, ConfigFile config, List<Path> files)
       throws InstallException, IOException {
     Optional<String> problem = new SiteTrial(site, config, tried(user, site, config)).run(files);
@@ -230,7 +230,7 @@ final class Installer {
     }
   }
 
-  /** Examines the repositories as Gerrit's user, who may not read all that root may. */
+  /** Examines the repositories as Gerrit's user where possible, because that user may not read all that root may. */
   private void look(GerritUser user, Site site, ConfigFile config) throws InstallException, IOException {
     List<String> arguments = new ArrayList<>(List.of(site.nativeFolder(config).toString()));
     if (mayBeUnsafe(site)) {

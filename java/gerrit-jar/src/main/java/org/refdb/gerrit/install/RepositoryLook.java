@@ -32,7 +32,7 @@ public final class RepositoryLook implements Repositories.Visitor {
   /** The exit status if refdb would refuse to write to a repository. */
   static final int UNSAFE = 3;
 
-  /** The setting that lets refdb write on such a mount, as the engine takes it. */
+  /** The setting that lets refdb write where updates can be lost, in the form that the engine takes. */
   static final String OVERRIDE = "refdb.unsafeStorage=true";
 
   private final EngineViews views;

@@ -150,7 +150,7 @@ final class Site {
     return done;
   }
 
-  /** Removes both jars. Returns what was removed. */
+  /** Removes refdb's jars from lib and plugins. Returns a sentence for each. */
   List<String> removeJars() throws IOException {
     List<String> done = new ArrayList<>();
     List<Path> ours = new ArrayList<>(jars(folder.resolve("lib"), "refdb-gerrit*.jar"));

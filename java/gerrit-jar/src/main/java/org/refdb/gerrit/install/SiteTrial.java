@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/** Tries on a site what its Gerrit will do with refdb, as the user that runs Gerrit. */
+/** Tries on a site what its Gerrit will do with refdb, as a given user: the one that runs Gerrit, where possible. */
 final class SiteTrial {
   private final GerritUser user;
   private final AsGerrit asGerrit;
@@ -18,7 +18,7 @@ final class SiteTrial {
     this.nativeFolder = site.nativeFolder(config);
   }
 
-  /** Returns why refdb cannot be tried as the user that runs Gerrit; empty if it can. */
+  /** Returns why refdb cannot be tried as the given user; empty if it can. */
   Optional<String> obstacle() throws IOException {
     return asGerrit.obstacle();
   }

@@ -10,7 +10,7 @@ import java.nio.file.attribute.BasicFileAttributes;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** How the installer writes. */
+/** Tests how the installer writes files. */
 final class OwnedFilesTest {
   @TempDir Path folder;
 

@@ -7,7 +7,7 @@ import java.util.jar.Attributes;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
 
-/** A gerrit.war, as far as the installer looks. */
+/** Writes a gerrit.war that has nothing but the version for which the installer looks. */
 final class War {
   private War() {}
 

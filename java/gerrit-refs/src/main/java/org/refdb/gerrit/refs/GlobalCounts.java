@@ -4,8 +4,9 @@ package org.refdb.gerrit.refs;
  * Counters of native mode's requests to the global ref database since the start.
  *
  * @param updates batches that were accepted
- * @param refused batches that were refused because the database has other values
- * @param failed batches that failed because the database was unreachable or full, and those reported as unknown
+ * @param refused batches that were refused, in most cases because the database has other values
+ * @param failed batches that failed, for example because the database was unreachable or full, and those reported as
+ *     unknown
  * @param unknown batches that were reported as unknown
  * @param unresolved batches whose outcome is still unknown
  */

@@ -28,7 +28,7 @@ final class RefdbKey extends RepositoryCache.FileKey {
    * Returns whether the repository still exists. Callers check this on each use, because JGit's cache would go on
    * returning a repository that was deleted.
    *
-   * @param perRequest whether the answer may be that of the first check in this thread's request
+   * @param perRequest whether it is enough that the repository was there at an earlier check in this thread's request
    */
   boolean isThere(boolean perRequest) {
     return perRequest ? RequestScope.isThere(head) : head.exists();

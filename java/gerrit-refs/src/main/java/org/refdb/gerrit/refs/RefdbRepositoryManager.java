@@ -316,7 +316,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     return new ProjectState(name, settings.shadows(ProjectName.of(name)));
   }
 
-  /** States of the projects that were opened, or whose shadow mode was switched, since the start. */
+  /** States of the projects that were opened, at least tried, or had their shadow mode switched since the start. */
   Collection<ProjectState> states() {
     return states.values();
   }

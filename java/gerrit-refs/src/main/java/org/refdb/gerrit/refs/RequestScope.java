@@ -21,7 +21,7 @@ final class RequestScope {
     return PerThreadCache.get() == null ? null : PerThreadCache.getOrCompute(REFS, RequestRefCache::new);
   }
 
-  /** Returns whether a file exists, or existed at the first check of this request. */
+  /** Returns whether a file exists, or existed at an earlier check in this request. */
   static boolean isThere(File file) {
     // That a file is missing is not cached.
     PerThreadCache.Key<There> key = PerThreadCache.Key.create(There.class, file);

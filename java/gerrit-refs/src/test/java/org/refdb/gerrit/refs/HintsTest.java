@@ -21,8 +21,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * What high-availability and multi-site do: they forward an explicit removal, and invalidate the key on the peer. The real
- * plugin is in scripts/tests/check-high-availability.
+ * What high-availability and multi-site do: they forward an explicit removal, and invalidate the key on the peer.
+ * scripts/tests/check-high-availability tests the real plugin.
  */
 final class HintsTest {
   private static final Project.NameKey DEMO = Project.nameKey("demo");
@@ -88,7 +88,7 @@ final class HintsTest {
         String name = "refs/heads/by-peer-" + i;
         assertNull(repository.exactRef(name));
         RefdbRepositoryManagerTest.create(peer, name);
-        cache.invalidate("1:demo"); // the peer's news, once or twice
+        cache.invalidate("1:demo"); // the peer's news, twice
         cache.invalidate("1:demo");
         assertNotNull(repository.exactRef(name));
         assertEquals(i, noticed.get(), "listeners hear of it all the same");

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.io.TempDir;
 final class PushRefsTest {
   private static final Project.NameKey DEMO = Project.nameKey("demo");
 
-  /** Which user may see which ref, as Gerrit's repository of a push has it; it lists by one prefix only. */
+  /** As Gerrit's repository of a push: it hides one ref from the user, and fails if refs of changes are listed. */
   private static final class Visible extends DelegateRepository {
     private final String hidden;
 

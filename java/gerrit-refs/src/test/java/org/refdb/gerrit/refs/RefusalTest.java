@@ -79,7 +79,7 @@ final class RefusalTest {
       assertNotNull(repository.exactRef(Constants.HEAD), "JGit serves it");
     }
     int servedMeanwhile = 0;
-    // Where the machine stands still for the first pauses nothing was asked for in them.
+    // If the machine stands still during the first pauses, nothing is asked for in them.
     while (manager.state(DEMO).refusal().failures() < 4 || servedMeanwhile == 0) {
       assertEquals(manager.state(DEMO).refusal().failures(), engine.opened);
       assertEquals("not today", ProjectStat.of(manager.state(DEMO)).refusal());

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A setting makes a view stale. It promises what the disk does not keep: nobody else writes for an hour. */
+/** A setting makes views stale: it promises that nobody else writes for an hour, and the tests break this promise. */
 final class VerifierTest {
   private static final Project.NameKey DEMO = Project.nameKey("demo");
 

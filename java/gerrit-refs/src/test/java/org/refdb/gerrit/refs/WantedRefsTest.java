@@ -57,7 +57,7 @@ final class WantedRefsTest {
   /** The commit that each ref has had first. */
   private final Map<String, ObjectId> first = new HashMap<>();
 
-  /** Questions whether the user may see a ref. */
+  /** How often it was asked whether the user may see a ref. */
   private int asked;
 
   /** As Gerrit's repository of a fetch: no user sees {@link #SECRET} and stars. */
@@ -135,14 +135,14 @@ final class WantedRefsTest {
     assertEquals(id, repository.exactRef(name).getObjectId());
   }
 
-  /** A clone's second request over HTTP; its answer. */
+  /** Sends a clone's second request over HTTP, and returns the answer. */
   private String fetch(ObjectId... wants) throws IOException {
     ByteArrayOutputStream request = new ByteArrayOutputStream();
     writeFetch(new PacketLineOut(request), wants);
     return answer(request, false);
   }
 
-  /** A clone's requests over SSH; their answer. */
+  /** Sends a clone's requests over SSH, and returns the answer. */
   private String cloneOverSsh(ObjectId... wants) throws IOException {
     ByteArrayOutputStream requests = new ByteArrayOutputStream();
     PacketLineOut lines = new PacketLineOut(requests);

@@ -50,7 +50,10 @@ class H2ImportFigures {
     step("takeover", entries);
   }
 
-  /** The engine that users have is put before that of the tests, which checks itself and is slow. */
+  /**
+   * Runs one step in a Java of its own. The release build of the engine comes first on the class path, because the
+   * tests' build checks itself and is slow.
+   */
   private void step(String name, int entries) throws Exception {
     String path = System.getenv("REFDB_FIGURES_ENGINE") + File.pathSeparator + System.getProperty("java.class.path");
     List<String> command =
@@ -76,7 +79,7 @@ class H2ImportFigures {
   /**
    * Takes one step.
    *
-   * @param arguments its name, the folder of the site, how many entries
+   * @param arguments the name of the step, the folder of the site, the number of entries
    */
   public static void main(String[] arguments) throws Exception {
     Path site = Path.of(arguments[1]);
@@ -117,7 +120,7 @@ class H2ImportFigures {
     }
   }
 
-  /** Starts the caches of a Gerrit, and waits until one entry is found. */
+  /** Starts the caches of a Gerrit, and looks up one entry, which must be there. */
   private static void awaitEntry(Path site, Config config, Module module, int entries) {
     TestGerrit gerrit = new TestGerrit(site, config, module, new VersionedCaches(VERSION));
     Cache<ObjectId, String> objects = H2Site.objects(gerrit);

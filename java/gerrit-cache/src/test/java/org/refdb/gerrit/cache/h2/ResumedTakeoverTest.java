@@ -52,7 +52,7 @@ class ResumedTakeoverTest {
     return opener.files.get("strings 1");
   }
 
-  /** Has an import stand still at its middle, for ever. */
+  /** Starts a server whose import stands still after {@link #BEFORE_THE_END} entries, until it is interrupted. */
   private TestGerrit startAndStandStill() throws Exception {
     AtomicInteger puts = new AtomicInteger();
     CountDownLatch middle = new CountDownLatch(1);

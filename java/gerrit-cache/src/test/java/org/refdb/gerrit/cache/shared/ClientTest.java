@@ -70,7 +70,7 @@ class ClientTest {
     }
   }
 
-  /** An error while one answer is decoded, for want of memory for example, keeps none of them counted for ever. */
+  /** After an error while answers are decoded, such as a lack of memory, no answer counts as memory in use. */
   @Test
   void anErrorBeforeAllAnswersAreTakenGivesTheirMemoryBack() throws Exception {
     redis.call("SET", "a", "x".repeat(1_000));
@@ -157,7 +157,8 @@ class ClientTest {
   }
 
   /**
-   * A large value is not collected on the thread that asks, but read piece by piece by the thread of the connection.
+   * A value that is too large for the thread that asks, and is left to the thread of the connection, arrives whole, and
+   * so does the next answer.
    */
   @Test
   void aLargeValueIsInMemoryOnce() throws Exception {

@@ -13,7 +13,7 @@ import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** A way to a server on which answers are delayed, damaged, cut off or lost. */
+/** A proxy in front of a server, which delays, damages, cuts off, drops or replaces the answers. */
 public final class FaultyProxy implements AutoCloseable {
   /** What happens to answers. */
   public enum Fault {
@@ -69,7 +69,7 @@ public final class FaultyProxy implements AutoCloseable {
         start(() -> copy(server, client, true));
       }
     } catch (IOException e) {
-      // By close().
+      // Closed by close(), or the server cannot be reached.
     }
   }
 
@@ -92,7 +92,7 @@ public final class FaultyProxy implements AutoCloseable {
     }
   }
 
-  /** Returns how many of the bytes are passed on. */
+  /** Applies the fault to an answer. Returns how many bytes of the buffer are to be passed on. */
   private int spoil(byte[] answer, int length) throws InterruptedException {
     switch (fault) {
       case LATE -> Thread.sleep(1000);

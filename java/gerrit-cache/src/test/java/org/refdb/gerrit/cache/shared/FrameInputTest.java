@@ -18,7 +18,10 @@ import redis.clients.jedis.Protocol;
 import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.util.RedisInputStream;
 
-/** Answers that come in pieces, with pauses between any two bytes, are what the server sent; whatever else comes is refused. */
+/**
+ * Answers that come in pieces, with pauses in between, are what the server sent; damaged ones end as a value or an
+ * exception.
+ */
 class FrameInputTest {
   private static final int LIMIT = 50_000;
   private static final long SOON = 1_000_000_000L;
@@ -155,7 +158,7 @@ class FrameInputTest {
     }
   }
 
-  /** Bytes are changed, dropped and repeated: then there is a value or an exception, and memory within the limit. */
+  /** One to three changed bytes lead to values or an exception, and the buffer has at most twice the limit. */
   @Test
   void damagedAnswersAreAValueOrAnExceptionAndTakeBoundedMemory() throws IOException {
     int values = 0;

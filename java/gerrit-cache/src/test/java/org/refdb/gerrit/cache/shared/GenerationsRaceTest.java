@@ -24,7 +24,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Two nodes flush at the same moment: the newer generation stands. */
 class GenerationsRaceTest {
-  /** A server on which another node writes a generation just before each first change of one. */
+  /** A server that stores {@link #fromAnother}, the generation of another node, once, just before the next SET. */
   private static final class RacingServer implements AutoCloseable {
     final Map<String, String> entries = new ConcurrentHashMap<>();
     private final ServerSocket socket = new ServerSocket(0, 9, InetAddress.getLoopbackAddress());

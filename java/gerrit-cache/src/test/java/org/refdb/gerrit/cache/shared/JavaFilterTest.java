@@ -14,7 +14,7 @@ import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
-/** Nothing but the class of the cache's values is deserialised. */
+/** Only objects of the class of the cache's values, and strings in them, are deserialised. */
 class JavaFilterTest {
   private static final AtomicInteger RUN = new AtomicInteger();
 

@@ -37,7 +37,7 @@ public final class RedisServer implements AutoCloseable {
     }
   }
 
-  /** Starts it again, empty. The options, which may name a configuration file first, are for the program. */
+  /** Starts the server, empty, with the constructor's options, of which the first may name a configuration file. */
   public void start() throws IOException {
     List<String> command = new ArrayList<>(List.of(program()));
     boolean hasFile = !options.isEmpty() && !options.getFirst().startsWith("--");

@@ -39,10 +39,11 @@ public final class Metrics implements LifecycleListener {
     counter("updates", "Updates of refs that etcd has accepted", () -> counts.updates.sum() + inNativeMode().updates());
     counter(
         "refused",
-        "Updates refused because etcd has another value",
+        "Updates refused, in most cases because etcd has another value",
         () -> counts.refused.sum() + inNativeMode().refused());
     counter(
-        "failed", "Updates that failed or are unknown because etcd was unreachable or full, or a lock was lost",
+        "failed",
+        "Updates that failed or are unknown, for example because etcd was unreachable or full, or a lock was lost",
         () -> counts.failed.sum() + inNativeMode().failed());
     counter(
         "unknown",

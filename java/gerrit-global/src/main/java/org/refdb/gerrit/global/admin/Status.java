@@ -18,7 +18,7 @@ import org.refdb.gerrit.refs.GlobalDecision;
  * State of etcd's members and of this node.
  *
  * @param node this node's name in etcd
- * @param alarms alarms of etcd; with {@code NOSPACE} it refuses every update
+ * @param alarms alarms of etcd, or why it could not be asked for them; with {@code NOSPACE} it refuses every update
  * @param unresolved number of updates of this node whose outcome is unknown
  * @param locks number of locks that this node holds or waits for
  * @param behind the refs whose value in etcd has not reached this disk yet
@@ -33,7 +33,7 @@ public record Status(
   /**
    * A member of etcd.
    *
-   * @param error why it cannot be reached; null if it can
+   * @param error why it did not report its state; null if it did
    * @param leads whether it is the leader
    * @param revision revision of its data; a member with a smaller one than others lags behind
    * @param bytes size of its database, which the quota limits

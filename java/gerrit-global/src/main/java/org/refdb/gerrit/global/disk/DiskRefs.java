@@ -82,7 +82,7 @@ public final class DiskRefs implements AutoCloseable {
     return true;
   }
 
-  /** The current value of a ref. */
+  /** Returns the current value of a ref; empty if it does not exist or is symbolic. */
   public Optional<String> value(String ref) throws IOException {
     Ref now = repository.getRefDatabase().exactRef(ref);
     return Optional.ofNullable(now).filter(DiskRefs::hasValue).map(one -> one.getObjectId().name());

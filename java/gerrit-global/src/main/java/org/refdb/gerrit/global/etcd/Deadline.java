@@ -40,8 +40,8 @@ public final class Deadline {
   }
 
   /**
-   * Sleeps for twice as long as the last time, give or take a quarter, within the longest pause and the time that is
-   * left. Returns whether time is left; false if interrupted.
+   * Sleeps for twice as long as the last time, but at most for the longest pause, give or take a quarter, and never
+   * longer than the time that is left. Returns whether time is left; false if interrupted.
    */
   public boolean pause() {
     long pause = pauseMillis * 3 / 4 + ThreadLocalRandom.current().nextLong(pauseMillis / 2 + 1);

@@ -6,9 +6,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * Identifies a node, which is a Gerrit site, and the process that runs it.
+ * Identifies a node, which is a Gerrit site or a program that runs beside its server, and the process of the node.
  *
- * @param name identifies the site, for as long as it exists
+ * @param name identifies the node; that of a site stays the same across starts
  * @param start identifies this process
  */
 public record NodeName(String name, String start) {

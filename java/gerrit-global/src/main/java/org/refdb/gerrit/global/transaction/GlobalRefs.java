@@ -44,7 +44,7 @@ public final class GlobalRefs implements AutoCloseable {
 
   /** What the value must be for a change to be applied. */
   public sealed interface Expected {
-    /** Exactly this value. */
+    /** This value, or none if the project is not imported. */
     record Is(String value) implements Expected {}
 
     /** No value, or that of a deleted ref. */
@@ -263,7 +263,8 @@ public final class GlobalRefs implements AutoCloseable {
           return answer.get();
         }
       }
-      // The refusal is known from the mark only, or the project was imported meanwhile.
+      // There is no answer yet, for example because the refusal is known from the mark only, or because the project was
+      // imported meanwhile.
       if (!deadline.pause()) {
         throw new GlobalRefException("etcd refused the change, and did not say in time why. Nothing was changed", null);
       }

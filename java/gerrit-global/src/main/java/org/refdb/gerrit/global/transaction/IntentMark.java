@@ -42,7 +42,7 @@ public record IntentMark(String node, String key, String open, boolean staged) {
     return node + ' ' + key + ' ' + (staged ? STAGED : "") + open;
   }
 
-  /** The id of the intent, which is unique because no other transaction has this mark. */
+  /** The id of the intent. It is made from the mark, so no other intent has it at the same time. */
   String intentId() {
     int slot = key.lastIndexOf('/');
     String[] words = open.split(" ");

@@ -23,7 +23,7 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 /**
  * Settles intents: first the mark is closed, so that the transaction can no longer be applied, unless it was applied
  * already; then each ref whose new value etcd has is set on disk and, if there is such a ref, also those that etcd does
- * not store. All others stay as they are.
+ * not store, except refs that were updated since. All others stay as they are.
  */
 public final class Intents {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
@@ -45,7 +45,7 @@ public final class Intents {
      * since.
      */
     FINISHED,
-    /** Nothing was changed on disk. */
+    /** No ref was changed on disk. */
     DROPPED;
 
     public String text() {
@@ -126,7 +126,7 @@ public final class Intents {
   /**
    * Settles an intent.
    *
-   * @throws GlobalRefException if etcd refuses or does not answer
+   * @throws GlobalRefException if etcd refuses or does not answer, or has something that is not in refdb's format
    * @throws IOException if the refs cannot be written
    */
   public Outcome settle(String project, EngineView view, GlobalIntent intent, Predicate<String> isStored)

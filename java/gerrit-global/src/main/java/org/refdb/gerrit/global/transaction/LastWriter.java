@@ -10,8 +10,8 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.etcd.Keys;
 
 /**
- * Finds the node that wrote a value. Values do not name their writer, but each transaction of a node also closes a
- * mark, so that the mark and the value have the same revision. etcd knows the mark as of that revision until it
+ * Finds the node that wrote a value. Values do not name their writer, but a transaction that updates refs also closes
+ * a mark, so that the mark and the value have the same revision. etcd knows the mark as of that revision until it
  * compacts its history.
  */
 public final class LastWriter {

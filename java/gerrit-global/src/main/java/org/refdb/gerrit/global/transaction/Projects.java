@@ -34,7 +34,7 @@ public final class Projects {
     this.keys = keys;
   }
 
-  /** The generation, if etcd knows the project. */
+  /** Returns the cached generation of a project, else the one in etcd; empty if there is neither. */
   Optional<Generation> find(String project, Deadline deadline) throws GlobalRefException {
     Generation remembered = known.get(project);
     return remembered != null ? Optional.of(remembered) : look(project, deadline);

@@ -23,7 +23,7 @@ import org.refdb.engine.EngineView;
 public final class Sequences {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** How far ahead of this disk etcd may be. Hashing a million numbers takes less than a second. */
+  /** How many numbers after this disk's are tried. Hashing a million numbers takes less than a second. */
   private static final int AHEAD_MAX = 1_000_000;
 
   private static final int TEXT_MAX = 20;

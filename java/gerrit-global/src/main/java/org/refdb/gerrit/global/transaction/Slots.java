@@ -75,10 +75,7 @@ public final class Slots {
     }
   }
 
-  /**
-   * Takes a slot for a caller that records the slot's mark before each transaction. The caller must give the slot back
-   * with {@link #giveBack}.
-   */
+  /** Takes a free slot, and waits for one until the deadline. The caller must give it back with {@link #giveBack}. */
   synchronized Slot take(Deadline deadline) throws GlobalRefException {
     if (!claimed) {
       claim(deadline);

@@ -195,7 +195,8 @@ public final class StagedBatch {
   }
 
   /**
-   * Puts the stages together with the list of this part, from which other nodes clear it, and with the deciding key.
+   * Adds to the stages the list of the refs in this part, by which a node clears the part later, and in the first part
+   * the deciding key.
    */
   private List<Op> withKeys(int part, List<Op> stages) {
     String names = parts.get(part).stream().map(GlobalRef::name).collect(Collectors.joining("\n"));

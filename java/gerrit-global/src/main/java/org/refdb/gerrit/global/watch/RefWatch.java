@@ -123,8 +123,8 @@ public final class RefWatch implements AutoCloseable {
   }
 
   /**
-   * Fixes the revision from which changes are reported, and only then lets the listener look for earlier changes: in
-   * the other order, a change between the look and that revision would be lost.
+   * Fixes the revision from which changes are reported, and only then, if changes were missed, lets the listener look
+   * for them: in the other order, a change between the look and that revision would be lost.
    */
   private void begin() throws GlobalRefException {
     readProjects();

@@ -13,7 +13,7 @@ import org.refdb.gerrit.refs.GlobalDecision;
 import org.refdb.gerrit.refs.GlobalSettled;
 import org.refdb.gerrit.refs.RefdbAdmin;
 
-/** Runs the watch while Gerrit runs, and tells refdb's views which projects other nodes have changed. */
+/** Runs the watch while Gerrit runs, and tells refdb's views which projects have changed in etcd. */
 @Singleton
 public final class WatchService implements LifecycleListener {
   /** The administration of the lib module; null if JGit serves the refs. */

@@ -22,8 +22,8 @@ import org.refdb.gerrit.cache.Warming;
 /** Copies what the servers of a site share into the caches of this one, in the background. */
 final class WarmCaches {
   /**
-   * The number of entries a second unless the caller names another, which is too low to burden this server or that of
-   * the shared cache.
+   * The default of the entries copied in a second, which is too low to burden this server or the server of the shared
+   * cache.
    */
   private static final int RATE = 1_000;
 
