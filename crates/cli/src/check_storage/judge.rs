@@ -19,7 +19,7 @@ pub(super) type Value = u64;
 pub(super) const NONE: Value = 0;
 
 /// Maximum number of states of one ref that are visited for one answer. More occur if many writes have an unknown
-/// outcome, or if very many operations overlap.
+/// outcome or overlap.
 const STATES_MAX: usize = 100_000;
 
 /// One operation on one ref. Writes that were refused are left out, because they must have no effect.
@@ -55,7 +55,7 @@ pub(super) enum Fault {
     Late { host: usize, value: Value, by: Duration },
     /// No write was lost, but a client showed a value after it had shown the one that replaced it.
     Back { host: usize, value: Value },
-    /// The search was given up: too many writes have an unknown outcome, or too many operations overlap.
+    /// The search was given up: too many writes have an unknown outcome or overlap.
     Undecided,
 }
 
@@ -118,6 +118,7 @@ fn unexplained<'a>(history: &[&'a Operation]) -> Result<Option<&'a Operation>, U
     for (_, is_answer, at) in events {
         if !is_answer {
             open.push(at);
+            states = states.into_iter().map(|state| with_reads(history, &[at], state)).collect();
             continue;
         }
         states = answered(history, &open, states, at)?;
@@ -131,6 +132,17 @@ fn unexplained<'a>(history: &[&'a Operation]) -> Result<Option<&'a Operation>, U
 
 /// A value of the ref, and the indices of the unanswered operations that have taken effect, in ascending order.
 type State = (Value, Vec<usize>);
+
+/// Returns the state after those of the unanswered reads `open` that return its value. It stands for all states in which
+/// some of them have not taken effect yet, because a read changes nothing.
+fn with_reads(history: &[&Operation], open: &[usize], (value, mut done): State) -> State {
+    for &at in open.iter().filter(|at| history[**at].what == What::Read(value)) {
+        if let Err(place) = done.binary_search(&at) {
+            done.insert(place, at);
+        }
+    }
+    (value, done)
+}
 
 /// Returns the states that can follow `states` and in which the operation `at`, which has just been answered, has taken
 /// effect.
@@ -151,15 +163,15 @@ fn answered(
         }
         for &next in open {
             let Err(place) = done.binary_search(&next) else { continue };
-            let new = match history[next].what {
-                What::Read(read) if read == value => value,
-                What::Write { old, new } if old == value => new,
-                _ => continue,
-            };
+            let What::Write { old, new } = history[next].what else { continue };
+            if old != value {
+                continue;
+            }
             let mut done = done.clone();
             done.insert(place, next);
-            if seen.insert((new, done.clone())) {
-                left.push((new, done));
+            let state = with_reads(history, open, (new, done));
+            if seen.insert(state.clone()) {
+                left.push(state);
             }
         }
         if seen.len() > STATES_MAX {

@@ -138,7 +138,7 @@ fn text_of(fault: &Fault, labels: &[&str]) -> String {
         Fault::Back { host, value } => format!("{} showed value {value} again after a later one", labels[*host]),
         Fault::Wrong { host, value: judge::NONE } => format!("{} did not show a ref that exists", labels[*host]),
         Fault::Wrong { host, value } => format!("{} showed value {value} when the ref did not have it", labels[*host]),
-        Fault::Undecided => "too many updates have an unknown outcome, or too many operations overlap".into(),
+        Fault::Undecided => "too many updates have an unknown outcome or overlap".into(),
     }
 }
 

@@ -105,3 +105,12 @@ fn long_histories_with_lost_answers_are_judged_soon() {
     operations.push(Operation { host: 1, client: 2, what: What::Read(19_000), begun: 900_000, ended: Some(900_001) });
     assert_eq!(judge(&operations), Err(Fault::Back { host: 1, value: 19_000 }));
 }
+
+#[test]
+fn very_many_reads_at_once_are_judged_like_few() {
+    // Forty reads begin beside a write; the first ones show the old value and the others the new one.
+    let reads: Vec<String> = (0..40).map(|at| format!("2 4-{} r {}", 20 + at, if at < 20 { 1 } else { 2 })).collect();
+    let lines = format!("0 1-2 0>1, 0 3-99 1>2, {}", reads.join(", "));
+    assert_eq!(judged(&lines), Ok(()));
+    assert!(matches!(judged(&format!("{lines}, 3 100-101 r 1")), Err(Fault::Late { .. } | Fault::Back { .. })));
+}
