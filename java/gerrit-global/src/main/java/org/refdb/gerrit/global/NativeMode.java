@@ -241,8 +241,13 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
                       : "would be dropped, since etcd has it not"));
           settled++;
         } else {
-          said.accept(what + intents.settle(project, view, intent, storedOf(project)).text());
-          settled++;
+          Outcome outcome = intents.settle(project, view, intent, storedOf(project));
+          said.accept(what + outcome.text());
+          if (outcome == Outcome.UNDER_WAY) { // it began after the look above
+            underWay++;
+          } else {
+            settled++;
+          }
         }
       } catch (IOException | GlobalRefException e) {
         said.accept(what + "NOT settled: " + e.getMessage());

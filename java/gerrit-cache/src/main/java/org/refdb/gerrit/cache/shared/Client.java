@@ -1,9 +1,9 @@
 package org.refdb.gerrit.cache.shared;
 
 import com.google.common.flogger.FluentLogger;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -196,14 +196,19 @@ final class Client implements AutoCloseable {
   void refresh() {
     route.refresh();
     Set<HostAndPort> wanted = route.servers();
-    Set<HostAndPort> unwanted = new HashSet<>(servers.keySet());
-    unwanted.removeAll(wanted);
+    List<Server> unwanted = new ArrayList<>();
     synchronized (servers) {
-      if (!isClosed) {
-        wanted.forEach(host -> servers.computeIfAbsent(host, Server::new));
+      if (isClosed) {
+        return;
+      }
+      wanted.forEach(host -> servers.computeIfAbsent(host, Server::new));
+      for (HostAndPort host : Set.copyOf(servers.keySet())) {
+        if (!wanted.contains(host)) {
+          unwanted.add(servers.remove(host));
+        }
       }
     }
-    unwanted.forEach(host -> servers.remove(host).close());
+    unwanted.forEach(Server::close);
   }
 
   @Override

@@ -80,7 +80,7 @@ public final class Intake implements AutoCloseable {
     store.flush(Cache.Durability.SYNCED);
     List<String> remarks = new ArrayList<>();
     if (tooLarge > 0) {
-      remarks.add(tooLarge + " entries larger than an eighth of the cache's diskLimit");
+      remarks.add(tooLarge + " entries larger than an eighth of the cache's diskLimit or than 256 MiB");
     }
     long evicted = store.stats().get("evicted");
     if (evicted > 0) {

@@ -155,7 +155,8 @@ public final class Locks {
       }
       if (!waiting.pause()) {
         throw new GlobalRefException(
-            "it was held for " + etcd.settings().lockTimeout().toMillis() + " ms by " + holder,
+            "it was held for " + etcd.settings().lockTimeout().toMillis() + " ms by "
+                + (holder.isEmpty() ? "an unknown holder" : holder),
             null);
       }
     }

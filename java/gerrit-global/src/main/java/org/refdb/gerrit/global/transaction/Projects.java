@@ -117,8 +117,13 @@ public final class Projects {
         List.of(),
         deadline);
     known.remove(from);
-    if (!look(to, deadline).map(Generation::id).equals(Optional.of(generation.id()))) {
-      throw new GlobalRefException("etcd has a project " + to + " already, so " + from + " keeps its name", null);
+    Optional<Generation> there = look(to, deadline);
+    if (!there.map(Generation::id).equals(Optional.of(generation.id()))) {
+      throw new GlobalRefException(
+          there.isPresent()
+              ? "etcd has a project " + to + " already, so " + from + " keeps its name"
+              : "project " + from + " was changed in etcd meanwhile, so it was not renamed; try again",
+          null);
     }
   }
 

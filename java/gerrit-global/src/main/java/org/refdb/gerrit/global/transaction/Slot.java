@@ -210,11 +210,13 @@ public final class Slot {
         return new Result(Outcome.VOID, answer.getHeader().getRevision(), List.of());
       }
       return told(Etcd.first(answer.getGetResponses().getFirst()));
-    } catch (NoAnswer e) {
-      throw new NoAnswer(e.getMessage() + ". Whether the change was made is not known; refdb will find out", e);
-    } catch (Refused e) {
-      throw new NoAnswer(e.getMessage() + ". Whether the change was made is not known; refdb will find out", e);
+    } catch (NoAnswer | Refused e) {
+      throw notKnown(e);
     }
+  }
+
+  private static NoAnswer notKnown(GlobalRefException cause) {
+    return new NoAnswer(cause.getMessage() + ". Whether the change was made is not known; refdb will find out", cause);
   }
 
   /**
@@ -222,7 +224,12 @@ public final class Slot {
    * but the request is no longer in flight, so reading the mark is enough.
    */
   private Result afterError(Refused error, Deadline deadline) throws GlobalRefException {
-    Optional<KeyValue> now = Etcd.first(etcd.read(key, GetOption.DEFAULT, deadline));
+    Optional<KeyValue> now;
+    try {
+      now = Etcd.first(etcd.read(key, GetOption.DEFAULT, deadline));
+    } catch (NoAnswer | Refused e) {
+      throw notKnown(e);
+    }
     if (now.map(Etcd::text).equals(Optional.of(mark.text()))) {
       unresolved = false;
       throw error;
