@@ -233,7 +233,7 @@ fn a_log_message_longer_than_a_block_has_a_block_of_its_own() {
 }
 
 #[test]
-fn names_so_long_that_an_index_block_holds_few_are_indexed_all_the_same() {
+fn names_too_long_for_an_index_are_found_without_one() {
     let all: Vec<OwnRef> = (0..200u8)
         .map(|at| OwnRef {
             name: [&[b'a' + at / 20, b'a' + at % 20][..], &[b'x'; 3900][..]].concat().into(),

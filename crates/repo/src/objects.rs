@@ -323,7 +323,7 @@ impl ObjectCheck for Objects {
     }
 
     fn peel_tag(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
-        self.state_for(id)?.peel_tag(id)
+        self.state().peel_tag(id)
     }
 
     fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {
@@ -340,6 +340,7 @@ impl State {
     }
 
     fn peel_tag(&mut self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
+        self.check_hash(id)?;
         // Only tags, and objects that cannot be found, have to be read.
         if self.known.get(id).is_none() && self.kind(id)?.is_some_and(|kind| kind != ObjectKind::Tag) {
             return Ok(None);

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use bstr::BString;
 use refdb_repo::{Environment, Repository, committer};
 use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_vfs::Fs;
@@ -52,8 +51,7 @@ impl Place {
         let repository = Repository::discover(&fs, &environment).unwrap();
         let config = repository.config(&fs, &environment, &|| None).unwrap();
         let ident = committer(&config, &environment).map_err(|error| format!("fatal: {error}\n"))?;
-        let name = if ident.name.is_empty() { BString::default() } else { ident.name };
-        Ok(format!("{name} <{}> {} {:+05}", ident.email, ident.time_seconds, ident.offset_decimal))
+        Ok(format!("{} <{}> {} {:+05}", ident.name, ident.email, ident.time_seconds, ident.offset_decimal))
     }
 
     #[track_caller]

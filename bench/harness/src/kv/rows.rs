@@ -342,14 +342,14 @@ fn processor_ms_of(stat: &Path) -> Result<u64> {
     Ok(ticks.iter().sum::<u64>() * 10)
 }
 
-/// Resident memory of this process in units of 1,000 KiB, without mapped files, which the kernel can take back at any
+/// Resident memory of this process in megabytes, without mapped files, which the kernel can take back at any
 /// time.
 fn resident_mb() -> Result<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line =
         status.lines().find_map(|line| line.strip_prefix("RssAnon:")).context("no RssAnon in /proc/self/status")?;
     let kib: u64 = line.trim().trim_end_matches(" kB").trim().parse()?;
-    Ok(kib / 1000)
+    Ok((kib << 10) / 1_000_000)
 }
 
 #[cfg(test)]

@@ -36,11 +36,13 @@ pub(crate) fn measure(options: &Options, server: &Server, repository: &Repositor
         ("version 2", post(&server.address, &name, "upload-pack", 2, &body), gits(2, &body)),
         ("version 0", discovery(&server.address, &name, "upload-pack", 0), gits(0, b"")),
     ];
+    let mut bytes_max = 0;
     for (version, request, gits) in requests {
         let mut connection = Connection::open(&server.address)?;
         let began = Instant::now();
         let answer = connection.send(&request, |_| {})?;
         let cold = began.elapsed();
+        bytes_max = bytes_max.max(answer.bytes as usize);
         let before = server.cpu()?;
         let (mut first, began) = (Duration::ZERO, Instant::now());
         for _ in 0..LISTS {
@@ -62,13 +64,12 @@ pub(crate) fn measure(options: &Options, server: &Server, repository: &Repositor
         );
     }
     fetch(options, server, repository)?;
-    println!("| the same bytes by a program that only writes them: CPU s | {:.3} | |", floor()?);
+    println!("| the same bytes by a program that only writes them: CPU s | {:.3} | |", floor(bytes_max)?);
     Ok(())
 }
 
-/// The CPU seconds of writing 106 MiB, about a list of 1,500,000 refs, to a socket whose other end reads them.
-fn floor() -> Result<f64> {
-    const BYTES: usize = 106 << 20;
+/// The CPU seconds of writing this number of bytes, in pieces of 64 KiB, to a socket whose other end reads them.
+fn floor(bytes: usize) -> Result<f64> {
     let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
     let address = listener.local_addr()?;
     let reader = thread::spawn(move || -> std::io::Result<u64> {
@@ -78,8 +79,8 @@ fn floor() -> Result<f64> {
     let (mut stream, _) = listener.accept()?;
     let piece = vec![b'x'; 64 << 10];
     let before = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    for _ in 0..BYTES / piece.len() {
-        stream.write_all(&piece)?;
+    for written in (0..bytes).step_by(piece.len()) {
+        stream.write_all(&piece[..piece.len().min(bytes - written)])?;
     }
     let after = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     drop(stream);
