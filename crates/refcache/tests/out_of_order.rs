@@ -4,9 +4,10 @@
 mod common;
 
 use common::{names, open, prefixed};
-use refdb_refcache::{ListOptions, View};
+use refdb_refcache::{Error, ListOptions, View};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
+use std::{fs, ops::ControlFlow};
 
 fn write(repo: &Repo, id: ObjectId, names: &[String]) {
     let lines: String = names.iter().map(|name| format!("{id} {name}\n")).collect();
@@ -40,6 +41,33 @@ fn a_prefix_list_is_whole_the_first_time_though_a_misplaced_name_ends_or_begins_
             assert_eq!(names(&view, &prefixed(&["refs/heads/"])), below, "of {} refs", all.len());
             assert_eq!(unsorted(&view), 1);
         }
+    }
+}
+
+#[test]
+fn a_listing_that_finds_a_wrong_order_does_not_go_on_in_a_file_that_replaced_it() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let [old, new] = repo.commits(2)[..] else { panic!("two") };
+    // The begin of the walk is too far from the misplaced name to notice it.
+    let names_there = ["a", "b", "c", "d", "e", "f", "h", "g"].map(|name| format!("refs/heads/{name}"));
+    for all in sizes(&names_there.each_ref().map(String::as_str)) {
+        write(&repo, old, &all);
+        let view = open(&repo);
+        let mut listing = view.list(&ListOptions::default()).unwrap();
+        let mut shown = Vec::new();
+        let listed = listing.each(&mut |row| {
+            if shown.is_empty() {
+                let mut sorted = all.clone();
+                sorted.sort_unstable();
+                fs::remove_file(repo.git_dir().join("packed-refs")).unwrap();
+                write(&repo, new, &sorted);
+            }
+            shown.push(row.target.to_target().unwrap().id().unwrap());
+            ControlFlow::Continue(())
+        });
+        assert!(listed.as_ref().is_err_and(Error::is_stale), "{listed:?}");
+        assert!(shown.iter().all(|id| *id == old), "{} rows", shown.len());
+        assert_eq!(names(&view, &ListOptions::default()).len(), all.len());
     }
 }
 

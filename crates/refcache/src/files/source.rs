@@ -164,7 +164,8 @@ impl FilesSource {
     }
 
     /// Continues with the refs of the range that were not shown yet, from a packed-refs that is sorted in memory,
-    /// because the file is not sorted although its header says so.
+    /// because the file is not sorted although its header says so. Fails with `ESTALE` if packed-refs is another file by
+    /// now.
     #[cold]
     fn set_right(&mut self) -> Result<()> {
         debug_assert!(
@@ -174,6 +175,7 @@ impl FilesSource {
             self.at
         );
         let sorted = self.backend.packed(Look::Stat)?;
+        self.file.check_same(&sorted)?;
         self.counters.disorders.note(self.backend.disorder());
         let end = self.range.end.as_ref().map(|end| end.as_bstr());
         let left = self.file.packed.left_out(self.begun..self.at, &sorted.packed, self.range.start.as_bstr(), end)?;

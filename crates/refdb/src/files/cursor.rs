@@ -386,10 +386,11 @@ impl<'s> FilesCursor<'s> {
     }
 
     /// Continues in the file sorted in memory, because packed-refs turned out not to be sorted, beginning with the refs
-    /// that this walk has missed.
+    /// that this walk has missed. Fails with `ESTALE` if packed-refs is another file by now.
     fn set_right(&mut self) -> Result<()> {
         let Some(old) = self.packed.clone() else { return Ok(()) };
-        let file = self.store.packed().inspect_err(|_| self.broken = true)?;
+        let present = self.store.packed().and_then(|file| old.check_same(&file).map(|()| file));
+        let file = present.inspect_err(|_| self.broken = true)?;
         let last = self.last_name().unwrap_or_default().to_owned();
         let behind = BString::from([last.as_bytes(), b"\0"].concat());
         let given = self.begun..self.position;

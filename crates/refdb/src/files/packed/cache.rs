@@ -100,6 +100,19 @@ impl PackedFile {
         self.found.as_ref().map(|found| found.stat)
     }
 
+    /// Checks that `again` is this file, read once more, so that rows of both are of one state.
+    ///
+    /// # Errors
+    ///
+    /// Fails with `ESTALE` if another file has taken the place of this one.
+    pub fn check_same(&self, again: &PackedFile) -> Result<()> {
+        if self.found == again.found {
+            Ok(())
+        } else {
+            Err(refdb_vfs::Error::stale("read", again.packed.path()).into())
+        }
+    }
+
     /// Returns a copy of this file for another query, which opens the file again if it has to read more.
     fn again(&self) -> Self {
         let file = self.file.as_ref().and_then(|file| file.again()).map(Arc::new);
