@@ -46,11 +46,11 @@ pub(super) fn prune(
         if plan.is_empty() {
             return Ok(());
         }
-        Some((snapshot, plan))
+        Some(plan)
     };
     let locked = names.lock()?;
     let plan = match ahead {
-        Some((snapshot, plan)) if plan.still_fits(&snapshot, &locked.snapshot)? => plan,
+        Some(plan) if plan.still_fits(&locked.snapshot)? => plan,
         _ => Plan::of_pruning(&locked.snapshot, &names, how, objects, judge)?,
     };
     plan.carry_out(&names, locked)
@@ -105,6 +105,8 @@ struct Part {
 #[derive(Default)]
 struct Plan {
     parts: BTreeMap<Place, Part>,
+    /// The stacks as they were when their reflogs were read.
+    read: BTreeMap<Place, Merged>,
 }
 
 impl Plan {
@@ -161,7 +163,9 @@ impl Plan {
                 continue;
             }
             if !walks.contains_key(&place) {
-                walks.insert(place.clone(), LogWalk::new(snapshot.merged(&place)?));
+                let merged = snapshot.merged(&place)?;
+                self.read.insert(place.clone(), merged.clone());
+                walks.insert(place.clone(), LogWalk::new(merged));
             }
             let walk = walks.get_mut(&place).expect("it was there or was put there");
             walk.read(inner, &mut log)?;
@@ -175,14 +179,12 @@ impl Plan {
         self.parts.is_empty()
     }
 
-    /// Returns whether the stacks that this plan changes have the same tables in both snapshots.
-    fn still_fits(&self, one: &ReftableSnapshot, two: &ReftableSnapshot) -> Result<bool> {
+    /// Returns whether the stacks that this plan changes, which are locked, have the tables from which it was made.
+    fn still_fits(&self, locked: &ReftableSnapshot) -> Result<bool> {
         debug_assert!(!self.is_empty(), "a plan without changes is not carried out");
+        let names = |merged: &Merged| merged.tables().iter().map(|table| table.name().to_owned()).collect::<Vec<_>>();
         for place in self.parts.keys() {
-            let (one, two) = (one.merged(place)?, two.merged(place)?);
-            let names =
-                |merged: &Merged| merged.tables().iter().map(|table| table.name().to_owned()).collect::<Vec<_>>();
-            if names(&one) != names(&two) {
+            if names(&self.read[place]) != names(&locked.merged(place)?) {
                 return Ok(false);
             }
         }
@@ -196,7 +198,8 @@ impl Plan {
             let inner = |at: u32| names.route(at as usize).1;
             part.logs.sort_by_key(|(at, index, _)| (inner(*at), Reverse(*index)));
             part.refs.sort_by_key(|(at, ..)| inner(*at));
-            let addition = additions.get_mut(&place).expect("every stack that is written to is locked");
+            // A worktree that was removed before its stack could be locked has no reflogs any more.
+            let Some(addition) = additions.get_mut(&place) else { continue };
             let index = addition.next_update_index();
             debug_assert!(
                 part.logs.is_sorted_by(|a, b| (inner(a.0), Reverse(a.1)) < (inner(b.0), Reverse(b.1))),

@@ -1,0 +1,75 @@
+//! Reflogs of a linked worktree are pruned from another worktree while their refs change.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use bstr::BStr;
+use refdb::{Error, HashKind, LogJudge, LoggedChange, ObjectId, PruneLogs, RefName, Store};
+use refdb_testkit::{RefFormat, Repo};
+
+const FORMATS: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
+const HEAD: &str = "worktrees/w/HEAD";
+
+/// Removes the entries with this new value. Before the first answer, `meddle` does what another process could do.
+struct Without<'m> {
+    new: ObjectId,
+    meddle: Option<&'m dyn Fn()>,
+}
+
+impl LogJudge for Without<'_> {
+    fn begin(&mut self, _: &BStr, _: &mut dyn ExactSizeIterator<Item = u64>) -> refdb::Result<()> {
+        Ok(())
+    }
+
+    fn goes(&mut self, change: &LoggedChange<'_>) -> refdb::Result<bool> {
+        if let Some(meddle) = self.meddle.take() {
+            meddle();
+        }
+        Ok(change.new == self.new)
+    }
+
+    fn told(&mut self, _: &LoggedChange<'_>, _: bool) {}
+
+    fn failed(&mut self, name: &RefName, error: Error) {
+        panic!("{name}: {error}");
+    }
+}
+
+/// Creates a repository whose linked worktree has a detached HEAD that moved from commit to commit, all but the last.
+fn repository(format: RefFormat) -> (Repo, Vec<ObjectId>) {
+    let repo = Repo::with_worktree(format, HashKind::Sha1);
+    let ids = repo.commits(4);
+    repo.git(["worktree", "add", "-q", "--detach", "../w", &ids[0].to_string()]);
+    ids[1..3].iter().for_each(|id| move_head(&repo, *id));
+    (repo, ids)
+}
+
+fn move_head(repo: &Repo, id: ObjectId) {
+    repo.git(["-C", "../w", "update-ref", "--no-deref", "HEAD", &id.to_string()]);
+}
+
+fn prune(repo: &Repo, new: ObjectId, meddle: &dyn Fn()) {
+    let mut judge = Without { new, meddle: Some(meddle) };
+    let how = PruneLogs::new().rewrite(true).update_ref(true);
+    let store = Store::open(repo.git_dir()).unwrap();
+    store.prune_logs(&[RefName::new(HEAD).unwrap()], how, &mut judge).unwrap();
+}
+
+#[test]
+fn a_head_that_moves_while_its_reflog_is_judged_stays_where_it_went() {
+    for format in FORMATS {
+        let (repo, ids) = repository(format);
+        prune(&repo, ids[2], &|| move_head(&repo, ids[3]));
+        assert_eq!(Store::open(repo.git_dir()).unwrap().id_of(HEAD).unwrap(), Some(ids[3]), "{format:?}");
+        let log = repo.git(["-C", "../w", "reflog", "show", "--format=%H", "HEAD"]);
+        let kept = [ids[3], ids[1], ids[0]].map(|id| id.to_string());
+        assert_eq!(log.lines().collect::<Vec<_>>(), kept, "{format:?}");
+    }
+}
+
+#[test]
+fn a_worktree_that_is_removed_while_its_reflog_is_judged_is_no_failure() {
+    for format in FORMATS {
+        let (repo, ids) = repository(format);
+        prune(&repo, ids[2], &|| drop(repo.git(["worktree", "remove", "--force", "../w"])));
+        assert!(!repo.git_dir().join("worktrees/w").exists(), "{format:?}");
+    }
+}
