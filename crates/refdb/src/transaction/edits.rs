@@ -116,7 +116,7 @@ impl Edits {
         Rejection { given, resolved, reason }
     }
 
-    /// The message of all edits that have none of their own.
+    /// Sets the message of all edits that have none of their own.
     pub(super) fn set_message(&mut self, message: &BStr) {
         self.usual_message = normalize_message(message);
     }
