@@ -15,9 +15,9 @@ use std::{
 /// A lock file, or the journal file of a batch that is not complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LockFile {
-    /// Its path.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What is known of the process that created it, and whether that process is alive.
+    /// What is known of the process that created the file, and whether that process is alive.
     pub look: LockLook,
 }
 

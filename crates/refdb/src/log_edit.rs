@@ -14,7 +14,7 @@ pub struct LoggedChange<'a> {
     pub new: ObjectId,
     /// The time of the change, in seconds since 1970.
     pub time_seconds: u64,
-    /// Its message, without the newline.
+    /// The message of the entry, without the newline.
     pub message: &'a BStr,
 }
 

@@ -71,7 +71,7 @@ pub(super) struct Edits {
     pub(super) order: Vec<u32>,
     /// The actions of items before they became [`Action::LogOnly`], for [`Edits::reset`].
     followed: Vec<(u32, Action)>,
-    /// The message of edits without one.
+    /// The message of the edits that have none of their own.
     usual_message: BString,
     /// The names that the caller gave to items, where they differ from the [canonical](crate::Backend::canonical_name)
     /// ones.

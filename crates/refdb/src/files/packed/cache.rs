@@ -252,7 +252,7 @@ impl PackedCache {
         self.latest().file = None;
     }
 
-    /// The number of bytes in private memory.
+    /// How many bytes of private memory the file that was read last takes.
     pub(crate) fn loaded_bytes(&self) -> usize {
         self.latest().file.as_ref().map_or(0, |known| known.packed.loaded_bytes())
     }
