@@ -62,8 +62,8 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// [`StackError::Lock`] if the lock is held for longer than `lock_timeout`, and errors of reading the list and its
-    /// tables.
+    /// [`StackError::Lock`] if the lock cannot be acquired, for example because it is held for longer than
+    /// `lock_timeout`, and errors of reading the list and its tables.
     pub fn lock(&self, lock_timeout: LockTimeout) -> Result<Addition, StackError> {
         self.locked(self.take_turn(lock_timeout, false)?.into_lock())
     }
