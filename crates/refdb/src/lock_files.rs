@@ -15,9 +15,9 @@ use std::{
 /// A lock file, or the journal file of a batch that is not complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LockFile {
-    /// Its path.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What is known of the process that created it, and whether that process is alive.
+    /// What is known of the process that created the file, and whether that process is alive.
     pub look: LockLook,
 }
 
@@ -44,8 +44,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The folder of the repository or of the journal cannot be read, or packed-refs is a chain of too many symbolic
-    /// links.
+    /// The folder of the repository or of the journal cannot be read, or the file to which packed-refs leads cannot be
+    /// found, for example because the chain of symbolic links is too long.
     #[doc(hidden)]
     pub fn lock_files(&self, found: &mut dyn FnMut(Result<LockFile>)) -> Result<()> {
         if !self.backend().is_on_disk() {
@@ -80,8 +80,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The folder of the repository or of the journal cannot be read, packed-refs is a chain of too many symbolic
-    /// links, or the refs have another format by now.
+    /// The folder of the repository or of the journal cannot be read, the file to which packed-refs leads cannot be
+    /// found, for example because the chain of symbolic links is too long, or the refs have another format by now.
     #[doc(hidden)]
     pub fn remove_lock_files(&self, boot: &EndedBoot, told: &mut dyn FnMut(&Path, Result<LockRemoval>)) -> Result<()> {
         if !self.backend().is_on_disk() {

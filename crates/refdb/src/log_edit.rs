@@ -8,13 +8,13 @@ use refdb_types::{ObjectId, RefName};
 /// The parts of a reflog entry by which it is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LoggedChange<'a> {
-    /// The value before; null where the ref did not exist.
+    /// The value of the ref before the change; null where the ref did not exist.
     pub old: ObjectId,
-    /// The value after; null where the ref was deleted.
+    /// The value of the ref after the change; null where the ref was deleted.
     pub new: ObjectId,
     /// The time of the change, in seconds since 1970.
     pub time_seconds: u64,
-    /// Its message, without the newline.
+    /// The message of the entry, without the newline.
     pub message: &'a BStr,
 }
 

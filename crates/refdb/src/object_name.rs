@@ -26,9 +26,9 @@ pub enum NameError {
     /// Several objects begin with these digits.
     #[error("short object ID {digits} is ambiguous")]
     Ambiguous {
-        /// The digits.
+        /// The digits, in lower case.
         digits: String,
-        /// The objects.
+        /// The objects whose ids begin with the digits.
         candidates: Vec<ObjectId>,
     },
     /// A reflog has fewer entries than the name asks for.
@@ -36,7 +36,7 @@ pub enum NameError {
     LogTooShort {
         /// The ref, as it was given.
         name: BString,
-        /// How many entries there are.
+        /// How many entries the reflog has.
         entries: usize,
     },
     /// The reflog has no entries, or the branch that is checked out has no reflog.

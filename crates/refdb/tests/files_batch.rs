@@ -273,7 +273,7 @@ fn settling_is_whole_wherever_it_is_stopped() {
     };
     let killed = |fs: &Fs, dir: &Path| transact_whole(&store(fs, dir, true), &wishes);
     kill_everywhere(scene.refs_only().path(), killed, |dir, crash| {
-        // Covers batches killed between the renames, and at the begin and the end of the journal entry's life.
+        // Covers batches killed between the renames, and at the beginning and the end of the journal entry's life.
         if records(dir).is_empty() {
             return;
         }

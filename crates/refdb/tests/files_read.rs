@@ -327,7 +327,7 @@ fn a_walk_through_a_packed_refs_that_is_not_sorted_though_it_says_so_leaves_out_
 fn a_walk_that_ends_too_early_at_a_misplaced_name_is_noticed() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let id = repo.commit();
-    // One bit of `refs/heads/b` has flipped, too far from the begin of the walk to be noticed there.
+    // One bit of `refs/heads/b` has flipped, too far from the beginning of the walk to be noticed there.
     let names = ["a", "a1", "a2", "a3"].map(|name| format!("refs/heads/{name}"));
     let names = [&names[..], &["refs/xeads/b", "refs/heads/c", "refs/tags/d"].map(str::to_owned)].concat();
     let lines: String = names.iter().map(|name| format!("{id} {name}\n")).collect();

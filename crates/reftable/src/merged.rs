@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// It is cheap to clone. Cursors keep the tables open, also when the stack on disk has been compacted meanwhile.
 #[derive(Clone, Debug)]
 pub struct Merged {
-    /// Oldest first.
+    /// The tables, oldest first.
     tables: Arc<[Arc<Table>]>,
 }
 

@@ -75,18 +75,19 @@ impl FilesBackend {
         Ok(())
     }
 
-    /// Releases the memory of the part of packed-refs that a walk has passed.
+    /// Releases the memory that a mapped packed-refs takes up so far. It does nothing to a file that is not mapped.
     pub(crate) fn forget_packed_so_far(&self) -> Result<()> {
         self.store.packed()?.packed.forget_read();
         Ok(())
     }
 
-    /// Closes packed-refs and releases its memory, once all of it was read.
+    /// Drops the cached packed-refs. That closes the file and releases its memory, unless a reader still has the file.
     pub(crate) fn forget_packed(&self) {
         self.store.cache.forget();
     }
 
-    /// Returns whether packed-refs is still the file that `walked` was made from, even if it was renamed meanwhile.
+    /// Returns whether packed-refs is certainly still the file that `walked` was made from, unchanged. A rename does
+    /// not count as a change. The result is `false` for a file that was changed shortly before it was opened.
     pub(crate) fn has_packed_of(&self, walked: &Walked) -> Result<bool> {
         let store = &self.store;
         walked.packed.is_at(&store.options.fs, &store.layout.packed_path())
@@ -139,7 +140,8 @@ impl FilesBackend {
         Nearby::new(&self.store.options.fs)
     }
 
-    /// The `stat` of a reflog's file, and its bytes if it is small; `None` if there is none.
+    /// The `stat` of a reflog's file, and the file's bytes if it is small and could be read completely. Returns `None`
+    /// if there is no file.
     pub(crate) fn look_at_log(&self, near: &mut Nearby<'_>, name: &BStr) -> Result<Option<(Stat, Option<Vec<u8>>)>> {
         const LEN_MAX: u64 = 16 << 10;
         let Some(path) = self.store.layout.log_path(name) else { return Ok(None) };

@@ -48,8 +48,8 @@ pub(super) struct FilesLocked {
     atomic_visibility: bool,
     refused: Vec<(usize, RejectionReason)>,
     snapshot: FilesSnapshot,
-    /// packed-refs before the transaction, which is restored if another writer has, or may have, committed a
-    /// conflicting ref.
+    /// packed-refs as it was before the new values were put into it. It is restored if another writer has, or may have,
+    /// committed a conflicting ref.
     before: Option<Arc<PackedFile>>,
     /// Refs whose loose values were moved into packed-refs.
     cleared: Vec<BString>,

@@ -17,7 +17,8 @@ pub trait Arbiter {
     /// `None` if the database does not decide about these refs. An error refuses the transaction.
     fn begin(&mut self, refs: &[GlobalRef]) -> Result<Option<Mark>>;
 
-    /// Asks the database for its verdict. Called once the intent is on stable storage.
+    /// Asks the database for its verdict. Called after the intent was put on stable storage, and again after each
+    /// [`Verdict::Again`].
     fn ask(&mut self) -> Verdict;
 }
 
@@ -68,7 +69,8 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
 ///
 /// # Panics
 ///
-/// If `refs` is empty, or if [`Verdict::Again`] has a mark with another id.
+/// If `refs` is empty, if a mark is not as the fields of [`Mark`] demand, or if [`Verdict::Again`] has a mark with
+/// another id.
 pub fn ask(intents: &GlobalIntents, refs: &[GlobalRef], arbiter: &mut dyn Arbiter) -> Result<Option<String>> {
     assert!(!refs.is_empty(), "a transaction that changes no ref asks nobody");
     let Some(mut mark) = arbiter.begin(refs)? else { return Ok(None) };

@@ -26,7 +26,7 @@ pub struct Mark {
 /// What a transaction was about to do when the global ref database was asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GlobalIntent {
-    /// The hash function of all ids.
+    /// The hash function of the object ids.
     pub hash: HashKind,
     /// The text of the [`Mark`], which is one line. Its first word names the node; refdb does not interpret the rest.
     pub mark: BString,

@@ -19,7 +19,8 @@ const DEEP: [&str; 3] = ["refs", "logs", "reftable"];
 ///
 /// # Errors
 ///
-/// The folder of the repository cannot be read, or packed-refs is a chain of too many symbolic links.
+/// The folder of the repository cannot be read, or the file to which packed-refs leads cannot be found, for example
+/// because the chain of symbolic links is too long.
 pub(super) fn walk(store: &Store, each: &mut dyn FnMut(Met<'_>)) -> Result<()> {
     let repository = store.repository();
     let (common, refs) = (repository.common_dir(), repository.refs_dir());

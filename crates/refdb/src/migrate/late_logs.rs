@@ -36,7 +36,8 @@ impl Kept {
     }
 }
 
-/// Finds the reflogs in which the old files differ from the copy, or from the current tables.
+/// Returns the changes that others made to reflogs in the old files after the copy and that the current tables do not
+/// have yet.
 pub(super) fn late_logs(old: &FilesBackend, base: &Base<'_>, current: &Merged) -> Result<Vec<LateLog>> {
     let mut names = old.own_log_names()?;
     names.retain(|name| RefName::new_safe(name.to_vec()).is_some());

@@ -78,8 +78,8 @@ fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
     root.remove(&site.fs)
 }
 
-/// Acquires and releases the locks of a run to the format `to`, which removes those of a run that has ended and waits
-/// for living holders.
+/// Acquires and releases the lock of the configuration and, if `to` is reftables, that of packed-refs. This removes
+/// such a lock if its holder has ended, and waits for a living holder up to the lock timeout.
 fn free_locks(site: &Site<'_>, to: RefFormat) -> Result<()> {
     let names: &[&str] = if to == RefFormat::Reftable { &["config", "packed-refs"] } else { &["config"] };
     for name in names {

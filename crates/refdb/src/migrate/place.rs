@@ -19,7 +19,7 @@ use std::{
 /// The folder of a worktree. The folder of the main worktree also contains the shared refs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Place {
-    /// `None` is the main worktree.
+    /// The id of the linked worktree; `None` for the main worktree.
     pub(super) id: Option<BString>,
     /// The worktree's own folder, in which its refs are before and after a migration.
     pub(super) dir: PathBuf,

@@ -23,8 +23,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a writer that holds the lock of a stack waits for the next one before it releases its locks and starts
-/// over.
+/// How long a writer that has locked one stack waits for the lock of the next stack before it releases its locks and
+/// starts over, and the longest pause before such a new start.
 const NEXT_LOCK: Duration = Duration::from_millis(100);
 
 /// The locked stacks of the claimed refs. A stack has one lock for all its refs.

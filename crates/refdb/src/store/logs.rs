@@ -29,8 +29,8 @@ impl Store {
     /// `judge` is notified of a log that cannot be changed or that it fails to judge, and the others are still
     /// processed. An error that concerns the whole store, or a signal to the process to end, ends the call. The former
     /// can be [`Misuse::Setting`](crate::Misuse::Setting), if a setting that writers need has a value that cannot be
-    /// used, or
-    /// [`Misuse::Global`](crate::Misuse::Global), if refs are to be set and a global ref database decides about them.
+    /// used, or [`Misuse::Global`](crate::Misuse::Global) if refs are to be set and a global ref database decides about
+    /// them.
     ///
     /// # Atomicity
     ///

@@ -23,9 +23,9 @@ use std::{cell::Cell, fmt, iter::FusedIterator, ops::ControlFlow};
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ref {
-    /// The name.
+    /// The full name of the ref.
     pub name: RefName,
-    /// The value. A symbolic ref is not followed.
+    /// The value of the ref. A symbolic ref is not followed.
     pub target: Target,
 }
 

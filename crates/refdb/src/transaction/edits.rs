@@ -71,7 +71,7 @@ pub(super) struct Edits {
     pub(super) order: Vec<u32>,
     /// The actions of items before they became [`Action::LogOnly`], for [`Edits::reset`].
     followed: Vec<(u32, Action)>,
-    /// The message of edits without one.
+    /// The message of the edits that have none of their own.
     usual_message: BString,
     /// The names that the caller gave to items, where they differ from the [canonical](crate::Backend::canonical_name)
     /// ones.
@@ -116,7 +116,7 @@ impl Edits {
         Rejection { given, resolved, reason }
     }
 
-    /// The message of all edits that have none of their own.
+    /// Sets the message of all edits that have none of their own.
     pub(super) fn set_message(&mut self, message: &BStr) {
         self.usual_message = normalize_message(message);
     }

@@ -126,8 +126,8 @@ fn is_same(refusal: Refusal, reason: RejectionClass) -> bool {
     }
 }
 
-/// Requires that the refs, as the backend reads them, and the reflogs of branches, as the backend and git read them,
-/// are what the model says.
+/// Requires that the refs, as the backend reads them, and the reflogs of branches, as the backend and, if they are on
+/// disk, git read them, are what the model says.
 fn agree(subject: &Subject, model: &Model, ids: &[ObjectId]) {
     let show = |(name, target): (_, &Target)| match target {
         Target::Direct(id) => format!("{name} {id}"),

@@ -315,7 +315,7 @@ pub(crate) fn pack_all() -> OptimizeOptions {
     OptimizeOptions::new().all(true)
 }
 
-/// Returns the files below a folder that are locks or belong to an unfinished write.
+/// Returns the files below a folder that are locks, or a new packed-refs that was being made under the lock.
 pub(crate) fn leftovers(dir: &Path) -> Vec<PathBuf> {
     let files = files_below(dir).into_iter().filter(|name| name.ends_with(".lock") || name.ends_with(".refdb"));
     files.map(|name| dir.join(name)).collect()

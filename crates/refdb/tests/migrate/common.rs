@@ -79,8 +79,8 @@ pub(crate) fn assert_clean(dir: &Path) {
     assert_eq!(dir.join("refs/heads").is_file(), is_reftable);
 }
 
-/// Creates a repository with packed, loose and symbolic refs, root refs, a tag, reflogs including an empty one, and a
-/// worktree.
+/// Creates a repository with refs (in files packed ones, loose ones and both), symbolic refs, root refs, a tag, reflogs
+/// including an empty one, and a worktree.
 pub(crate) fn scene(format: RefFormat, hash: refdb::HashKind) -> Repo {
     let repo = Repo::bare(testkit_format(format), hash);
     repo.config("core.logAllRefUpdates", "true");

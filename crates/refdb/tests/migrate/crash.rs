@@ -58,7 +58,7 @@ fn remove_locks(dir: &Path) {
     }
 }
 
-/// Creates and deletes a ref, like any writer after the crash.
+/// Creates a ref and deletes another one, like any writer after the crash.
 fn write(dir: &Path) {
     let store = Store::open(dir).unwrap();
     let id = store.find("refs/heads/main").unwrap().unwrap().id().unwrap();

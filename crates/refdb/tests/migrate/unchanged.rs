@@ -1,4 +1,5 @@
-//! Old files that look the same as when they were copied are not read again, but every change to them is found.
+//! A migration does not read old files again that look the same as when they were copied. These tests check that every
+//! change to them is found all the same.
 
 use crate::{
     common::{assert_clean, migrate, scene, state},

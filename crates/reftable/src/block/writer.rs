@@ -18,8 +18,8 @@ pub(crate) struct BlockWriter {
     /// The offset of each record, in log blocks only.
     starts: Vec<u32>,
     restart_interval: u32,
-    /// The number of records before the next restart point, apart from records between that share nothing and so are
-    /// restart points, too.
+    /// The number of records until the next regular restart point. Records in between whose keys share nothing with the
+    /// key before are restart points, too.
     until_restart: u32,
 }
 

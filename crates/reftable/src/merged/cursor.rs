@@ -50,7 +50,7 @@ impl<R: Records> MergedCursor<R> {
         }
     }
 
-    /// The stack.
+    /// The stack that the cursor reads.
     pub(crate) fn tables(&self) -> &Merged {
         &self.tables
     }

@@ -56,14 +56,14 @@ pub(super) enum Held {
 impl Stack {
     /// Locks the stack for an addition, waiting for the time of `lock_timeout` at most, and reads the list again.
     ///
-    /// If other processes wrote between the last two additions of this open stack, this first pauses for up to a
-    /// millisecond so that they get the lock, too, or for up to 10 ms if git or JGit has written beside a group of
-    /// processes that [join](Self::join) one another.
+    /// If other processes wrote between the last two additions of this open stack, this first pauses (except with
+    /// [`LockTimeout::None`]) for up to a millisecond so that they get the lock, too, or for up to 10 ms if git or JGit
+    /// has written beside a group of processes that [join](Self::join) one another.
     ///
     /// # Errors
     ///
-    /// [`StackError::Lock`] if the lock is held for longer than `lock_timeout`, and errors of reading the list and its
-    /// tables.
+    /// [`StackError::Lock`] if the lock cannot be acquired, for example because it is held for longer than
+    /// `lock_timeout`, and errors of reading the list and its tables.
     pub fn lock(&self, lock_timeout: LockTimeout) -> Result<Addition, StackError> {
         self.locked(self.take_turn(lock_timeout, false)?.into_lock())
     }
@@ -120,8 +120,9 @@ impl Addition {
         self.next_update_index = self.base.next_update_index();
     }
 
-    /// Adds a table with the records that `build` writes. Their update indexes must lie within `limits`. If `build`
-    /// writes no records, no table is added.
+    /// Adds a table with the records that `build` writes. The update indexes of refs must lie within `limits`. A log
+    /// entry may have a smaller one, and a tombstone of a log entry any. If `build` writes no records, no table is
+    /// added.
     ///
     /// `expected_bytes` is an estimate of the table's size, which should be too low rather than too high, or 0 if it is
     /// unknown. If a table of that size would be merged with older ones at once, their records can be copied into it

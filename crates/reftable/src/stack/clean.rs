@@ -16,9 +16,9 @@ pub const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
 pub struct Leftover {
     /// The name of the file.
     pub name: TableName,
-    /// The size, in bytes.
+    /// The size of the file, in bytes.
     pub len_bytes: u64,
-    /// The time since it was last written.
+    /// The time since the file was last written.
     pub age: Duration,
 }
 

@@ -21,7 +21,7 @@ pub enum StackError {
     List {
         /// The path of `tables.list`.
         list: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the list.
         #[source]
         fault: ListFault,
     },

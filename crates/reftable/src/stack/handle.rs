@@ -82,7 +82,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If the list or a table cannot be read or is invalid, or a listed table is missing.
+    /// As for [`open`](Self::open).
     pub fn reload(&self) -> Result<Snapshot, StackError> {
         let mut publisher = self.publisher();
         let snapshot = self.load(&self.snapshot(), *publisher.sequence + 1)?;

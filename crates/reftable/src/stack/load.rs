@@ -83,7 +83,8 @@ impl Stack {
         }
     }
 
-    /// Returns the named tables, from `opened` where they are there; tables that have to be opened are added to it.
+    /// Returns the named tables, from `opened` where they are there; tables that have to be opened are added to
+    /// `opened`.
     fn open_all(&self, names: Vec<TableName>, opened: &mut Vec<Listed>) -> Result<Opened, StackError> {
         let mut tables = Vec::with_capacity(names.len());
         for (at, name) in names.into_iter().enumerate() {

@@ -23,7 +23,7 @@ struct State {
 /// A table and its name in the list.
 #[derive(Clone)]
 pub struct Listed {
-    /// The name of its file.
+    /// The name of the table's file.
     pub name: TableName,
     /// The open table.
     pub table: Arc<Table>,

@@ -47,8 +47,8 @@ pub struct PackedFile {
     pub(crate) found: Option<Found>,
     /// From where the file is read; `None` if packed-refs does not exist.
     pub(crate) file: Option<Arc<PackedSource>>,
-    /// Whether the file was changed so shortly before it was opened that its stat cannot reveal a later change in
-    /// place.
+    /// Whether the stat may not reveal a later change, because the file was changed, or on a network file system first
+    /// seen, shortly before it was opened.
     is_racy: bool,
     /// The bytes of a file that was read completely; pages are charged one by one.
     _charge: Option<Arc<Charge>>,
@@ -265,7 +265,7 @@ impl PackedCache {
         self.latest().file = None;
     }
 
-    /// The number of bytes in private memory.
+    /// How many bytes of private memory the file that was read last takes.
     pub(crate) fn loaded_bytes(&self) -> usize {
         self.latest().file.as_ref().map_or(0, |known| known.packed.loaded_bytes())
     }

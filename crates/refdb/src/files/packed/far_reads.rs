@@ -40,7 +40,7 @@ impl FarReads {
         self.searches_left.load(Relaxed) == 0
     }
 
-    /// Takes one of the remaining searches and returns whether there was one. Two threads may share the last one.
+    /// Takes one of the remaining searches and returns whether there was one. Two threads may take the same one.
     fn take(&self) -> bool {
         let left = self.searches_left.load(Relaxed);
         self.searches_left.store(left.saturating_sub(1), Relaxed);
@@ -84,7 +84,7 @@ struct Found {
 }
 
 /// The record to which the byte at `position` belongs, with the comparison of its name. Returns `None` if the bytes do
-/// not contain it completely.
+/// not contain the whole record and one byte more, or if they are no record.
 fn record_around(bytes: &[u8], position: usize, hash: HashKind, name: &BStr) -> Option<Found> {
     let line_before = |end: usize| bytes.get(..end)?.rfind_byte(b'\n').map(|newline| newline + 1);
     let line_end = |from: usize| bytes.get(from..)?.find_byte(b'\n').map(|newline| from + newline);

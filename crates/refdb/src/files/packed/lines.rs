@@ -8,7 +8,8 @@ use refdb_types::{HashKind, OrderedNames};
 use std::ops::ControlFlow;
 
 impl Packed {
-    /// Visits the same records as [`Packed::for_each`], each as its line if the visitor takes it.
+    /// Visits the same records as [`Packed::for_each`]: those without a peeled line and with a plain name as whole
+    /// lines, if the visitor takes the line, and all others as refs.
     pub(crate) fn for_each_line(
         &self,
         walk: &mut PackedWalk,
@@ -36,7 +37,8 @@ impl Packed {
         }
     }
 
-    /// Offers lines as long as they are plain, in order, and accepted. A tag's peeled object has a line of its own.
+    /// Offers lines up to the first that is not plain, is out of order, is followed by a peeled line, or is not
+    /// accepted.
     fn offer_lines<const LEN_HEX: usize>(
         &self,
         walk: &mut PackedWalk,

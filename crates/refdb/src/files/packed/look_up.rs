@@ -23,8 +23,8 @@ impl Packed {
     // A block has binary ids, shared prefixes and restart points. A page with a broken or misplaced record has no block
     // and is read as text, as git would read it.
 
-    /// Looks up a ref: its object and the peeled object, if known. Sets `has_read` if the page that may contain the ref
-    /// has no block yet, so that the file may have been read.
+    /// Looks up a ref: its object and the peeled object, if known. In a file that is read page by page, sets `has_read`
+    /// if nobody has tried yet to convert the ref's page to a block, so that the file may have been read.
     pub fn look_up(&self, name: &BStr, has_read: &mut bool) -> Result<Option<(ObjectId, Peeled)>> {
         if let Bytes::Paged(pages) = &self.bytes {
             let at = pages.page_with(name, self.hash.len_hex() + 1)?;

@@ -233,8 +233,8 @@ impl Pages {
         Ok(page.base..page.base + page.records.len())
     }
 
-    /// The first name in a page or after it; `None` if no record follows. A broken line is treated as an empty name, so
-    /// that the search reaches the line and reports it.
+    /// The first name in a page or after it; `None` if no record follows. A line that is too short for a name counts as
+    /// one with an empty name, so that the search reaches the line and reports it.
     pub(crate) fn fence(&self, at: usize, name_at: usize) -> Result<Option<&[u8]>> {
         let Some(cell) = self.fences.get(at) else { return Ok(None) };
         if let Some(fence) = cell.get() {

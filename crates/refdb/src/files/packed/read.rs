@@ -270,7 +270,7 @@ impl Packed {
         self.bytes.forget();
     }
 
-    /// The number of bytes in private memory.
+    /// How many bytes of private memory the file takes.
     pub fn loaded_bytes(&self) -> usize {
         match &self.bytes {
             Bytes::Mapped(..) => 0,

@@ -32,8 +32,8 @@ impl fmt::Debug for BackgroundPackOptions<'_> {
 /// thread packs for all repositories, and a packing that fails is tried again.
 const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(2));
 
-/// Packs all loose refs that can be packed, if there are at least `options.from`. Returns `None` if another process is
-/// packing those of this repository.
+/// Packs all loose refs that can be packed, if there are at least `options.from`, until `options.goes_on` ends that.
+/// Returns `None` if somebody else is packing the refs of this repository.
 pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
     store.check_format()?;
     let one = match job::lock_aside(store, LockTimeout::None) {
