@@ -1,5 +1,5 @@
-//! Damage that is noticed gives an error with its position, and none gives a panic, an endless loop, or a huge
-//! allocation.
+//! Damage in the bytes of a table that is noticed gives an error with its position, and no damage gives a panic or an
+//! endless loop.
 //!
 //! The first tests are for the nine faults that git's reader had for years, until it was fuzzed in July 2026.
 
@@ -158,7 +158,7 @@ fn a_truncated_table_is_an_error_at_every_length() {
             let truncated = &bytes[..len];
             assert!(matches!(Table::open(Source::Memory(truncated.into()), "table"), Err(Error::Corrupt(_))), "{len}");
             assert!(!reftable::check(Source::Memory(truncated.into()), "table").unwrap().is_empty());
-            // With a footer that looks sound, blocks lead beyond the end of the file.
+            // With a footer that looks sound, positions may lead beyond the end of the file.
             let mut mended = [truncated, &bytes[bytes.len() - 72..]].concat();
             mend_checksum(&mut mended);
             exercise::reftable(&mended);
@@ -393,7 +393,8 @@ fn blocks_that_changed_places_are_an_error() {
     assert!(error.contains("a key is out of order") && error.contains("byte 516"), "{error}");
 }
 
-/// Such a cursor once showed the record of the seek before, or one of a block that it no longer had.
+/// After a seek that met damage, a cursor once showed the record of an earlier seek, or one of a block that the cursor
+/// no longer had.
 #[test]
 fn a_cursor_is_at_the_end_after_a_seek_that_met_damage() {
     let options = WriteOptions::new(HashKind::Sha1).block_size(256);

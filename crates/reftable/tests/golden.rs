@@ -1,6 +1,7 @@
 //! The layout of tables, pinned as text so that a change of the layout shows in the diff.
 //!
-//! `REFDB_BLESS=1 cargo test -p reftable --test golden` writes the texts, and the seeds of the fuzz targets, anew.
+//! `REFDB_BLESS=1 cargo test -p reftable --test golden` writes the texts anew, and the seeds of the fuzz targets
+//! `reftable_table` and `reftable_block`.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 

@@ -135,7 +135,7 @@ fn jgit_and_git_list_names_of_every_length_around_the_limit_of_an_index() {
     for (block_size, count) in sizes.into_iter().take(rounds(1, 4)) {
         let options = WriteOptions::default().block_size(block_size);
         let max = options.name_max();
-        // Tables with names beyond the limit have no index.
+        // Names of the two greatest lengths do not fit into an index, so that their tables have none.
         for (len, shared) in [(max - 1, 0), (max, 0), (max, max / 2), (max + 20, 0), (max * 3 / 2, 0)] {
             let refs: Vec<OwnRef> = (0..count)
                 .map(|at: usize| {

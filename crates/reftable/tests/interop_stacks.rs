@@ -1,5 +1,6 @@
-//! Stacks as a store can write them, and tables as older versions wrote them: real git and JGit list the same refs and
-//! reflogs, and nothing is missing after either of them has rewritten the stack.
+//! Stacks as a store can write them: real git and JGit list the same refs and reflogs, and nothing is missing after
+//! either of them has rewritten the stack. Also tables as older versions wrote them, of which git may not see every
+//! ref.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail in its helpers too")]
 

@@ -96,7 +96,7 @@ fn seeks_steps_and_look_ups_in_any_order_agree_with_a_sorted_map() {
         let exists = |record: &&OwnRef| record.value != OwnValue::Deletion;
         let mut cursor = merged.refs();
         let mut state = seed + 1000;
-        // The cursor stands before the first name from here on.
+        // The cursor stands before the first ref whose name is `from` or sorts after it.
         let mut from = Vec::new();
         let mut last = 0;
         for turn in 0..1500 {
@@ -272,8 +272,8 @@ fn that_nothing_lies_below_a_name_is_said_only_where_it_is_so() {
     let (mut said_none, mut said_some) = (0, 0);
     for seed in 0..60u64 {
         let mut state = seed;
-        // Names of a few letters that sort before or after the slash, so that many of them lie below or beside each
-        // other.
+        // Names of slashes and of a few characters that sort before or after the slash, so that many names lie below or
+        // beside each other.
         let word = |state: &mut u64| -> String {
             let len = 1 + random(state) % 5;
             (0..len).map(|_| ['!', '-', '/', '0', 'a'][random(state) as usize % 5]).collect()

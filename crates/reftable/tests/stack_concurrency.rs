@@ -26,7 +26,8 @@ use std::{
 /// Number of transactions of each writer.
 const COUNT: usize = 400;
 
-/// The refs that all of refdb's writers change together: the digits of a number, which every transaction increments.
+/// The refs that all of refdb's writers change together: the digits of a number, which each of their transactions
+/// increments.
 const DIGITS: [&str; 3] = ["refs/heads/digit/0", "refs/heads/digit/1", "refs/heads/digit/2"];
 const BASE: usize = 16;
 

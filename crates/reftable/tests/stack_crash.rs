@@ -1,5 +1,6 @@
-//! A process dies, a disk is full, or a machine loses power, at every step of additions and compactions. Afterwards the
-//! stack shows the whole change or nothing of it, and git can read and write the stack.
+//! A process dies or a machine loses power at every step of additions and compactions, or an operation of an addition
+//! is refused, as on a full disk. Afterwards the stack shows the whole change or nothing of it, and git can read and
+//! write what a dead process left.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails shall panic")]
 

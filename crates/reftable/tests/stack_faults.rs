@@ -467,8 +467,8 @@ fn an_older_ref_that_no_longer_fits_into_a_block_stops_no_addition() {
     };
     let long = format!("refs/heads/{}", "m".repeat(3000));
     write(&with_blocks(1 << 16), &[(long.as_str(), Some(oid(1)))]);
-    // With small blocks the new table cannot take in the long name, whether it is met before the last new ref (`z`),
-    // behind it (`a`), or when the tables are merged at the end.
+    // With small blocks the new table cannot take in the long name, whether the writer meets that name before the last
+    // new ref (`z`), behind the last new ref (`a`), or when the tables are merged at the end.
     let stack = with_blocks(256);
     let mut names = vec![long];
     for (name, expected_bytes) in [("refs/heads/z", 10 << 20), ("refs/heads/a", 10 << 20), ("refs/heads/b", 0)] {

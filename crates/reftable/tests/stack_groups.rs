@@ -66,7 +66,7 @@ fn group(fs: &Fs, dir: &Path) -> Result<Vec<Result<(), StackError>>, StackError>
         let writers = stacks.into_iter().zip(["leader", "member-1", "member-2"]).map(|(stack, name)| {
             let before = queued_writers(dir);
             let writer = scope.spawn(move || join(&stack, &format!("refs/heads/{name}"), Duration::ZERO));
-            // One that fails before it has to wait does not come.
+            // A writer that fails before it has to wait never enters the queue.
             while queued_writers(dir) == before && !writer.is_finished() {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -82,7 +82,8 @@ fn has(dir: &Path, name: &str) -> bool {
     refs(&open(dir).snapshot()).contains_key(&format!("refs/heads/{name}"))
 }
 
-/// Requires that those that were told of success find their refs, and those that were told of none do not.
+/// Requires that a writer's ref exists if the writer was told of success, be it one that may not last, and that the ref
+/// does not exist if the writer was told of any other error.
 fn assert_told_the_truth(dir: &Path, told: &[(&str, Result<(), StackError>)]) {
     for (name, told) in told {
         match told {
@@ -232,7 +233,7 @@ fn a_member_that_takes_too_long_is_left_out_and_told_so() {
             done.send(()).unwrap();
             [("slow", slow.join().unwrap()), ("quick", quick.join().unwrap())]
         });
-        // Both may be left out, and also be given no turn.
+        // Either member may be left out of the group, or get no turn in it and then write alone.
         assert!(has(dir.path(), "leader"));
         assert_told_the_truth(dir.path(), &told);
         match &told[0].1 {
@@ -359,7 +360,7 @@ impl IoHook for KilledAt {
 
 const STEP: &str = "REFTABLE_TEST_KILLED_AT";
 const DIR: &str = "REFTABLE_TEST_DIR";
-/// The file in which the leader notes the lock file that is there when it dies.
+/// Names the file in which the leader, when it dies, records which lock file exists.
 const NOTE: &str = "REFTABLE_TEST_NOTE";
 /// Set if the leader signs its locks, as servers do.
 const SIGNED: &str = "REFTABLE_TEST_SIGNED";
@@ -384,7 +385,8 @@ fn spawn_leader(dir: &Path, note: &Path, step: usize, signed: bool) -> Child {
     command.stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Identifies the lock file that is there. The inode of one lock is soon that of another.
+/// Identifies the present lock file by its inode and the time of its last change, because a later lock file may get the
+/// same inode.
 fn lock_of(dir: &Path) -> Option<(u64, i64, i64)> {
     let found = fs::metadata(dir.join("tables.list.lock")).ok()?;
     Some((found.ino(), found.ctime(), found.ctime_nsec()))
@@ -428,8 +430,8 @@ fn kill_leaders(signed: bool) {
     );
 }
 
-/// Kills a leader at each of its steps, while two members wait behind it. Counts the members that found out that its
-/// list had replaced the stack's, and those that found out that it had not.
+/// Kills a leader at each of its steps, while two members wait behind it. Counts the members that found out that the
+/// killed leader's list had replaced the stack's, and those that were told that nothing of the group was done.
 fn kill_leader_at_each_step(signed: bool, (found_done, found_undone): &mut (usize, usize)) {
     let (mut is_over, mut step) = (false, 0);
     while !is_over {

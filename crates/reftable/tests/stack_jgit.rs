@@ -1,5 +1,5 @@
-//! JGit reads, writes and compacts a stack beside refdb, while git reads it. Nothing is lost, and each of them lists
-//! what all have written.
+//! JGit and refdb read, write and compact one stack at the same time, and git reads it afterwards. Nothing is lost, and
+//! each of the three lists what both have written.
 //!
 //! Git does not write here, because JGit and git 2.55 without refdb sometimes lose one of git's refs: three times in
 //! ten runs of 300 transactions each. Git also fails if JGit deletes a table while git reads it.

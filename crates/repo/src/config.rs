@@ -1,7 +1,7 @@
 //! Git's configuration: files in the order in which git reads them, includes, `-c`, and the environment.
 //!
-//! The reader is our own, because every command reads the configuration, and start-up is a third of the cost of a
-//! command that reads one ref (docs/decisions/0020-config-reader.md).
+//! The reader is our own, because nearly every command reads the configuration, and start-up is a third of the cost of
+//! a command that reads one ref (docs/decisions/0020-config-reader.md).
 
 // Read in this order: `parse` turns bytes into variables; `outer` and `load` decide which files are read, in which
 // order, and follow includes; `value` interprets values; `settings` collects what the engine needs; `edit` changes the

@@ -272,7 +272,7 @@ impl Objects {
     }
 
     /// Returns the ids that begin with these hexadecimal digits, sorted. There are none for fewer than [`DIGITS_MIN`]
-    /// digits, or if one of the characters is no hexadecimal digit.
+    /// digits or more than an id has, or if one of the characters is no hexadecimal digit.
     pub fn with_prefix(&self, digits: &str) -> Result<Vec<ObjectId>, ObjectError> {
         self.state().database()?.with_prefix(digits)
     }

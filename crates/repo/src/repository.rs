@@ -87,8 +87,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if no repository is there, if one of its files or the configuration above it cannot be read, or if it
-    /// belongs to someone else and is not in `safe.directory`.
+    /// Fails if no repository is there, if one of the files that identify it or the configuration above it cannot be
+    /// read or is malformed, or if it belongs to someone else and is not in `safe.directory`.
     pub fn served_folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<Served, RepositoryError> {
         enter::folder(fs, environment, given)
     }
@@ -98,7 +98,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if no repository is there, or if one of the files that identify it cannot be read.
+    /// Fails if no repository is there, or if one of the files that identify it cannot be read or is malformed.
     pub fn folder_to_fetch_from(
         fs: &Fs,
         environment: &Environment,
@@ -358,8 +358,8 @@ impl Repository {
     }
 
     /// Returns the branch, without `refs/heads/`, at the end of the chain of symbolic refs that starts at HEAD, if refs
-    /// are stored as files. The branch need not exist. Returns `None` if HEAD is detached or leads elsewhere, or if the
-    /// chain is longer than git follows.
+    /// are stored as files. The branch need not exist. Returns `None` if HEAD cannot be read, is detached or leads
+    /// elsewhere, or if the chain is longer than git follows.
     pub fn branch_in_files(&self, fs: &Fs) -> Option<BString> {
         debug_assert!(self.ref_format() == RefFormat::Files, "in a reftable the file HEAD names no branch");
         let target = |path: PathBuf| {

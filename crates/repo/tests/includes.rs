@@ -76,7 +76,8 @@ impl Place {
             .collect())
     }
 
-    /// Compares the whole configuration, including the place of each line, and returns the lines that only one side has.
+    /// Compares the whole configuration, including the file of each value, and describes what differs: the values that
+    /// only one side has, or an error. Returns an empty text if nothing differs.
     fn difference(&self, dir: &str, variables: &[(&str, String)]) -> String {
         let git = self.try_git(dir, variables, &["config", "list", "--show-origin", "-z"]);
         // How the repository's own file is spelled is not compared here.

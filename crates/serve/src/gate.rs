@@ -198,7 +198,7 @@ mod tests {
         there.pop();
         assert!(gate.program(Service::ReceivePack, "r").await.is_ok());
         drop(there);
-        // Repositories without requests leave nothing behind.
+        // Repositories whose requests have ended do not fill up the map.
         for other in 0..10_000 {
             gate.program(Service::ReceivePack, &other.to_string()).await.unwrap();
         }

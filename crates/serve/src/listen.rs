@@ -164,9 +164,9 @@ async fn run(options: Options, settings: Settings, listeners: Vec<Listener>) -> 
 /// besides those that requests need, because a request on an open connection would otherwise fail for lack of a
 /// descriptor. At least half of the limit on open files is left for connections.
 fn connections_max(limits: &Limits) -> usize {
-    /// The pipes of a fetch or push, and what a push opens itself.
+    /// Files of one fetch or push: its pipes, and what a push opens itself.
     const FILES_EACH: usize = 8;
-    /// Sockets, the log, and files that lists read.
+    /// Files besides: listening sockets, the log, and files that lists read.
     const OTHERS: usize = 64;
     let files_max = getrlimit(Resource::Nofile).current.and_then(|files| usize::try_from(files).ok());
     let Some(files_max) = files_max else { return limits.connections };

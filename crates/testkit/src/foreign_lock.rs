@@ -13,7 +13,7 @@ impl ForeignLock {
     ///
     /// # Panics
     ///
-    /// If the file is locked.
+    /// If the file is locked, or the lock file cannot be created.
     pub fn of(target: &Path) -> Self {
         let mut lock = target.to_owned().into_os_string();
         lock.push(".lock");

@@ -62,8 +62,8 @@ const FOLDERS: [&str; 18] = [
     "svn",
 ];
 
-/// Returns whether a ref of this name would be stored as a file that git uses for something else: `packed-refs`,
-/// `hooks/update`, `worktrees/ID/index`.
+/// Returns whether a ref of this name would be stored as a file that git, one of its extensions or refdb uses for
+/// something else: `packed-refs`, `hooks/update`, `worktrees/ID/index`.
 ///
 /// Git's rules for names allow nearly all of these. A reftable could hold such a ref, but the repository could then no
 /// longer be migrated to files.

@@ -17,9 +17,9 @@ pub struct Ident {
 /// One entry of a reflog.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogEntry {
-    /// The value before the change; null if the ref did not exist.
+    /// The object before the change; null if there was none, for example because the ref did not exist.
     pub old: ObjectId,
-    /// The value after the change; null if the ref was deleted.
+    /// The object after the change; null if there is none, for example because the ref was deleted.
     pub new: ObjectId,
     /// The person who made the change, and the time.
     pub committer: Ident,

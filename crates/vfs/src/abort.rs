@@ -73,7 +73,8 @@ impl Note {
     /// Stands for a path that is not recorded.
     pub(crate) const NONE: Note = Note(u32::MAX);
 
-    /// Records the path of a lock that is about to be created, and allocates whatever memory that needs.
+    /// Records the path of a lock that is about to be created, and allocates whatever memory that needs. Without a
+    /// handler ([`install`]), nothing is recorded.
     #[inline]
     pub(crate) fn of(lock: &Path) -> Self {
         if INSTALLED.load(Ordering::Acquire) { Self::write(lock.as_os_str().as_bytes()) } else { Self::NONE }

@@ -97,7 +97,7 @@ impl OwnLog {
     }
 }
 
-/// Returns `count` refs with every kind of value, in order.
+/// Returns `count` refs sorted by name. Eight or more of them have every kind of value, deletions included.
 pub fn refs(hash: HashKind, count: u64) -> Vec<OwnRef> {
     (0..count)
         .map(|at| OwnRef {
@@ -114,7 +114,8 @@ pub fn refs(hash: HashKind, count: u64) -> Vec<OwnRef> {
         .collect()
 }
 
-/// Returns `count` log entries in order, three for each ref.
+/// Returns `count` log entries in the order of a table, some of them deletions: three for each ref, or fewer for the
+/// last one.
 pub fn logs(hash: HashKind, count: u64) -> Vec<OwnLog> {
     (0..count)
         .map(|at| OwnLog {

@@ -1,4 +1,5 @@
-//! Names of every length around the limits of an index, in blocks of every common size.
+//! Names of lengths around the limits of an index, in blocks of the common sizes, and log entries of lengths around the
+//! limit of what git reads.
 
 use crate::{
     common::{OwnLog, OwnRef, OwnValue, write},
@@ -16,7 +17,8 @@ const BLOCK_SIZES: [u32; 8] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 65_536]
 const COUNTS: [usize; 9] = [1, 2, 3, 4, 5, 8, 54, 100, 200];
 const SHARED: [usize; 3] = [0, 50, 100];
 
-/// One combination of parameters. Its names share `shared` hundredths of their length.
+/// One combination of parameters. The names are filled up with letters to the length `len`; `shared` percent of these
+/// letters stand before the number of the name, and thus belong to the prefix that all names share.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     write: WriteOptions,
@@ -135,7 +137,8 @@ fn a_log_entry_that_deflate_cannot_shrink_is_written_only_where_git_can_read_and
         for (block_size, aligned) in [(256, true), (4096, true), (4096, false), (16_384, true), (16_384, false)] {
             let write = WriteOptions::new(hash).block_size(block_size).aligned(aligned);
             let read_max = if aligned { block_size } else { 4096 };
-            // Tries lengths around the one at which the entry fills what git reads, with a ref before it or without.
+            // Tries lengths around the one at which the entry fills what git reads, with a ref before it or, in aligned
+            // tables, without.
             let overhead = 2 * hash.len_bytes() + 60;
             for len in (read_max as usize - overhead - 70..read_max as usize - overhead + 40).step_by(every(9)) {
                 let options = others.begin(write);

@@ -52,7 +52,8 @@ impl Others {
         self.repo.git_dir().join("reftable")
     }
 
-    /// Begins a case with a folder without tables, and a configuration with which git and JGit write as `options` say.
+    /// Begins a case with a folder without tables, and a configuration with which git and JGit write as `options` say,
+    /// except for the alignment of blocks.
     pub(crate) fn begin(&self, options: WriteOptions) -> StackOptions {
         let WriteOptions { block_size, restart_interval, index_objects, .. } = options;
         let config = format!(
@@ -65,7 +66,7 @@ impl Others {
         StackOptions::new(options)
     }
 
-    /// Returns what this crate reads.
+    /// Returns what this crate reads, without the branches in [`ADDED`].
     pub(crate) fn read(&self, options: &StackOptions) -> Content {
         let stack = Stack::open(Fs::real(), &self.folder(), options.clone()).unwrap();
         let snapshot = stack.refresh().unwrap();
@@ -97,7 +98,7 @@ impl Others {
         self.rewrite_with_jgit(options, expected, what);
     }
 
-    /// Has git and JGit list the stack, and compares the lists with `expected`.
+    /// Lists the stack with this crate, git and JGit, and compares the lists with `expected`.
     pub(crate) fn list(&mut self, options: &StackOptions, expected: &Content, what: &str) {
         assert_same(&self.read(options), expected, &format!("{what}: read here"));
         self.list_with_git(expected, what);
@@ -205,7 +206,7 @@ fn listed_by_git(content: &Content) -> Vec<BString> {
     content.refs.iter().map(line).collect()
 }
 
-/// Returns an entry as JGit prints it, which takes the offset for minutes.
+/// Returns an entry as the JGit driver prints it. JGit takes the stored offset, such as 130 for +0130, for minutes.
 fn line_of_jgit(log: &OwnLog) -> BString {
     let (old, new, name, email, seconds, offset, message) = log.entry.as_ref().unwrap();
     let (sign, minutes) = (if *offset < 0 { '-' } else { '+' }, offset.unsigned_abs());

@@ -1,4 +1,5 @@
-//! Random records and options: git and JGit list whatever a store can write in the same way, and both can compact it.
+//! Random records and options: git and JGit list whatever a store can write in the same way. JGit can compact all of
+//! it, and git all but messages that deflate does not shrink.
 
 use crate::{
     common::{OwnLog, OwnRef, OwnValue},

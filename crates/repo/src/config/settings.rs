@@ -6,8 +6,8 @@ use bstr::ByteSlice;
 use refdb_vfs::LockTimeout;
 use std::path::PathBuf;
 
-/// The settings of the engine. A timeout, or a number of `reftable.*`, is `None` if it is unset; the engine then uses
-/// its own default, which may differ from git's.
+/// The settings of the engine. A timeout is `None` if it is unset or invalid, and a number of `reftable.*` if it is
+/// unset or 0; the engine then uses its own default, which may differ from git's.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `core.logAllRefUpdates`.
@@ -16,9 +16,9 @@ pub struct Settings {
     pub shared_repository: SharedRepository,
     /// How refs are brought to stable storage: `core.fsync` and `core.fsyncMethod`.
     pub fsync: Fsync,
-    /// The first bad setting among those that only writers need: `refdb.unsafeStorage`, and where refs are files also
-    /// the lock timeouts, `core.sharedRepository`, `refdb.smallBatches` and `refdb.looseRefs`. If there is one, nothing
-    /// can be locked.
+    /// A bad setting among those that only writers need, if there is one: `refdb.unsafeStorage`, and where refs are
+    /// files also the lock timeouts, `core.sharedRepository`, `refdb.smallBatches` and `refdb.looseRefs`. Nothing can
+    /// be locked then.
     pub bad_for_writers: Option<BadSetting>,
     /// `core.filesRefLockTimeout`; git's default is 100 ms.
     pub files_ref_lock_timeout: Option<LockTimeout>,
@@ -32,7 +32,8 @@ pub struct Settings {
     /// The settings that let git pack refs on its own, if they are the reason why `refdb.smallBatches=auto` does not
     /// write loose files.
     pub git_packs: Option<GitPacks>,
-    /// `refdb.looseRefs`: the number of loose refs at which a server packs them in the background; `None` for never.
+    /// `refdb.looseRefs`: the number of loose refs at which a server packs them in the background; `None` for never,
+    /// for an invalid value, and where refs are not files.
     pub loose_refs: Option<usize>,
     /// `reftable.*`.
     pub reftable: ReftableSettings,

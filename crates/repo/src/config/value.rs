@@ -148,8 +148,9 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Parses a boolean as `git config --type=bool` does: `true`, `yes`, `on`, `false`, `no`, `off`, the empty text or a
-/// number. `None`, which stands for a variable without `=`, is true. Returns `None` for a value that is no boolean.
+/// Parses a boolean as `git config --type=bool` does: `true`, `yes`, `on`, `false`, `no`, `off`, the empty text, or a
+/// number as in [`Value::int`]. `None`, which stands for a variable without `=`, is true. Returns `None` for a value
+/// that is no boolean.
 pub fn parse_boolean(value: Option<&BStr>) -> Option<bool> {
     let Some(value) = value else { return Some(true) };
     match value.as_bytes() {
@@ -221,8 +222,8 @@ fn parse_magnitude(text: &[u8]) -> Result<(bool, u64), NotANumber> {
         .ok_or(NotANumber::OutOfRange)
 }
 
-/// Expands `~/`, `~user/` and `%(prefix)/` at the start of a path. Returns `None` if `HOME` is not set, or if the user
-/// is not in `/etc/passwd`.
+/// Expands `~/`, `~user/` and `%(prefix)/` at the start of a path. Returns `None` if the path begins with `~` but
+/// `HOME` is not set, or with `~user` but the user is not in `/etc/passwd`.
 pub(crate) fn expand_path(text: &BStr, environment: &Environment) -> Option<PathBuf> {
     if let Some(rest) = text.strip_prefix(b"%(prefix)/") {
         // Git's own installation prefix is not known here; `/usr` is the usual one.

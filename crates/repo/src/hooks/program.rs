@@ -147,7 +147,7 @@ mod tests {
     fn every_hook_runs_with_its_input_and_one_failure_counts() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("hook");
-        // The script has no `#!` line and does not read its input.
+        // The script does not read its input, and has no `#!` line unless it runs under an emulator.
         let first = if refdb_testkit::is_emulated() { "#!/bin/sh\n" } else { "" };
         std::fs::write(&file, format!("{first}echo file $1 $X >>out\n")).unwrap();
         std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

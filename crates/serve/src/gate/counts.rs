@@ -10,7 +10,7 @@ pub(super) struct Counts {
     max: usize,
 }
 
-/// Keeps a request counted until it is dropped.
+/// A request that is counted until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
     counts: Counts,

@@ -78,7 +78,7 @@ struct Room {
 /// The number of bytes that all requests longer than [`EARLY_BYTES_MAX`] may take together while they are examined.
 const LONG_BYTES_MAX: usize = 256 << 20;
 
-/// The number of bytes that they take now.
+/// The number of bytes that requests longer than [`EARLY_BYTES_MAX`] take at present while they are examined.
 static LONG_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 impl Room {

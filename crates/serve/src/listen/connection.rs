@@ -104,7 +104,7 @@ async fn too_late(mut begun: watch::Receiver<bool>, idle: Duration) {
     }
 }
 
-/// Keeps a connection counted until it is dropped.
+/// A connection that the metric counts until this value is dropped.
 struct Counted(Gauge);
 
 impl Drop for Counted {

@@ -1,5 +1,5 @@
-//! The capabilities that upload-pack offers to clients. The server asks the installed git for them, and caches the
-//! answers for up to [`KNOWN_MAX`] configurations.
+//! The capabilities that upload-pack offers to clients. The server asks the installed git for them, and caches up to
+//! [`KNOWN_MAX`] answers.
 
 use crate::{
     program::{Git, Place},

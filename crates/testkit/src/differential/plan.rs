@@ -138,7 +138,8 @@ impl Step {
 }
 
 impl fmt::Display for Plan {
-    /// Writes a script that does the same with git, where `make-ref` stands for creating a ref without any check.
+    /// Writes a script with which a person can repeat the plan with git; `make-ref` stands for creating a ref without
+    /// any check, and the environment of the bench is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bare = if self.bare { " --bare" } else { "" };
         writeln!(f, "git init --ref-format={} --object-format={}{bare}", self.format.name(), self.hash.name())?;

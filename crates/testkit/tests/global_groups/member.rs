@@ -71,12 +71,12 @@ pub(crate) struct Member {
     pub(crate) change: Change,
     pub(crate) stage: Stage,
     pub(crate) has_intent: bool,
-    /// Whether its request is in flight.
+    /// Whether the member's request is in flight.
     pub(crate) is_sent: bool,
     pub(crate) mark: Mark,
-    /// Whether the leader is still waiting for its report.
+    /// Whether the leader is still waiting for the member's report.
     pub(crate) is_waited_for: bool,
-    /// Whether its change has ever been on the disk.
+    /// Whether the member's change has ever been on the disk.
     pub(crate) is_made: bool,
     pub(crate) told: Option<Told>,
 }

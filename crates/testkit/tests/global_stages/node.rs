@@ -18,7 +18,7 @@ pub(crate) enum Stage {
     Ready,
     /// The node stages this part next, on top of the value that it expects in etcd.
     Guessing(usize),
-    /// The node finds out next why this part was not staged.
+    /// The node finds out next whether this part was staged, and if not, why.
     Looking(usize),
     Deciding,
     /// The node waits for the answer to this request.

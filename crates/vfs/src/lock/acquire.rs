@@ -30,8 +30,9 @@ impl Acquired {
 }
 
 impl Lock {
-    /// Locks `target`, and waits for other holders as long as `lock_timeout` says. The lock file is created with
-    /// `mode`, subject to the umask. A signed lock file stays open.
+    /// Locks `target`, and waits for other holders as long as `lock_timeout` says. The file for the new content, and
+    /// the lock file unless it is a link to a spare one, are created with `mode`, subject to the umask. A signed lock
+    /// file stays open until the lock is released.
     pub fn acquire(fs: &Fs, target: &Path, mode: u32, lock_timeout: LockTimeout) -> Result<Self, LockError> {
         Self::acquire_or_join(fs, target, mode, lock_timeout, "", false, None).map(Acquired::into_lock)
     }
