@@ -52,7 +52,7 @@ public record RefStats(
     return gitPacks == 2 ? "maintenance.pack-refs.enabled" : "gc.packRefs and maintenance.pack-refs.enabled";
   }
 
-  /** Returns these statistics for a view that no longer exists: it holds nothing, and knows of no broken refs. */
+  /** Returns these statistics for a view that no longer exists, without memory held, broken refs and warnings. */
   public RefStats dropped() {
     return new RefStats(
         view, hits, misses, loads, loadNanos, reopens, 0, commits, groups, largestGroup, rejections, stale,
