@@ -81,7 +81,7 @@ public final class EngineView implements AutoCloseable {
     return answer.texts();
   }
 
-  /** Returns the refs whose files are corrupt, a thousand at most. Every loose ref is read. */
+  /** Returns the broken refs, a thousand at most. Every loose ref is read. */
   public List<BrokenRef> broken() throws EngineException {
     return broken(false);
   }

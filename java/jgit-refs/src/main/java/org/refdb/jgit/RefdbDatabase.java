@@ -52,9 +52,9 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Where JGit's two databases differ, this one follows {@code RefDirectory}.
  *
- * <p>A ref whose file is corrupt is not listed, and is logged once. Reading it by name is an error, unless the query
- * names other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs} fails as long as
- * there is such a ref, because garbage collection uses that method to learn what to keep.
+ * <p>A ref whose file is corrupt or cannot be read is not listed, and is logged once. Reading it by name is an error,
+ * unless the query names other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs}
+ * fails as long as there is such a ref, because garbage collection uses that method to learn what to keep.
  */
 public final class RefdbDatabase extends RefDatabase {
   private static final Logger logger = LoggerFactory.getLogger(RefdbDatabase.class);
