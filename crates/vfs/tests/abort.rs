@@ -16,7 +16,7 @@ use std::{
 const FOLDER: &str = "REFDB_TEST_ABORTS_IN";
 const SIGABRT: i32 = 6;
 
-/// The folder to abort in, if this is that process.
+/// Returns the folder in which this process is to abort, if it is the one that aborts.
 fn aborting() -> Option<PathBuf> {
     std::env::var_os(FOLDER).map(Into::into)
 }

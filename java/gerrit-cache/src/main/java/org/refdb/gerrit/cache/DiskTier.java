@@ -235,7 +235,7 @@ final class DiskTier<K, V> {
     writeLatency.record(System.nanoTime() - start);
   }
 
-  /** Stores a value that the caller provides. Returns its holder. */
+  /** Stores a value that the caller provides, or removes the older one if that fails. Returns the value's holder. */
   Holder<V> put(K key, V value) {
     long start = System.nanoTime();
     long created = TimeUtil.nowMs();
