@@ -119,7 +119,8 @@ impl Referee {
         }
     }
 
-    /// Considers the differences since the last call. Returns whether to stop.
+    /// Receives the differences of all pairs so far, and considers those that are new since the last call. Returns
+    /// whether to stop.
     pub fn is_settled(&mut self, differences: &[f64]) -> bool {
         let [low, high] = &mut self.equal;
         for difference in &differences[self.seen..] {
@@ -160,7 +161,7 @@ pub fn pair<T>(coin: &mut Coin, mut run: impl FnMut(Which) -> Result<T>) -> Resu
     }
 }
 
-/// Runs pairs until `settled` returns `true`. `both` runs each side once, in the order that the coin decides.
+/// Runs pairs until `settled` returns `true`. `both` runs each side once, starting with the one that the coin decides.
 pub fn compare(
     judge: Measure,
     coin: &mut Coin,

@@ -169,8 +169,8 @@ impl Fs {
         }
     }
 
-    /// Repeats `look`, which looks up the name of a path, until the result has a name on the server, but not more than
-    /// [`ATTEMPTS_MAX`] times.
+    /// Repeats `look`, which looks up the name of a path, at most [`ATTEMPTS_MAX`] times, while it finds a file without
+    /// a name on the server, or the client may be wrong in taking the file for absent.
     fn asking<T>(
         &self,
         path: &Path,

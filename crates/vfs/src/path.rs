@@ -11,7 +11,7 @@ pub(crate) fn lock_of(target: &Path) -> PathBuf {
 }
 
 /// Removes `.` and `..` from a path by its text alone: nothing has to exist, and no symbolic link is followed. A `..`
-/// at the start of the path, or at the root, is dropped.
+/// before which no name is left to remove is dropped.
 pub fn plain_path(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

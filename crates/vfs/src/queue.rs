@@ -158,7 +158,7 @@ impl Relay {
         bytes
     }
 
-    /// Decodes what [`encode`](Self::encode) has made.
+    /// Decodes what [`encode`](Self::encode) has made; `None` if the number of bytes is another one.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let number = |at: usize| bytes[at..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
@@ -216,8 +216,8 @@ impl QueueHead {
         }
     }
 
-    /// Waits until `count` writers have arrived, but no longer than `pause`, and in any case as long as the lock is
-    /// left to strangers.
+    /// Waits until `count` writers have arrived, but no longer than `pause`. If the lock is left to strangers for
+    /// longer than that, waits until it no longer is.
     pub(crate) fn gather(&mut self, count: usize, pause: Duration) {
         let now = Instant::now();
         let free = Duration::from_nanos(self.relay.free_until.saturating_sub(monotonic_nanos())).min(FREE_MAX);
@@ -233,7 +233,8 @@ impl QueueHead {
         }
     }
 
-    /// The next writer that may take its turn now. Writers that want the lock for themselves keep their places.
+    /// Removes and returns the first of the writers that have arrived and do not want the lock for themselves; `None`
+    /// if there is no such writer. The others keep their places.
     pub fn next_joining(&mut self) -> Option<Channel> {
         if self.arrived.is_empty() {
             self.accept_all();
@@ -242,7 +243,7 @@ impl QueueHead {
         self.arrived.remove(at).map(|next| next.channel)
     }
 
-    /// The queue that another process passes on.
+    /// Returns the queue that another process passes on; `None` if the message is incomplete.
     fn of_message(message: &[u8], passed: Vec<OwnedFd>) -> Option<Self> {
         let (relay, kinds) = message.split_at_checked(Relay::BYTES)?;
         let mut passed = passed.into_iter();

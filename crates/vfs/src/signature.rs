@@ -59,7 +59,7 @@ impl Signature {
         Self::decode_owner(text.strip_prefix("held by refdb, process ")?)
     }
 
-    /// Reads the end of a line, from the process id on.
+    /// Reads the end of a line, from the process id on; `None` if it is none.
     fn decode_owner(text: &str) -> Option<Self> {
         let (pid, boot) = text.strip_suffix('\n')?.split_once(", boot ")?;
         let (boot, host) = match boot.split_once(", host ") {

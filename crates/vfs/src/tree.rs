@@ -121,7 +121,8 @@ impl Folder {
 
 impl Fs {
     /// Removes a folder that holds nothing but empty folders, as git does where it wants to write a ref. Returns
-    /// `false` if something else is in the folder or in its place, or if a folder cannot be removed.
+    /// `false` if something else is in the folder or in its place, or if a folder cannot be removed; fails if a folder
+    /// that has entries cannot be read.
     pub fn remove_empty_tree(&self, path: &Path) -> Result<bool> {
         // Nearly all such folders are empty, so one call suffices.
         match emptied(self.remove_dir(path)) {

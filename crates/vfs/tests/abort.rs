@@ -1,6 +1,7 @@
-//! A process that asked for it leaves no lock when it aborts, as it does when memory runs out.
+//! A process that has called `interrupt::catch_signals` leaves no lock behind when it aborts, for example for want of
+//! memory.
 //!
-//! Each test starts this program again: as the process that aborts.
+//! Each test starts this program again, as the process that aborts.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,7 +16,7 @@ use std::{
 const FOLDER: &str = "REFDB_TEST_ABORTS_IN";
 const SIGABRT: i32 = 6;
 
-/// The folder to abort in, if this is that process.
+/// Returns the folder in which this process is to abort, if it is the one that aborts.
 fn aborting() -> Option<PathBuf> {
     std::env::var_os(FOLDER).map(Into::into)
 }
@@ -63,7 +64,7 @@ fn hold(dir: &Path) -> Vec<Lock> {
         };
         if at % 2 == 1 {
             let mut lock = Lock::resume_linked(&fs, &target, left);
-            // Beside the lock, in a file of its own.
+            // The content goes to a file of its own beside the lock.
             lock.content().unwrap().write_all(b"new").unwrap();
             if at == 3 {
                 lock.publish().unwrap();

@@ -30,11 +30,11 @@ use crate::{
 /// The commits of a repository, and the stages of the commits that are being run.
 #[derive(Debug)]
 pub struct Repository<'a> {
-    /// The builds.
+    /// Builds the commits, and knows their order.
     pub builds: &'a Builds,
-    /// The scenario.
+    /// The scenario that each commit runs.
     pub scenario: &'a Scenario,
-    /// The parameters.
+    /// The values of the scenario's parameters.
     pub values: &'a Values,
     /// The folder in which runs happen.
     pub place: &'a Path,

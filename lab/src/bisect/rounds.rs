@@ -40,8 +40,8 @@ impl Rounds {
     }
 
     /// Runs rounds until `settled` returns `true`, or for `most` rounds. The coin decides which pair of a round runs
-    /// first. `both` runs the pair of a number, 0 or 1, in the order that the coin decides, and `seen` receives its
-    /// samples.
+    /// first. `both` runs the two commits of the pair with the number 0 or 1, starting with the one that the coin
+    /// decides, and `seen` receives their samples.
     pub fn run(
         coin: &mut Coin,
         (judge, most): (Measure, usize),

@@ -31,7 +31,8 @@ pub trait Commits {
     /// Runs a commit that was prepared.
     fn sample(&mut self, commit: &str) -> Result<Sample>;
 
-    /// Runs two commits that were prepared, in the order that the coin decides, or at the same time.
+    /// Runs two commits that were prepared, one after the other or at the same time. The coin decides which of them
+    /// starts first.
     fn both(&mut self, commits: [&str; 2], coin: &mut Coin) -> Result<[Sample; 2]> {
         pair(coin, |which| self.sample(commits[usize::from(which == Which::B)]))
     }
@@ -221,8 +222,9 @@ impl<C: Commits> Search<'_, C> {
         Ok(Judged { from_good, to_bad, ..judged(answer, costs.len()) })
     }
 
-    /// Compares the first bad commit with its parent, and records in `found` whether the step is more or less than half
-    /// of the difference between good and bad, which are measured in the same rounds.
+    /// Measures the step from the parent of the first bad commit to that commit, and records it in `found`, with
+    /// whether it is certainly more or certainly less than half of the difference between good and bad. That difference
+    /// is measured again, in the same rounds as the step.
     fn look_at_step(&mut self, first: &str, found: &mut Found) -> Result<()> {
         let (good, bad) = (self.good, self.bad);
         let parent = self.commits.parent(first)?;

@@ -17,7 +17,7 @@ pub enum Answer {
     Between,
     /// The permitted number of runs was not enough for a verdict.
     Unsure,
-    /// The commit does not build, or the scenario fails with it, for this reason.
+    /// For this reason, the commit or an end of the search does not build, or the scenario fails with it.
     Skipped(String),
 }
 

@@ -204,8 +204,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Returns the value of the key that the exchange buffer contains. A short value comes through the buffer, and a
-   * longer one in an array of its own.
+   * Returns the value of the key that the exchange buffer contains; null if there is none. A short value comes through
+   * the buffer, and a longer one in an array of its own.
    */
   private byte[] getShort(Exchange exchange, int keyLength) throws EngineException {
     int length = CacheNatives.get(handle.id(), exchange.address, keyLength);

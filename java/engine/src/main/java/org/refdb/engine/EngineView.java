@@ -81,7 +81,7 @@ public final class EngineView implements AutoCloseable {
     return answer.texts();
   }
 
-  /** Returns the refs whose files are corrupt, a thousand at most. Every loose ref is read. */
+  /** Returns the broken refs, a thousand at most. Every loose ref is read. */
   public List<BrokenRef> broken() throws EngineException {
     return broken(false);
   }
@@ -148,9 +148,9 @@ public final class EngineView implements AutoCloseable {
   /**
    * Commits a batch of edits.
    *
-   * @return the result for each edit
-   * @throws EngineException if the batch failed for a reason that concerns all of it; no ref is changed then, unless
-   *     the message says so
+   * @return whether the edits were made, and which were rejected
+   * @throws EngineException if the batch failed for another reason than a rejection; no ref is changed then, unless the
+   *     message says so
    */
   public BatchResult commit(RefBatch batch) throws EngineException {
     return BatchResult.unpack(handle.call(id -> RefNatives.commit(id, batch.pack())));

@@ -37,7 +37,7 @@ public final class EngineViews implements AutoCloseable {
    * Opens the refs of a repository.
    *
    * @param gitDir the absolute path of the repository
-   * @param settings the settings, which are used only if the repository is not yet open in this process
+   * @param settings the settings, which are used only if no view of the repository is open, except forgotten ones
    * @throws EngineException if the folder is not a repository or cannot be read, or if the engine does not support its
    *     format or a setting
    */

@@ -10,8 +10,8 @@ import java.util.function.LongConsumer;
  *
  * <p>Java holds a number, never an address, and no number is used twice. Using a handle after {@link #close}, in any
  * thread, throws a {@link ClosedHandleException}. A call that is in progress while another thread closes the handle
- * either succeeds or throws this exception. A handle that was not closed is closed when it is garbage collected, and
- * counted as forgotten.
+ * either ends as if the handle were open, or throws this exception. A handle that was not closed is closed when it is
+ * garbage collected, and counted as forgotten.
  *
  * <p>The library is called inside of {@link #call} or {@link #run}, which keep the handle alive until it has returned:
  *

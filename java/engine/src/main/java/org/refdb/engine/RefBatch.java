@@ -56,8 +56,8 @@ public final class RefBatch {
   }
 
   /**
-   * Lets an edit replace or delete a ref whose file is corrupt, if the edit accepts any old value, or expects that the
-   * ref does not exist. Outside {@code refs/}, the name must also be spelt like that of a root ref.
+   * Lets an edit replace or delete a broken ref ({@link BrokenRef}), if the edit accepts any old value, or expects that
+   * the ref does not exist. Outside {@code refs/}, the name must also be spelt like that of a root ref.
    */
   public RefBatch mending() {
     flags |= 4;

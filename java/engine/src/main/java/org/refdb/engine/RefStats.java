@@ -17,7 +17,7 @@ package org.refdb.engine;
  *     other batches
  * @param stale refs for which a verification found that the view differs from the disk
  * @param verifications the number of verifications
- * @param broken refs that were found to be corrupt and not seen intact since, a thousand at most
+ * @param broken refs that were found to be broken (see {@link BrokenRef}) and not seen intact since, a thousand at most
  * @param unsorted 1 if packed-refs was found to be unsorted although its header says that it is sorted, else 0
  * @param gitPacks which settings let git pack refs by itself, so that small batches go to packed-refs although {@code
  *     refdb.smallBatches} is {@code auto}: 0 for none, 1 for {@code gc.packRefs}, 2 for {@code
@@ -52,7 +52,7 @@ public record RefStats(
     return gitPacks == 2 ? "maintenance.pack-refs.enabled" : "gc.packRefs and maintenance.pack-refs.enabled";
   }
 
-  /** Returns these statistics for a view that no longer exists: it holds nothing, and knows of no broken refs. */
+  /** Returns these statistics for a view that no longer exists, without memory held, broken refs and warnings. */
   public RefStats dropped() {
     return new RefStats(
         view, hits, misses, loads, loadNanos, reopens, 0, commits, groups, largestGroup, rejections, stale,

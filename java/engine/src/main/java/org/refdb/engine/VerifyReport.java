@@ -7,7 +7,7 @@ import java.util.List;
  * The result of comparing a view with the disk.
  *
  * @param refs the number of refs that were compared
- * @param broken refs whose files are corrupt, which lists omit
+ * @param broken the broken refs, which lists omit
  * @param differences the refs for which the view is wrong, because of a bug or because file attributes were trusted
  *     wrongly
  */

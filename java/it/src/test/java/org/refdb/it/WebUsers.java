@@ -9,7 +9,7 @@ import java.util.Random;
 /**
  * Uses a server as people do in Gerrit's web UI. Each of a number of users takes a number of steps.
  *
- * <p>Arguments: {@code URL CHANGES USERS STEPS}. One step in ten is a page of 25 open changes, every other one is a
+ * <p>Arguments: {@code URL CHANGES USERS STEPS}. One step in ten is a page of 25 open changes, each of the others is a
  * change: its detail, comments and related changes, its files, and the diff of one file. After one change in ten the
  * user writes a message. New changes are looked at most: the popularity of a rank by age is one over the rank to the
  * power of 0.9.

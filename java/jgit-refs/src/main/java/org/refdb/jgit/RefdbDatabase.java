@@ -52,9 +52,9 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Where JGit's two databases differ, this one follows {@code RefDirectory}.
  *
- * <p>A ref whose file is corrupt is not listed, and is logged once. Reading it by name is an error, unless the query
- * names other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs} fails as long as
- * there is such a ref, because garbage collection uses that method to learn what to keep.
+ * <p>A ref whose file is corrupt or cannot be read is not listed, and is logged once. Reading it by name is an error,
+ * unless the query names other refs that are found. An update can replace or delete it. {@link #getAdditionalRefs}
+ * fails as long as there is such a ref, because garbage collection uses that method to learn what to keep.
  */
 public final class RefdbDatabase extends RefDatabase {
   private static final Logger logger = LoggerFactory.getLogger(RefdbDatabase.class);
@@ -340,13 +340,13 @@ public final class RefdbDatabase extends RefDatabase {
     return rows;
   }
 
-  /** Returns a ref, or null if it leads to nothing or is broken. */
+  /** Returns a ref, or null if it does not exist, leads to nothing or is broken. */
   private Ref existing(String name) throws IOException {
     Ref ref = wholeRef(name);
     return ref == null || ref.getObjectId() == null ? null : ref;
   }
 
-  /** Returns a ref, or null if it is broken. */
+  /** Returns a ref, or null if it does not exist or is broken. */
   private Ref wholeRef(String name) throws IOException {
     try {
       return ref(name);
@@ -444,8 +444,8 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   /**
-   * Returns the refs that point to each of many objects, in the order of the ids. With files each loose ref is read
-   * once, however many objects there are.
+   * Returns what {@link #getTipsWithSha1} returns for each of many objects, in the order of the ids. With files each
+   * loose ref is read once, however many objects there are.
    *
    * @param ids distinct object ids
    */
@@ -546,7 +546,10 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
-  /** Commits a batch of edits and notifies the listeners. From then on requests no longer use what they have cached. */
+  /**
+   * Commits a batch of edits, and notifies the listeners if any of them was carried out. From then on requests no
+   * longer use what they have cached.
+   */
   BatchResult commit(RefBatch batch) throws IOException {
     try {
       return commitAndNotify(batch);

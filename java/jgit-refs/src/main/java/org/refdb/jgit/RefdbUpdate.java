@@ -18,9 +18,10 @@ import org.refdb.engine.RefBatch;
  *
  * <p>JGit reads the ref, decides (is it a fast-forward?) and writes, all under a lock. Here nothing is locked during
  * the decision: the write names the value that was read, and the engine refuses the write if the ref has another
- * value by then. In that case the ref is read and the decision made again, as if the lock had been taken later. A
- * faster writer therefore does not make the update fail by itself, unless the caller named the value that it expects,
- * or other writers win {@value #ATTEMPTS_MAX} times in a row.
+ * value by then. In that case the ref is read and the decision made again, as if the lock had been taken later. Other
+ * writers of the same ref therefore make the update fail only if the caller named the value that it expects, if they
+ * are faster {@value #ATTEMPTS_MAX} times in a row, if one of them holds the lock of the engine's write for too long,
+ * or if the global ref database has the value of one of them and the disk does not.
  */
 final class RefdbUpdate extends RefUpdate {
   /**

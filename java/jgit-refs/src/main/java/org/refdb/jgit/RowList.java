@@ -9,8 +9,9 @@ import org.eclipse.jgit.lib.Ref;
 /**
  * A list of refs over rows that several lists may share.
  *
- * <p>A ref that is not symbolic is created anew each time that it is read. No ref refers to the list, so that a
- * caller that keeps one ref does not keep the list in memory. The list never changes and needs no open repository.
+ * <p>A ref of the rows that is not symbolic is created anew each time that it is read. No ref refers to the list, so
+ * that a caller that keeps one ref does not keep the list in memory. The list never changes and needs no open
+ * repository.
  */
 final class RowList extends AbstractList<Ref> implements RandomAccess {
   private final Ref head;

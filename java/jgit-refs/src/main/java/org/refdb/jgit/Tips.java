@@ -69,8 +69,8 @@ record Tips(Repository repository, EngineView view, LongConsumer saw) {
   }
 
   /**
-   * Returns the object to which a ref's tag leads. Below refs/tags/ the lack of a peeled line in packed-refs proves
-   * nothing, because git 2.55 leaves some out.
+   * Returns the object to which a ref's tag leads; null if the ref does not point to a tag. Below refs/tags/ the lack
+   * of a peeled line in packed-refs proves nothing, because git 2.55 leaves some out.
    */
   private ObjectId peeled(Ref ref) throws IOException {
     Ref leaf = ref.getLeaf();

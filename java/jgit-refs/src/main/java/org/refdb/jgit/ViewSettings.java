@@ -15,7 +15,7 @@ import org.refdb.engine.EngineViewSettings.Trust;
  * Translates a repository's configuration, as JGit reads it, for the engine.
  *
  * <p>JGit also reads files that the engine does not read: those of the system and the user, and the site's {@code
- * jgit.config}. JGit therefore reads the settings and passes them on to the engine.
+ * jgit.config}. What JGit has read there is therefore passed on to the engine.
  */
 final class ViewSettings {
   /**

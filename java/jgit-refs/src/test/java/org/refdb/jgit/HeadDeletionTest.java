@@ -15,7 +15,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Deletions of HEAD, through the ref that it leads to or of HEAD itself. */
+/** Tests deletions through HEAD, of the branch to which it leads, and deletions of HEAD itself. */
 class HeadDeletionTest {
   private static final String MAIN = "refs/heads/main";
 
@@ -71,7 +71,7 @@ class HeadDeletionTest {
     assertEquals("", CGit.read(gitDir, "for-each-ref", "refs/heads/moved"));
   }
 
-  /** A symbolic HEAD stays. Its branch is deleted in its place, unless the deletion is one of HEAD itself. */
+  /** A symbolic HEAD stays: a deletion through it deletes its branch, and a deletion of HEAD itself is refused. */
   @ParameterizedTest
   @EnumSource
   void aDeletionThroughHeadDeletesTheBranch(Lab.Format format) throws Exception {

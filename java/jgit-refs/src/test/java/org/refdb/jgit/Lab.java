@@ -74,7 +74,7 @@ final class Lab {
       repository.create(true);
       if (format == Format.REFTABLE) {
         repository.convertRefStorage("reftable", false, false);
-        // JGit's conversion leaves a HEAD that leads to nothing.
+        // JGit's conversion loses a HEAD whose branch is unborn.
         repository.updateRef(Constants.HEAD).link(Constants.R_HEADS + Constants.MASTER);
       }
     }

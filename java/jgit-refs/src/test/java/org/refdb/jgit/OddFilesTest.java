@@ -15,8 +15,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * What other writers and long texts leave in the files: an order that is claimed and not kept, tags without their
- * objects.
+ * Tests unusual contents of the files of refs: an order that a header claims and the lines do not have, tags without
+ * peeled lines, and reflog messages that are longer than a block.
  */
 class OddFilesTest {
   private static final String HEADER = "# pack-refs with: peeled fully-peeled sorted \n";
@@ -70,8 +70,8 @@ class OddFilesTest {
   }
 
   /**
-   * Git cuts a message so that its record fits a block, because a record that does not fit makes each later write of
-   * git fail.
+   * Like git, refdb cuts a message so that its record fits a block. A record that does not fit would make each later
+   * write of git fail.
    */
   @Test
   void aLongReflogMessageIsCutSoThatGitCanGoOnWriting() throws Exception {

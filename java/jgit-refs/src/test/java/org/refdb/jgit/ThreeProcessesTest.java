@@ -144,8 +144,8 @@ class ThreeProcessesTest {
   }
 
   /**
-   * Returns what JGit sees. It reads packed-refs and then the loose file, and so sees neither if the ref is packed in
-   * between, also beside git.
+   * Returns what JGit sees, at the fifth attempt at the latest. It reads packed-refs and then the loose file, and so
+   * sees neither if the ref is packed in between, also beside git.
    */
   private static ObjectId seen(Repository plain, String name) throws IOException {
     for (int i = 0; i < 5; i++) {

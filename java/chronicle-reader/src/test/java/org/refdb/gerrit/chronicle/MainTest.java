@@ -29,7 +29,7 @@ class MainTest {
 
   @TempDir Path folder;
 
-  /** What a process wrote. */
+  /** The exit status of a process, and what it wrote to the standard output and to standard error. */
   private record Output(int status, byte[] bytes, String said) {}
 
   private Output java(boolean knowsWriter, Class<?> program, String... arguments) throws Exception {

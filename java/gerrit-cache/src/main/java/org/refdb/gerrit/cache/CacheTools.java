@@ -36,7 +36,8 @@ public final class CacheTools {
   /**
    * An entry.
    *
-   * @param key the key, as text if it is text, else in hexadecimal; hidden if it is a secret
+   * @param key the first 100 bytes of the key, as text if they are text, else in hexadecimal; hidden if the key is a
+   *     secret
    * @param uses the number of reads since the cache was opened or an eviction last spared the entry, 3 at most
    * @param diskBytes the size of the entry on disk
    * @param createdMillis when its value was created, in milliseconds since 1970

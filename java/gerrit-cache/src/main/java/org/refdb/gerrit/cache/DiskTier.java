@@ -50,7 +50,7 @@ final class DiskTier<K, V> {
    * Creates the disk tier of one cache.
    *
    * @param stores the store of the bytes
-   * @param durable whether changes are on disk before a call returns (login sessions, tokens)
+   * @param durable whether a call waits until its change is on disk, as for login sessions and tokens
    * @param shared the values of other servers; null if the cache is not shared
    */
   DiskTier(PersistentCacheDef<K, V> def, StoreHandle stores, Ages ages, boolean durable, SharedValues<K, V> shared) {
@@ -235,7 +235,7 @@ final class DiskTier<K, V> {
     writeLatency.record(System.nanoTime() - start);
   }
 
-  /** Stores a value that the caller provides. Returns its holder. */
+  /** Stores a value that the caller provides, or removes the older one if that fails. Returns the value's holder. */
   Holder<V> put(K key, V value) {
     long start = System.nanoTime();
     long created = TimeUtil.nowMs();

@@ -41,7 +41,7 @@ final class MemoryRoom<K, V> {
    * Creates the room of a cache.
    *
    * @param weigher the weight of a value; null if each weighs 1
-   * @param limit the largest weight of all values in memory
+   * @param limit the limit on the weight of all values in memory together
    */
   MemoryRoom(Cache<K, Holder<V>> memory, Weigher<K, V> weigher, long limit) {
     this.memory = memory;

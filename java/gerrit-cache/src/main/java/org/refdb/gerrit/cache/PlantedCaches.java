@@ -22,7 +22,7 @@ final class PlantedCaches {
         : def.valueSerializer();
   }
 
-  /** Returns whether an entry is not stored. */
+  /** Returns whether a planted fault keeps an entry from being stored. Throws if one takes the entry for too large. */
   static boolean refuses(StoreHandle stores, Object key, int entryBytes) {
     if (Planted.is("caches-10") && entryBytes > ENTRY_BYTES_MAX) {
       throw new IllegalStateException("larger than the entries that this cache was made for");

@@ -120,7 +120,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     return directory;
   }
 
-  /** Gives a cache that has no files, but is shared, the tiers of one that has files. */
+  /** Builds a cache. One that has no files, but is shared, gets the same tiers as a cache with files. */
   @Override
   public <K, V> Cache<K, V> build(PersistentCacheDef<K, V> def) {
     return isInMemoryAndShared(def) ? buildImpl(def, 0) : super.build(def);

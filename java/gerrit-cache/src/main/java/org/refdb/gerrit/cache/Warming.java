@@ -46,7 +46,7 @@ public final class Warming {
   public enum State {
     /** The copy goes on. */
     RUNNING,
-    /** The copy has seen all names that the server of the shared cache has. */
+    /** The copy has seen the names of all entries that it was to copy. */
     DONE,
     /** An administrator stopped it, or Gerrit ended. */
     STOPPED,

@@ -51,7 +51,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   /** How many attempts a batch has to get past intents of other batches before it fails. */
   private static final int ATTEMPTS_MAX = 5;
 
-  /** An intent of this node that is to be settled. */
+  /** The project of an intent of this node that is to be settled, and a view of the repository. */
   private record Open(String project, EngineView view) {}
 
   private final GlobalRefs refs;

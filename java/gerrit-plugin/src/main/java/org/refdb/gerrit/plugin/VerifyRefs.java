@@ -19,7 +19,7 @@ final class VerifyRefs {
    *
    * @param clean whether there are no differences; a project with broken refs can be clean
    * @param differences where refdb is wrong, a line each
-   * @param broken refs whose files are corrupt, a line each
+   * @param broken refs whose files are corrupt or cannot be read, a line each
    */
   record Result(boolean clean, List<String> differences, List<String> broken) {}
 

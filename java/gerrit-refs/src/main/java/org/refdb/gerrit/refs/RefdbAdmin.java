@@ -98,7 +98,7 @@ public final class RefdbAdmin {
     }
   }
 
-  /** Figures of every project that was opened since the start, by name. */
+  /** Figures of every project that was opened, or at least tried, since the start, or had its shadow mode switched. */
   public List<ProjectStat> stats() {
     manager.readStats();
     return manager.states().stream().map(ProjectStat::of).sorted(Comparator.comparing(ProjectStat::project)).toList();

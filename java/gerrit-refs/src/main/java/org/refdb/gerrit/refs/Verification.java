@@ -24,8 +24,8 @@ final class Verification {
    * in between then agrees, and one that the engine has wrong does not. The engine is not told: it has to notice the
    * change by itself.
    *
-   * @param broken names of refs with corrupt loose files, which are not compared: JGit may show the values that
-   *     packed-refs has for these names, and the engine shows none
+   * @param broken names of broken refs, which are not compared: JGit may show the values that packed-refs has for these
+   *     names, and the engine shows none
    * @return at most {@code max} differences
    */
   static List<String> compare(RefDatabase jgit, RefDatabase engine, Set<String> broken, int max)

@@ -21,9 +21,9 @@ import org.refdb.gerrit.cache.store.StoreOpener;
 /**
  * A file of an H2 cache of Gerrit, which is read with the H2 of Gerrit as bytes, so that no value is deserialised.
  *
- * <p>The path of the file says who used the cache last. If it is at its own path, H2 did, and whatever refdb has
- * stored is older. When refdb takes over, it sets the file aside under another name, so that a return to H2 starts
- * empty and cannot revive a session that was logged out since.
+ * <p>The path of the file says who used the cache last. If it is at its own path, H2 did, or refdb exported the cache,
+ * and whatever refdb has stored is no newer. When refdb takes over, it sets the file aside under another name, so that
+ * a return to H2 starts empty and cannot revive a session that was logged out since.
  */
 final class H2File {
   static final String SUFFIX = ".mv.db";

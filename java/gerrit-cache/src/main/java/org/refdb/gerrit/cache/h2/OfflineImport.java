@@ -46,7 +46,7 @@ final class OfflineImport {
   /**
    * Reads which versions of the cache the H2 file contains.
    *
-   * @throws StoreOpener.InUseException if a server with H2 caches is running
+   * @throws StoreOpener.InUseException if a server with H2 caches has the file open
    */
   void look() throws StoreOpener.InUseException {
     try {

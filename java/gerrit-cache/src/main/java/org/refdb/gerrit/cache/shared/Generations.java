@@ -55,7 +55,7 @@ final class Generations {
     add(ALL);
   }
 
-  /** Adds a cache. Its generation is known after the next poll. */
+  /** Adds a cache. Its generation is known after the next poll that succeeds. */
   void add(String cache) {
     seen.putIfAbsent(cache, 0L);
   }

@@ -119,7 +119,7 @@ public final class Peers {
   /**
    * Asks a node, or renews the request.
    *
-   * @throws IOException if another request to it goes on, or the server does not answer
+   * @throws IOException if another request to the node goes on, or the server refuses or does not answer
    */
   public void ask(String peer, Request request) throws IOException {
     Request present = requestTo(peer);

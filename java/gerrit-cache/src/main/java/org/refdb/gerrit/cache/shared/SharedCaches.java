@@ -177,8 +177,8 @@ public final class SharedCaches implements AutoCloseable {
   /**
    * What waits in memory at the moment.
    *
-   * @param entries values that are to be stored on the server
-   * @param bytes their bytes
+   * @param entries values and deletions that are to be sent to the server
+   * @param bytes the bytes of these
    * @param answerBytes bytes of answers that nobody has taken yet
    */
   public record Waiting(int entries, long bytes, long answerBytes) {}

@@ -17,12 +17,12 @@ import org.refdb.gerrit.cache.store.EncryptionKeys;
  * @param password the password; null for none
  * @param keys the keys with which values are encrypted, the one in use first; empty for none
  * @param namespace what tells the entries of this site from those of others on the same server
- * @param deadline how long a request waits for an answer
- * @param budget how long a thread waits for answers within any 100 ms
+ * @param deadline how long a request waits for an answer at most
+ * @param budget how long a thread waits for answers within any 100 ms at most
  * @param hasLeases whether nodes wait for a value that another one computes
- * @param ttl how long the server keeps an entry
+ * @param ttl how long the server keeps an entry at most
  * @param valueBytesMax the size in bytes of the largest entry that is shared: a key, its value, and 45 bytes
- * @param queueEntriesMax the most values that wait to be sent
+ * @param queueEntriesMax the most values and deletions that wait to be sent
  * @param queueBytesMax the most bytes that wait to be sent
  * @param trustStore the certificates that TLS trusts; null for those of the Java runtime
  * @param trustStorePassword its password; null for none

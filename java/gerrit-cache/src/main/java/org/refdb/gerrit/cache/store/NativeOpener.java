@@ -17,7 +17,7 @@ import org.refdb.engine.Planted;
 public final class NativeOpener implements StoreOpener {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** The name of the folder. */
+  /** The name of the folder with refdb's caches in the cache folder of Gerrit. */
   public static final String FOLDER = "refdb";
 
   @Override

@@ -45,7 +45,7 @@ public interface Store extends AutoCloseable {
     /** Writes all intact entries to a stream, as {@code refdb cache export} does. Returns their number. */
     long exportTo(OutputStream to);
 
-    /** Imports the entries of such a stream. An existing entry that is as new or newer is kept. */
+    /** Imports the entries of an export. An entry of the store that is as new as the exported one or newer is kept. */
     Cache.Imported importFrom(InputStream from);
   }
 

@@ -28,7 +28,7 @@ public final class Compare {
   public enum Kind {
     /** etcd has no value, or that of a deleted ref. */
     ONLY_ON_DISK,
-    /** The ref does not exist on disk. */
+    /** The ref does not exist on disk, or is symbolic there. */
     ONLY_IN_ETCD,
     /** Both have a value, but not the same. */
     OTHER,

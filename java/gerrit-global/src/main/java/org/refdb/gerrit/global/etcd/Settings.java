@@ -21,7 +21,7 @@ import org.eclipse.jgit.lib.Config;
  * @param requestTimeout how long to wait for one response before it counts as lost: {@code requestTimeout}
  * @param timeout how long an operation is retried before it fails: {@code timeout}
  * @param lockTimeout how long to wait for a lock: {@code lockTimeout}
- * @param lease how long a stopped node keeps its locks: {@code lease}
+ * @param lease how long a node that is killed or cut off keeps its locks: {@code lease}
  * @param underLocks how long native mode may wait for etcd while refs are locked: {@code underLocks}
  * @param txnOps operations that etcd accepts in one transaction, its --max-txn-ops: {@code maxTxnOps}
  * @param requestBytes bytes that etcd accepts in one request, its --max-request-bytes: {@code maxRequestBytes}

@@ -82,7 +82,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   private String intentId;
   private NotAgreedException failure;
 
-  /** Set if another node has updated a ref. */
+  /** Set if etcd has another value for a ref than this disk. */
   private Moved moved;
   private Ahead ahead;
   private boolean isAgreed;

@@ -44,7 +44,7 @@ public final class Projects {
     return remember(project, Etcd.text(etcd.read(keys.project(project), GetOption.DEFAULT, deadline)));
   }
 
-  /** Caches the generation that etcd has for a project. */
+  /** Caches the generation that etcd has for a project, as {@code text}; forgets the cached one if etcd has none. */
   public Optional<Generation> remember(String project, Optional<String> text) throws GlobalRefException {
     if (text.isEmpty()) {
       known.remove(project);
