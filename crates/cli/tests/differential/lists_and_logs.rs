@@ -49,7 +49,8 @@ pub(crate) fn refused_rename(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Accepts that a renamed ref with the same value is packed by refdb and loose in git, and that reflogs differ.
+/// Accepts that a renamed ref with the same value is packed by refdb and loose in git, and that packed-refs and reflogs
+/// differ.
 pub(crate) fn renamed(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
     if !is(step, "refs", "rename") {
         return false;
@@ -368,8 +369,8 @@ pub(crate) fn log_of_a_loop(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Accepts that an empty folder keeps git from migrating: its new refs stay beside the repository, where nobody reads
-/// them.
+/// Accepts that an empty folder keeps git from migrating: the refs in the new format stay beside the repository, where
+/// nobody reads them.
 pub(crate) fn folder_of_a_stub(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is_stopped_by_a_folder(step, git) {
         refdb.clone_from(git);
