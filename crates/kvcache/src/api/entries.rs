@@ -24,7 +24,7 @@ pub struct EntryInfo {
 pub struct Verified {
     /// Number of records with a correct checksum; [`Cache::for_each`] counts only those that it could also decrypt.
     pub good: u64,
-    /// Number of records that are damaged or cannot be read, which are misses.
+    /// Number of records that are damaged or cannot be read or, in [`Cache::for_each`], decrypted; they are misses.
     pub bad: u64,
 }
 

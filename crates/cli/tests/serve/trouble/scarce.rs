@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The most that the requests of [`Trial::ask_all`] take together, even on a busy machine.
+/// The longest time that the requests of [`Trial::ask_all`] take together, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Requests of each kind, and what came of them.
