@@ -329,8 +329,8 @@ pub(crate) fn root_refs_behind_a_fault(step: &Step, git: &mut Said, refdb: &mut 
     }
 }
 
-/// Removes repeated warnings: refdb reads the settings before it delegates a mistake to git or asks it for a field, and
-/// git reads them again.
+/// Removes repeated warnings about `core.fsync`: refdb reads the settings before it delegates a mistake to git or asks
+/// it for a field, and git reads them again.
 pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
     let mut lines: Vec<&[u8]> = Vec::new();
     for line in refdb.err.lines_with_terminator() {

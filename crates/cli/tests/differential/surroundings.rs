@@ -242,7 +242,8 @@ pub(crate) fn logs_not_carried_over(step: &Step, git: &mut Said, refdb: &mut Sai
     }
 }
 
-/// Accepts that git and refdb report different ones of two mistakes in one request.
+/// Accepts that git and refdb report different ones of two mistakes in one request, and any result of refdb if git
+/// cannot write the ref, or if show-ref calls its name dangerous.
 pub(crate) fn other_mistakes(step: &Step, git: &mut Said, refdb: &mut Said) {
     let both_refuse = git.code == refdb.code && git.code != 0;
     let is_bad_name = both_refuse && refdb.err.contains_str("refusing to update ref with bad name");

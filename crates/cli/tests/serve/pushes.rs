@@ -260,7 +260,7 @@ fn a_hook_that_hangs_is_ended_with_the_server_and_leaves_no_locks() {
     }
 }
 
-/// Hooks that hang in one repository once held all of `serve.maxPushes`.
+/// Previously, hooks that hang in one repository held all of `serve.maxPushes`.
 #[test]
 fn hooks_that_hang_in_one_repository_stop_no_push_to_another() {
     let repo = exported(RefFormat::Files, HashKind::Sha1);
