@@ -312,8 +312,8 @@ fn what_receive_pack_leaves_to_git_is_still_left_to_git() {
     let (repo, server) = served(RefFormat::Files);
     let main = repo.rev_parse("refs/heads/main");
     hook(&repo, "post-receive", "tr '\\0' ' ' </proc/$PPID/cmdline >>../receivers; echo >>../receivers");
-    // The first push is left to git because of a setting, before its request is read; the second one after that,
-    // because the client is shallow.
+    // The first push is left to git because of a setting, before its request is read; the second one after its first
+    // lines were read, because the client is shallow.
     repo.config("receive.certNonceSeed", "seed");
     assert!(server.ask(&request("refs/heads/one", NULL, main)).text().contains("ok refs/heads/one"));
     let advertised = server.ask(&Request::discovery("repo", "git-receive-pack")).text();
