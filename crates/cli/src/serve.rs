@@ -2,7 +2,7 @@
 
 use crate::{Invocation, beside, failure::Result, options::Command};
 
-/// The command line. The other program parses its words.
+/// The command line, whose words `refdb-serve` parses.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "serve",
@@ -14,7 +14,7 @@ pub static COMMAND: Command = Command {
     options: &[],
 };
 
-/// Replaces this process by the other program. Returns only if that program cannot be started.
+/// Replaces this process by `refdb-serve`. Returns only if that program cannot be started.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     beside::exec("refdb-serve", invocation.words)
 }

@@ -88,7 +88,7 @@ pub fn arguments(words: &Words<'_>) -> Vec<BString> {
     words.iter().filter_map(text).collect()
 }
 
-/// Returns whether an option asks for a list by itself.
+/// Returns whether a condition such as `--contains` is given, which asks for a list even without `--list`.
 pub fn asks_for_list(words: &Words<'_>) -> bool {
     ["contains", "no-contains", "merged", "no-merged", "points-at"].iter().any(|name| is_on(words, name))
 }

@@ -53,7 +53,7 @@ struct Refs {
     peeled: u64,
     /// The number of refs, and of folders of refs, that are broken or cannot be read; `total` does not include them.
     broken: u64,
-    /// The first [`BROKEN_NAMED_MAX`] broken refs.
+    /// The first [`BROKEN_NAMED_MAX`] of the refs and folders that `broken` counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     broken_refs: Vec<BrokenFile>,
     with_reflog: u64,
@@ -67,7 +67,7 @@ struct BrokenFile {
     why: String,
 }
 
-/// Maximum number of broken refs that are listed by name.
+/// Maximum number of broken refs and folders that are listed by name.
 const BROKEN_NAMED_MAX: usize = 100;
 
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {

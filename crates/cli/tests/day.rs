@@ -1,5 +1,6 @@
 //! A day of a busy host in minutes: 64 processes create a million refs and delete most of them again, while others
-//! read. The last hour is as fast as the first, the storage does not grow, and no reader is kept waiting.
+//! read. The last six hours take little longer than the first six, the storage stays near its packed size, and no read
+//! takes much longer than on an idle copy.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "day/reading.rs"]
@@ -172,7 +173,8 @@ fn report(day: &Day, record: &Record) {
     }
 }
 
-/// Requires that time changes nothing: the last hours are as fast as the first, and the storage stays small.
+/// Requires that the last six hours take at most 1.3 times as long as the first six, and that the storage ends with at
+/// most 1.3 times its packed size.
 fn require_steadiness(record: &Record) {
     let [first, last] = [&record.hours[..HOURS / 4], &record.hours[HOURS - HOURS / 4..]];
     let [first, last] = [first, last].map(|hours| hours.iter().sum::<Duration>().as_secs_f64());

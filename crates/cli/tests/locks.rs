@@ -1,4 +1,5 @@
-//! `refdb refs locks` lists every lock of a repository with its owner, and removes those of a machine that is gone.
+//! `refdb refs locks` lists the locks of a repository, each with its owner if it is signed, and removes those of a
+//! machine that is gone.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use bstr::ByteSlice;
@@ -24,7 +25,7 @@ const REFDB: &str = env!("CARGO_BIN_EXE_refdb");
 const OTHER: &str = "00000000-aaaa-4aaa-8aaa-000000000000";
 const ANOTHER: &str = "11111111-aaaa-4aaa-8aaa-000000000000";
 
-/// Returns the signature that a process of another boot leaves in a lock.
+/// Returns the signature that a process leaves in a lock if its machine has the boot id `boot`.
 fn signature(boot: &str) -> String {
     format!("held by refdb, process 7, boot {boot}, host node-b\n")
 }

@@ -86,7 +86,7 @@ fn what_git_and_refdb_were_told_is_there_after_the_refs_went_there_and_back() {
 }
 
 /// JGit, which has the repository open, goes on in the old format after the migration. Each ref that JGit takes for
-/// written must be there, or its place must be named.
+/// written must be there, unless stray refs are reported.
 #[test]
 fn what_jgit_was_told_is_there_after_a_migration_or_lies_in_a_place_that_is_named() {
     for format in RefFormat::ALL {

@@ -134,7 +134,8 @@ impl Race<'_> {
         told
     }
 
-    /// Runs the race, and requires that everything is there of which a writer was told that it is done.
+    /// Runs the race. Requires that the refs are there, or deleted, as each writer was told, and with reftables also
+    /// that no transaction is there by half.
     fn run(&self, own: usize, gits: usize, with_jgit: bool) -> Vec<(String, Told)> {
         let mut jgit = with_jgit.then(|| self.open_jgit());
         let until = Instant::now() + self.time;
@@ -185,7 +186,7 @@ fn remove_stale_locks(git_dir: &Path, over: &AtomicBool) {
     let locks = ["reftable/tables.list.lock", "packed-refs.lock"].map(|lock| git_dir.join(lock));
     let [of_tables, of_packed_refs] = locks;
     let lock = if of_tables.parent().is_some_and(Path::exists) { of_tables } else { of_packed_refs };
-    // The inode of one lock is soon that of another.
+    // The inode number of a removed lock is soon used for another, so the time of change is compared too.
     let identity = || std::fs::metadata(&lock).ok().map(|found| (found.ino(), found.ctime(), found.ctime_nsec()));
     let mut since = (None, Instant::now());
     while !over.load(Ordering::Relaxed) {

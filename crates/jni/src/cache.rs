@@ -166,7 +166,7 @@ fn split(bytes: &mut [u8], len: jint) -> Result<(&mut [u8], &mut [u8]), Failure>
     at.ok_or(Failure::Malformed("a length beyond the buffer"))
 }
 
-/// The result of a put, as the number that `Cache.put` expects.
+/// The results of a put, as the numbers that `Cache.put` expects.
 const STORED: jint = 0;
 const REFUSED: jint = 1;
 const NO_ROOM: jint = 2;
@@ -302,8 +302,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_notices<'l>(
     })
 }
 
-/// Deletes those folders of a cache's other versions that no process has open for writing and that contain no other
-/// files. Returns the number of deleted folders. The request has the root, the name and the version to keep.
+/// Deletes a cache's other versions that no process has open for writing. A folder with other files stays. Returns the
+/// number of deleted folders. The request has the root, the name and the version to keep.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_cleanVersions<'l>(
     env: EnvUnowned<'l>,

@@ -116,7 +116,7 @@ impl From<&refdb::Error> for Failure {
                 Kind::Corrupt
             }
             Error::Repository(refdb::RepositoryError::Io(_)) => Kind::Io,
-            // Everything else that can go wrong leaves the repository as it was.
+            // Everything else refuses the call, for example because of a limit or a bad argument.
             _ => Kind::Refused,
         };
         Failure::Engine(Box::new(Report { kind, message: error.to_string(), ref_name, path }))

@@ -90,7 +90,8 @@ impl<T> Handles<T> {
         held.map(Held).ok_or(Failure::Closed(self.what))
     }
 
-    /// Closes a handle and returns its object. Does nothing and returns `None` if the handle is closed already.
+    /// Closes a handle and returns its object. Does nothing and returns `None` if the handle was closed already or
+    /// never existed.
     pub(crate) fn remove(&self, handle: jlong) -> Option<Held<T>> {
         let (generation, at) = parts(handle);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! A persistent key-value cache: a log of segments on disk, an index in memory, a byte limit that always holds.
+//! A persistent key-value cache: a log of segments on disk, an index in memory, and a limit in bytes for the files.
 //!
 //! [`Cache`] is the handle for everything. Keys and values are bytes, and only the limit has to be set. A get of an
 //! intact record never waits for a writer. A stored value is visible at once. It is in a file within milliseconds while

@@ -50,7 +50,7 @@ impl Teller {
         buffer.push(b'\n');
     }
 
-    /// Prints another message after those that were collected before.
+    /// Prints the reports of entries that were collected, and then this line, on standard output.
     pub(super) fn say(&mut self, line: &str) -> Result<()> {
         self.output.buffer().extend_from_slice(line.as_bytes());
         self.output.buffer().push(b'\n');

@@ -33,7 +33,7 @@ enum State<'s> {
     Open(Transaction<'s>),
     /// Requests are collected after `start`; the end of the input aborts them.
     Started(Transaction<'s>),
-    /// The refs of all requests are locked.
+    /// The refs of all requests are locked, except for requests that were rejected.
     Prepared(Prepared<'s>),
     /// Only `start` may follow.
     Closed,

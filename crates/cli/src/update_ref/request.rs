@@ -328,8 +328,8 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Returns the next argument of a request about symbolic refs. Git accepts only a space in front of it, and no
-    /// other white space.
+    /// Returns the next argument of a request about symbolic refs. In lines, git accepts only a space in front of it,
+    /// and no other white space.
     fn next_after_space(&mut self) -> Result<Next<'a>> {
         let next = self.next_text()?;
         match (&next, &self.line[self.at..]) {
@@ -523,7 +523,7 @@ fn unquote(quoted: &[u8]) -> Option<(BString, usize)> {
 }
 
 impl Request {
-    /// Returns the ref that the request names.
+    /// Returns the ref that the request names, if it names one.
     pub fn name(&self) -> Option<&RefName> {
         match self {
             Request::Update { name, .. }

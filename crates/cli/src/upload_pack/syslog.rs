@@ -8,7 +8,8 @@ const LOG: &str = "/dev/log";
 /// The priority of RFC 3164 for a notice (5) of a daemon (3): 3 * 8 + 5.
 const PRIORITY: u32 = 29;
 
-/// Writes a line to the system's log. Does nothing if there is no log or the log is full.
+/// Writes a line to the system's log. Does nothing if that fails, for example because there is no log or the log is
+/// full.
 pub(super) fn write(text: &str) {
     write_to(Path::new(LOG), text);
 }

@@ -121,7 +121,7 @@ const LINES: &[&[&str]] = &[
     &["--list", "--", "m*"],
 ];
 
-/// Command lines whose output depends on HEAD.
+/// Command lines that are compared in other worktrees and repositories too, and with odd HEADs.
 const FEW: &[&[&str]] = &[
     &[],
     &["-vv"],

@@ -204,7 +204,7 @@ pub(crate) fn refdb_with<S: AsRef<OsStr>>(folder: &Path, variable: (&'static str
     run(Path::new(REFDB), folder, words, b"", &[(variable.0, variable.1.to_owned())])
 }
 
-/// Runs refdb alone, and fails if it takes so long that only an endless loop can be the reason.
+/// Runs refdb alone, and fails if it has not ended after 60 seconds, as in an endless loop.
 pub(crate) fn within<S: AsRef<OsStr>>(folder: &Path, words: &[S], input: &[u8]) -> Output {
     let mut all: Vec<&OsStr> = vec!["60".as_ref(), REFDB.as_ref()];
     all.extend(words.iter().map(AsRef::as_ref));

@@ -63,7 +63,7 @@ fn a_signal_while_waiting_for_input_gives_up_the_locks() {
     }
 }
 
-/// A hook that hung once kept the command, and its locks, through every SIGTERM; git ends at once.
+/// Previously, a hook that hung kept the command and its locks alive through every SIGTERM, at which git ends at once.
 #[test]
 fn a_signal_while_the_reference_transaction_hook_hangs_ends_the_command_and_the_hook() {
     for (format, state) in RefFormat::ALL.into_iter().flat_map(|format| ["preparing", "prepared"].map(|s| (format, s)))

@@ -241,7 +241,7 @@ fn messages_have_the_long_name_that_was_given() {
     }
 }
 
-/// Whether a lock file is left in the git directory or among the branches.
+/// Returns whether a lock file is left in the git directory itself, in `refs/heads` or in `refs/heads/b`.
 fn has_lock(git_dir: &Path) -> bool {
     let heads = git_dir.join("refs/heads");
     [&heads, &heads.join("b"), git_dir].iter().any(|dir| {

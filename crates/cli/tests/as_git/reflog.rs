@@ -394,7 +394,8 @@ fn a_hook_that_refuses_an_entry_or_is_ignored_is_told_of_as_by_git() {
             });
             let id = twins.git.rev_parse("main").to_string();
             twins.same(&["reflog", "write", "refs/heads/main", &id, &id, "m"], b"");
-            // Git reports an ignored hook where it would have called it, so not if it finds a mistake before that.
+            // Git reports an ignored hook at the point where it would have called the hook, so a mistake that git finds
+            // earlier hides the report.
             twins.same(&["update-ref", "refs/heads/new", "nothing"], b"");
             twins.same(&["update-ref", "refs/heads/new", &id], b"");
             twins.same(&["update-ref", "--stdin"], b"create refs/heads/new nothing\n");

@@ -77,7 +77,7 @@ fn outside_a_repository_only_a_lone_h_is_answered() {
     assert_eq!(shown.status.code(), Some(129));
 }
 
-/// Only the first line is compared with git's, because the usage lists refdb's own subcommands.
+/// Only the exit code and the first line of stderr are compared, because the usage lists refdb's own subcommands.
 #[test]
 fn a_word_that_is_no_subcommand_is_told_as_git_tells_it() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);

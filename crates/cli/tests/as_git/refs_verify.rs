@@ -332,7 +332,8 @@ fn a_worktree_whose_name_no_ref_can_have_is_told_of() {
     assert_eq!(lines.iter().filter(|line| line.contains("badRefName")).count(), 8, "{lines:?}");
 }
 
-/// Plants what t0602-reffiles-fsck.sh plants in each folder that can hold refs, and checks it from each worktree.
+/// Plants what t0602-reffiles-fsck.sh plants in folders of all kinds that can hold refs. Files in them are checked from
+/// both worktrees, and links only from the main one.
 #[test]
 fn what_gits_own_tests_plant_among_files_is_found_in_every_place() {
     let (repo, id) = repo(RefFormat::Files, HashKind::Sha1);

@@ -49,7 +49,8 @@ pub(crate) fn refused_rename(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Accepts that a renamed ref with the same value is packed by refdb and loose in git, and that reflogs differ.
+/// Accepts that a renamed ref with the same value is packed by refdb and loose in git, and that packed-refs and reflogs
+/// differ.
 pub(crate) fn renamed(step: &Step, changed: &Changed, left: Left<'_>) -> bool {
     if !is(step, "refs", "rename") {
         return false;
@@ -328,8 +329,8 @@ pub(crate) fn root_refs_behind_a_fault(step: &Step, git: &mut Said, refdb: &mut 
     }
 }
 
-/// Removes repeated warnings: refdb reads the settings before it delegates a mistake to git or asks it for a field, and
-/// git reads them again.
+/// Removes repeated warnings about `core.fsync`: refdb reads the settings before it delegates a mistake to git or asks
+/// it for a field, and git reads them again.
 pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
     let mut lines: Vec<&[u8]> = Vec::new();
     for line in refdb.err.lines_with_terminator() {
@@ -368,8 +369,8 @@ pub(crate) fn log_of_a_loop(step: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Accepts that an empty folder keeps git from migrating: its new refs stay beside the repository, where nobody reads
-/// them.
+/// Accepts that an empty folder keeps git from migrating: the refs in the new format stay beside the repository, where
+/// nobody reads them.
 pub(crate) fn folder_of_a_stub(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is_stopped_by_a_folder(step, git) {
         refdb.clone_from(git);

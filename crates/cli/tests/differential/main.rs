@@ -1,8 +1,8 @@
-//! Compares all commands with git's on random repositories; docs/testing.md says how to do so for hours.
+//! Compares commands about refs with git's on random repositories; docs/testing.md says how to do so for hours.
 //!
-//! `REFDB_DIFFERENTIAL_SECONDS=3600` tries random plans for an hour, `REFDB_DIFFERENTIAL_SEED=N` runs a single one. A
-//! difference is minimized and printed at once, the remaining plans follow unless there are [`DIFFERENCES_MAX`]
-//! differences, and the test fails at the end.
+//! `REFDB_DIFFERENTIAL_SECONDS=3600` tries random plans for an hour in each test, and `REFDB_DIFFERENTIAL_SEED=N` alone
+//! runs a single plan. A difference is minimized and printed at once, the remaining plans follow unless there are
+//! [`DIFFERENCES_MAX`] differences, and the test fails at the end.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 

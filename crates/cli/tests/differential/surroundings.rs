@@ -32,7 +32,8 @@ pub(crate) fn more_calls(step: &Step, changed: &Changed, left: Left<'_>) -> bool
         && (is_consequence || lines(&changed.other).iter().all(|call| gits.any(|other| other == *call)))
 }
 
-/// Accepts the output and the refusals of a hook that git calls while it packs or migrates.
+/// Accepts the output of a hook that git calls in transactions of its own, and that the hook refuses them while git
+/// packs or migrates.
 pub(crate) fn heard_while_stored(step: &Step, git: &mut Said, refdb: &mut Said) {
     if has_inner_transactions(step) && git.code == refdb.code && !is_storage(step) {
         let heard = |said: &Said| -> Vec<BString> {
@@ -241,7 +242,8 @@ pub(crate) fn logs_not_carried_over(step: &Step, git: &mut Said, refdb: &mut Sai
     }
 }
 
-/// Accepts that git and refdb report different ones of two mistakes in one request.
+/// Accepts that git and refdb report different ones of two mistakes in one request, and any result of refdb if git
+/// cannot write the ref, or if show-ref calls its name dangerous.
 pub(crate) fn other_mistakes(step: &Step, git: &mut Said, refdb: &mut Said) {
     let both_refuse = git.code == refdb.code && git.code != 0;
     let is_bad_name = both_refuse && refdb.err.contains_str("refusing to update ref with bad name");

@@ -1,4 +1,5 @@
-//! How each accepted difference shows: every function makes the two outputs equal if that difference is between them.
+//! How accepted differences show: a function that a difference names makes the two outputs equal if that difference is
+//! between them.
 
 use crate::lists_and_logs::without_fsync;
 use bstr::{BString, ByteSlice};

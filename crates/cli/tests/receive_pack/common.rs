@@ -68,7 +68,8 @@ fn is_quarantine(path: &Path) -> bool {
     path.file_name().unwrap().to_str().unwrap().starts_with("tmp_objdir")
 }
 
-/// Requires that a push has left nothing: no ref, no object, no reflog, no lock and no quarantine.
+/// Requires that a push has left no ref, no object, no quarantine, no file with the reflog of a ref, and no lock
+/// outside of `objects/`.
 pub(crate) fn assert_untouched(server: &Repo, what: &str) {
     assert_eq!(server.refs(), [], "{what}");
     assert_eq!(server.git(["cat-file", "--batch-all-objects", "--batch-check"]), "", "{what}");
@@ -135,7 +136,8 @@ impl Servers {
     }
 }
 
-/// Returns what a program printed and how it ended, with everything removed that depends on the server's place.
+/// Returns what a program printed and how it ended, without the server's place, and of the `remote:` lines only those
+/// of hooks and those with warnings and errors.
 pub(crate) fn shown(server: &Repo, output: &Output) -> String {
     let text = [&output.stdout[..], b"--\n", &output.stderr].concat();
     let text = String::from_utf8_lossy(&text).replace(server.dir().to_str().unwrap(), "SERVER");

@@ -26,7 +26,7 @@ struct Push {
 
 impl World {
     /// Creates a repository of loose objects. `main` has three commits of files in folders and a tag at the last,
-    /// `side` starts at the first, and no ref leads to an old history.
+    /// `side` starts at the first, and no ref leads to the history that the pushes call lost.
     fn new(format: RefFormat) -> Self {
         let mut world = World { repo: Repo::bare(format, HashKind::Sha1), pushes: Vec::new() };
         world.repo.config("receive.autogc", "false");
@@ -179,7 +179,7 @@ impl World {
         }
     }
 
-    /// Returns the objects of the history that no ref leads to.
+    /// Returns the objects of the lost history, including those that refs lead to as well.
     fn lost(&self) -> Vec<String> {
         let push = self.pushes.iter().find(|push| push.what == "a branch at a lost commit").unwrap();
         let id = String::from_utf8_lossy(&push.request[45..85]).into_owned();

@@ -105,7 +105,7 @@ fn a_pack_that_is_no_good_changes_nothing() {
     }
 }
 
-/// Waits until `is_so` holds. Returns false after a time that even a busy machine does not need.
+/// Waits until `is_so` holds, and returns whether it did within 120 seconds, more than even a busy machine needs.
 fn comes(mut is_so: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(120);
     while !is_so() {

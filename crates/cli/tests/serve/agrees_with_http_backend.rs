@@ -276,7 +276,7 @@ fn v2(body: impl Into<Vec<u8>>) -> Request {
     Request::post("plain.git", "git-upload-pack", body).with("Git-Protocol", "version=2")
 }
 
-/// Creates the repositories of [`NAMES`] below a folder, and returns the commits that each of them has.
+/// Creates the repositories that requests name below a folder, most of them copies of one, and returns its commits.
 fn fill(root: &Path, format: RefFormat) -> Vec<ObjectId> {
     let repo = Repo::bare(format, HashKind::Sha1);
     let commits = repo.commits(4);

@@ -126,7 +126,7 @@ fn whoever_sends_slowly_is_left() {
     assert_eq!(late.status, 408);
 }
 
-/// A client that sent a byte now and then once kept its turn for as long as it liked.
+/// Previously, a client that sent a byte now and then kept its turn for as long as it liked.
 #[test]
 fn whoever_keeps_sending_slowly_is_left_too() {
     let (repo, server) = served(|options| options.set("requestSeconds", 2).set("maxPushes", 3).with_metrics());

@@ -260,7 +260,7 @@ fn a_hook_that_hangs_is_ended_with_the_server_and_leaves_no_locks() {
     }
 }
 
-/// Hooks that hang in one repository once held all of `serve.maxPushes`.
+/// Previously, hooks that hang in one repository held all of `serve.maxPushes`.
 #[test]
 fn hooks_that_hang_in_one_repository_stop_no_push_to_another() {
     let repo = exported(RefFormat::Files, HashKind::Sha1);
@@ -312,8 +312,8 @@ fn what_receive_pack_leaves_to_git_is_still_left_to_git() {
     let (repo, server) = served(RefFormat::Files);
     let main = repo.rev_parse("refs/heads/main");
     hook(&repo, "post-receive", "tr '\\0' ' ' </proc/$PPID/cmdline >>../receivers; echo >>../receivers");
-    // The first push is left to git because of a setting, before its request is read; the second one after that,
-    // because the client is shallow.
+    // The first push is left to git because of a setting, before its request is read; the second one after its first
+    // lines were read, because the client is shallow.
     repo.config("receive.certNonceSeed", "seed");
     assert!(server.ask(&request("refs/heads/one", NULL, main)).text().contains("ok refs/heads/one"));
     let advertised = server.ask(&Request::discovery("repo", "git-receive-pack")).text();

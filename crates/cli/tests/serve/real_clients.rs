@@ -130,7 +130,7 @@ fn a_fetch_with_many_haves_is_compressed() {
 fn a_mirror_that_prunes_keeps_its_copies_of_refs_that_are_corrupt_on_the_server() {
     let pair = Pair::new(RefFormat::Files);
     let git = &gits()[1];
-    // The server once showed only the first thousand corrupt refs.
+    // Previously, the server showed only the first thousand corrupt refs.
     let many: Vec<String> = (0..1_200).map(|at| format!("refs/heads/many/{at:04}")).collect();
     let [main, old] = ["main", "old"].map(|name| pair.hosted.rev_parse(&format!("refs/heads/{name}")));
     pair.hosted.create_refs(many.iter().map(|name| (&name[..], main)));

@@ -54,8 +54,9 @@ fn git(server: &Server) -> Command {
     git
 }
 
-/// Asserts that the protocol versions list the same refs and that versions 0 and 2 clone. That clients are served by
-/// the server is shown by a list while the server is paused, which takes until the shim does the work itself.
+/// Asserts that the protocol versions list the same refs and that versions 0 and 2 clone. A list that is asked for
+/// while the server is paused shows that the server is asked: it takes until the shim gives up and git answers, at
+/// least two seconds.
 fn assert_served(server: &Server, repo: &Repo, client: &dyn Fn(&[&str]) -> Output) {
     let succeed = |words: &[&str]| {
         let output = client(words);

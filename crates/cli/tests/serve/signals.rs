@@ -97,7 +97,8 @@ fn sighup_reads_settings_again_and_keeps_them_if_they_are_wrong() {
     });
 }
 
-/// A reload once opened the new access log before the new settings were refused, and forgot the requests in progress.
+/// Previously, a reload opened the new access log before the new settings were refused, and forgot the requests in
+/// progress.
 #[test]
 fn a_reload_that_is_refused_changes_nothing_and_one_that_is_not_counts_the_requests_in_progress() {
     let (_repo, server) = served(|options| options.set("maxRequests", 2));

@@ -24,7 +24,7 @@ pub struct EntryInfo {
 pub struct Verified {
     /// Number of records with a correct checksum; [`Cache::for_each`] counts only those that it could also decrypt.
     pub good: u64,
-    /// Number of records that are damaged or cannot be read, which are misses.
+    /// Number of records that are damaged or cannot be read or, in [`Cache::for_each`], decrypted; they are misses.
     pub bad: u64,
 }
 
@@ -106,8 +106,8 @@ impl Cache {
     }
 
     /// Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are
-    /// dead, and returns by how many bytes the files became smaller. The call blocks while live entries are copied and
-    /// synced.
+    /// dead, as far as there is room for copies of their live entries, and returns by how many bytes the files became
+    /// smaller. The call blocks while live entries are copied and synced.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Maximum size of all files together, counted in whole disk blocks, in bytes. The limit holds at any time, and
-    /// lies between [`Options::SMALLEST_LIMIT_BYTES`] and [`Options::LARGEST_LIMIT_BYTES`].
+    /// Maximum size of all files together, counted in whole disk blocks, in bytes. The limit holds as long as the cache
+    /// is open, and lies between [`Options::SMALLEST_LIMIT_BYTES`] and [`Options::LARGEST_LIMIT_BYTES`].
     pub limit_bytes: u64,
     /// Age, counted from creation, beyond which an entry is a miss. `None`, the default: entries do not expire.
     pub max_age: Option<Duration>,

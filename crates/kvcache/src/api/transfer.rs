@@ -26,8 +26,8 @@ const HEADER_BYTES: usize = 16;
 pub struct Imported {
     /// Number of entries that were stored.
     pub stored: u64,
-    /// Number of entries that were left out because their key has a value which is as new or newer, or because the key
-    /// changed meanwhile.
+    /// Number of entries that were left out because their key has a value which is as new or newer, or because the key,
+    /// or one that shares its counter (see [`Ticket`](crate::Ticket)), changed meanwhile.
     pub kept: u64,
     /// Number of entries that are larger than the cache takes.
     pub too_large: u64,

@@ -116,7 +116,7 @@ pub(crate) fn is_encrypted(fs: &Fs, dir: &Path) -> Result<bool> {
 }
 
 /// Reads the `format` file for a writer, or creates it. A cache that cannot be used, because none of the keys fits or
-/// because its file is damaged or was written by an older program, is given a new identity, which makes all its
+/// because the file is damaged or was written by an older program, is given a new identity, which makes all its
 /// segments foreign. If an old key fits and a new key is given, the new key replaces the old one.
 pub(crate) fn read_or_create(fs: &Fs, dir: &Path, key: Option<&Key>, old_keys: &[Key]) -> Result<Opened> {
     match read(fs, dir, key) {

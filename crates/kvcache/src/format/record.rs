@@ -51,10 +51,10 @@ fn bound(crc: u32, seq: u64, offset: u64) -> u32 {
 /// The first bytes of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentHeader {
-    /// Number of the segment. Later segments have larger numbers. A number is used again only after a recovery has
-    /// deleted the segment that had it, because a crash had cut the log before that segment.
+    /// Number of the segment. Later segments have larger numbers. The number of a segment that recovery deletes,
+    /// because a crash has cut the log before it, is used again.
     pub(crate) seq: u64,
-    /// Segments with smaller numbers are void because the cache was cleared.
+    /// Segments with smaller numbers are void: the cache was cleared, or started empty after damage.
     pub(crate) floor: u64,
     /// Where the records of segment `seq - 1` end, in bytes; 0 if there was no such segment or this is not known.
     pub(crate) before_end: u64,

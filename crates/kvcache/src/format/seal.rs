@@ -88,7 +88,7 @@ fn decrypt_in_place(cipher: &XChaCha20Poly1305, context: &[u8], bytes: &mut [u8]
 pub(crate) enum Sealer {
     /// Hashes with the cache's random seed.
     Plain { seed: u64 },
-    /// Hashes with a secret key, so that footers reveal nothing about the keys.
+    /// Hashes with a secret key, so that the hashes in footers do not tell whether a guessed key is stored.
     Encrypted { cipher: Box<XChaCha20Poly1305>, hash_key: Zeroizing<[u8; 16]> },
 }
 

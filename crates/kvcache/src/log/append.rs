@@ -129,7 +129,7 @@ pub(crate) struct Log {
     disk_bytes: u64,
     /// Bytes of the largest segment, in whole blocks.
     largest_bytes: u64,
-    /// Bytes of a segment with the largest record that waits for room; 0 if none waits.
+    /// Bytes of a segment with the largest record that is known to wait for room; 0 if none is.
     awaited_bytes: u64,
     /// Removed keys whose tombstones found no room yet; these are appended before any put or copy.
     pending_removals: VecDeque<u64>,

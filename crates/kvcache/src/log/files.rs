@@ -11,8 +11,8 @@ use std::{
 /// Name of the file whose lock the writing process holds.
 pub(crate) const LOCK: &str = "lock";
 
-/// Name of the file whose existence says that some write was synced, so that durable bytes must stay durable when they
-/// are moved.
+/// Name of the file whose existence says that some write was synced or was to be, so that durable bytes must stay
+/// durable when they are moved.
 pub(crate) const PROMISE: &str = "promised";
 
 /// The right to write to the files of segments and to delete them, which one thread has at a time.
@@ -29,7 +29,7 @@ pub(crate) struct Files {
     /// Identity of our lock file; `None` in a process that only reads.
     lock_id: Option<(u64, u64)>,
     turn: Lock<Turn>,
-    /// Whether a write was ever synced, in this process or before.
+    /// Whether a write was ever synced or was to be, in this process or before.
     promised: AtomicBool,
     /// Whether a segment was deleted since the folder was last synced.
     unlinked: AtomicBool,

@@ -2,7 +2,8 @@ use crate::log::lease::Lease;
 use refdb_vfs::{Filled, Filler};
 use std::{ops::Range, sync::Arc};
 
-/// The bytes of a segment in memory, from which records are read until they are in the file.
+/// The bytes of a segment in memory, from which records are read until a mapping of the file has them or the file is
+/// complete.
 ///
 /// A place is published in the index only after its bytes are in the image. A reader that arrives so late that another
 /// segment has taken the slot finds no bytes, bytes that fail its checks, or the record of another hash.

@@ -39,11 +39,11 @@ pub(crate) struct Hit {
 }
 
 impl Hit {
-    /// Counts one use of the record, unless the entry leads to another record by now.
+    /// Counts one use of the record, up to [`MAX_USES`], unless the entry has changed meanwhile.
     pub(crate) fn touch(&self) {
         let place = self.place;
         if place.uses() < MAX_USES {
-            // If another thread counted a use, or put a new record or table, this use need not be counted.
+            // A use that another thread's change prevents need not be counted.
             self.table.replace(self.at, place.word(), place.with_uses(place.uses() + 1).word());
         }
     }
@@ -184,7 +184,8 @@ impl Index {
     }
 
     /// Calls `entry` with the [`known`] part of the hash and the place of every entry, in no order. An entry that
-    /// changes meanwhile is shown with its old or its new place. One that is added meanwhile may be left out.
+    /// changes meanwhile is shown with its old or its new place. One that is added or removed meanwhile may be shown or
+    /// not.
     pub(crate) fn for_each(&self, mut entry: impl FnMut(u64, Place)) {
         (0..SHARDS).for_each(|shard| self.for_each_in(shard, &mut entry));
     }

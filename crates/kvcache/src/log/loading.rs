@@ -60,7 +60,7 @@ impl Loading {
         self.next == SHARDS
     }
 
-    /// Reads the next shards; `None` if the saved index does not have them intact.
+    /// Reads the next shards; `None` if they cannot be read from the saved index or are damaged there.
     pub(crate) fn read(&mut self) -> Option<Part> {
         let range = self.next..(self.next + self.at_once).min(SHARDS);
         let (marks, shards) = match &mut self.source {

@@ -83,7 +83,7 @@ impl Found {
 /// Result of reading a file of the log.
 enum Loaded {
     Segment(Box<Found>),
-    /// A segment of another cache.
+    /// A segment of another cache, or with another number than its name says.
     Foreign,
     /// A file without a header, as a crash may leave it.
     Torn,
@@ -96,7 +96,7 @@ pub(crate) struct Recovered {
     /// In the order of the log.
     pub(crate) segments: Vec<Found>,
     /// Files to be deleted: void, without an intact header, after a gap (see [`usable`]), or of another cache; all
-    /// files of segments if the gap cannot come from a crash.
+    /// files of segments if the damage cannot come from a crash.
     pub(crate) obsolete: Vec<PathBuf>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
@@ -306,7 +306,8 @@ fn lost_records(path: &Path, offset: u64) -> Error {
     Error::Corrupt { path: path.to_owned(), offset, what }
 }
 
-/// Number of segments before the first gap, and the number of the segment that is missing there.
+/// Number of segments before the first gap, and the number of the segment that is missing or incomplete there; all
+/// segments and `None` if there is no gap.
 ///
 /// There is a gap where a segment is incomplete although a later one exists, or where a segment is missing and no mark
 /// says that it was dropped. If a crash can have made the gap, the log ends there, and the segments after it are
@@ -337,7 +338,7 @@ fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
     }
 }
 
-/// Appends a footer to a segment that has none, after whatever a killed writer left at the end of the file.
+/// Appends a footer to a segment without an intact one, after whatever a killed writer left at the end of the file.
 pub(crate) fn seal(fs: &Fs, found: &mut Found) -> Result<()> {
     assert!(!found.sealed, "a file has one footer: {}", found.path.display());
     let footer = encode_footer(found.header.seq, found.records_end, found.newest_ms, &found.entries);

@@ -206,7 +206,7 @@ mod tests {
     use crate::format::{footer::Entry, rate::Rate};
     use refdb_testkit::Rng;
 
-    /// The index, and the bytes that live records take of each segment.
+    /// Replays `at_once` shards at a time, and returns the index and its live records.
     fn replayed(replay: &mut Replay, at_once: usize) -> (Index, crate::log::index::Fill, Live) {
         let (index, mut fill) = Index::incomplete();
         let mut all = Live::none(replay.segments.len());

@@ -47,7 +47,8 @@ struct Sealed {
     found: Found,
 }
 
-/// Reads a segment's header and trailer; `None` if it is not a sealed segment of this cache.
+/// Reads a segment's header and trailer; `None` if these cannot be read or are not those of a sealed segment of this
+/// cache.
 fn sealed(fs: &Fs, path: &Path, seq: u64, store: u64) -> Option<Sealed> {
     let file = regular_file::open(fs, path).ok()?;
     let file_bytes = file.stat().ok()?.len_bytes;
@@ -60,15 +61,16 @@ fn sealed(fs: &Fs, path: &Path, seq: u64, store: u64) -> Option<Sealed> {
     Some(Sealed { content: Content::new(seq, file_bytes, &head, &end), found })
 }
 
-/// The segments of the folder, if all of them are sealed ones of this cache and none is void.
+/// The segments of the folder; `None` if there are none, or unless all of them are sealed ones of this cache and none
+/// is void.
 fn all_sealed(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Option<Vec<Sealed>> {
     let all: Option<Vec<_>> = on_files(names, |(seq, path)| sealed(fs, path, *seq, store)).into_iter().collect();
     let floor = all.iter().flatten().map(|sealed| sealed.found.header.floor).max().unwrap_or(0);
     all.filter(|all| all.first().is_some_and(|first| first.content.seq >= floor))
 }
 
-/// Saves the index of a cache whose log consists of these segments. Nothing is saved if they are not the ones in the
-/// folder, if the file would take more than `room_bytes`, or if something that is no file has its name.
+/// Saves the index of a cache whose log consists of these segments. Nothing is saved if there are none, if they are not
+/// the ones in the folder, if the file would take more than `room_bytes`, or if something that is no file has its name.
 pub(crate) fn save(fs: &Fs, dir: &Path, index: &Index, log: &[(u16, Meta)], store: u64, room_bytes: u64) -> Result<()> {
     let Some(all) = all_sealed(fs, &names_in(fs, dir)?, store) else { return Ok(()) };
     if !all.iter().map(|sealed| sealed.content.seq).eq(log.iter().map(|(_, meta)| meta.seq)) {
@@ -252,7 +254,7 @@ mod tests {
     }
 
     /// Regression: an entry of a key that its segment does not have stayed in the index when the segment was deleted,
-    /// which failed assertions of a debug build then, and ended any build when the cache was closed.
+    /// which failed assertions of a debug build then, and made any build panic when the cache was closed.
     #[test]
     fn forged_entries_go_with_their_segment() {
         let changes: [fn(&mut [[u8; ENTRY_BYTES]]); 2] = [

@@ -128,7 +128,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Returns whether the writing process has deleted the file.
+    /// Returns whether the file was deleted; false if that cannot be found out.
     pub(crate) fn is_gone(&self, fs: &Fs) -> bool {
         matches!(fs.find(&self.path), Ok(None))
     }
@@ -145,8 +145,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Appends the bytes of the image up to `end` to the file. If `map` is set, readers use a mapping of the file from
-    /// then on.
+    /// Appends the bytes of the image up to `end` to the file. If `map` is set and the file can be mapped, readers use
+    /// the mapping from then on.
     pub(crate) fn flush(&self, fs: &Fs, image: &Image, end: usize, map: bool) -> refdb_vfs::Result<()> {
         debug_assert!(!holds_log(), "no disk access happens under the log's lock");
         let bytes = image.get(0..end).expect("records lie in the image");

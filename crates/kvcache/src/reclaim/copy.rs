@@ -22,14 +22,14 @@ use crate::{
     },
 };
 
-/// What happens to the live entries of a segment that is to be deleted. An entry whose record is damaged or has expired
-/// is dropped in any case.
+/// What happens to the live entries of a segment that is to be deleted. An entry whose record is damaged, cannot be
+/// read or has expired is dropped in any case.
 pub(super) enum Fate {
     /// The entries that are worth most are kept, and the others are dropped.
     Chosen(Choice),
     /// As many entries are kept as there is room for, and the others are dropped.
     AllThatFit,
-    /// All entries are kept.
+    /// All entries are kept. Those whose copies find no room stay in the segment.
     All,
     /// All entries are dropped.
     None,
@@ -55,8 +55,8 @@ enum Copied {
 }
 
 impl Reclaim {
-    /// The entries in the footer of a sealed segment. If the footer cannot be read any more, they are collected from
-    /// the index instead, and the marks from the records as far as these can be read.
+    /// The entries in the footer of a sealed segment. If the footer is damaged or cannot be read, they are collected
+    /// from the index instead, and the marks from the records if all of these are found.
     pub(super) fn entries_of(&self, segment: &Segment) -> Entries {
         let file = self.store.files.fs.open(segment.path());
         if let Ok(file) = &file

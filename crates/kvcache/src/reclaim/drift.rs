@@ -67,7 +67,8 @@ impl DriftDetector {
 mod tests {
     use super::*;
 
-    /// Returns the popularity after this number of segments with a hundred records of each kind.
+    /// Returns the popularity after this number of segments, each with a hundred put records and a hundred copies, of
+    /// which `put_read` and `carried_read` were read.
     fn popularity(drift: &mut DriftDetector, segments: usize, put_read: usize, carried_read: usize) -> Popularity {
         for _ in 0..segments {
             drift.next_segment();

@@ -79,7 +79,8 @@ impl Reclaim {
     /// segment, or up to half if copies are expensive.
     fn choose(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Choice {
         let state = self.state(&self.store.log());
-        // If each eviction waits for stable storage, having fewer of them is worth more than a few hits.
+        // If each eviction waits for stable storage or puts wait for room, having fewer evictions is worth more than a
+        // few hits.
         let is_dear = state.must_sync || state.is_pressed(&self.store.space);
         let popularity = turn.drift.next_segment();
         // Reads before a restart were not counted.
@@ -105,9 +106,10 @@ impl Reclaim {
     }
 
     /// Copies the live records of a segment and those of its marks (tombstones and notes of dropped segments) that are
-    /// still needed; then the segment waits for its deletion. Records that are damaged or have expired are dropped.
-    /// False if there is no room now. A segment whose marks cannot be read is left as it is, with the result true,
-    /// until it is the oldest, because without the marks removed values would come back from older segments.
+    /// still needed; then the segment waits for its deletion. Records that are damaged, cannot be read or have expired
+    /// are dropped. False if there is no room now. A segment whose marks cannot be read is left as it is, with the
+    /// result true, until it is the oldest, because without the marks removed values would come back from older
+    /// segments.
     pub(super) fn compact(&self, segment: &Segment, entries: &Entries, turn: &mut Turn) -> Result<bool> {
         if self.store.log().stays_for_marks(segment.slot, entries.mark_bytes()) {
             return Ok(true);

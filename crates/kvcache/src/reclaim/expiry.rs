@@ -1,4 +1,5 @@
-//! Removes entries that had expired before the clock was set back and no longer look expired.
+//! Removes entries that had expired before the clock was set back, and those whose creation lies in the future since
+//! then.
 
 use super::steps::Reclaim;
 use crate::{

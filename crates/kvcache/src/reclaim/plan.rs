@@ -261,7 +261,7 @@ mod tests {
         assert!(!needs_work(LIMIT / 2, 0), "everything is dead, and there is room");
         assert!(needs_work(LIMIT / 2 + 1, 0));
         assert!(needs_work(LIMIT / 2 + 1, LIMIT / 3), "1.5 times the live entries");
-        // A full cache compacts as if it had no room to spare.
+        // Above half of the limit, the size of the live entries decides.
         assert!(!needs_work(LIMIT / 10 * 8, LIMIT / 10 * 7) && needs_work(LIMIT / 10 * 9, LIMIT / 10 * 7));
     }
 }

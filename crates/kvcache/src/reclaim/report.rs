@@ -5,7 +5,7 @@ use crate::{error::Result, regular_file, stats::Stats};
 use refdb_vfs::Fs;
 use std::path::Path;
 
-/// Name of the latest time that the cache had seen, in milliseconds since 1970.
+/// Name of the line with the latest time that the cache had seen, in milliseconds since 1970.
 const SEEN_MS: &str = "seen_ms";
 /// Maximum number of bytes that are read. The file that [`write()`] makes is always shorter.
 const MOST_BYTES: u64 = 64 << 10;

@@ -7,7 +7,7 @@ use refdb::{SHORT_NAME_RULES, Snapshot, Target, approximate, objects::ObjectKind
 use refdb_types::{LogEntry, ObjectId, RefName};
 use std::{ops::ControlFlow, path::Path};
 
-/// The first entry.
+/// The entry from which a reflog is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// The newest entry.
@@ -31,8 +31,8 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// Finds the log and the entry that the user means. Returns `None` if only git can interpret the words, or if git
-    /// finds a mistake.
+    /// Finds the log and the entry that the user means. Returns `None` if the log is left to git, for example because
+    /// git finds a mistake.
     pub(super) fn find(
         session: &Session,
         snapshot: &dyn Snapshot,
@@ -103,8 +103,8 @@ fn place(inside: &BStr, clock: &Clock<'_>) -> Option<Place> {
     date.is_date.then_some(Place::Time(date.seconds))
 }
 
-/// Returns the one ref that a name means. Returns `None` if there is none or several, if one is broken, or if the name
-/// is an id.
+/// Returns the one ref that a name means. Returns `None` if there is none or several, if one cannot be read, or if the
+/// name is an id.
 fn only(session: &Session, snapshot: &dyn Snapshot, base: &BStr) -> Option<RefName> {
     let mut found = None;
     for (before, after) in SHORT_NAME_RULES {

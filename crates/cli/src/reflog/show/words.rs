@@ -16,7 +16,7 @@ pub(super) enum Digits {
 /// The format of an entry.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Shape {
-    /// `ID NAME@{N}: MESSAGE`.
+    /// `ID NAME@{N}: MESSAGE`, with a time in place of `N` if the selector is dated.
     Oneline,
     Format {
         pieces: Vec<Piece>,

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The most that the requests of [`Trial::ask_all`] take together, even on a busy machine.
+/// The longest time that the requests of [`Trial::ask_all`] take together, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Requests of each kind, and what came of them.
@@ -172,7 +172,7 @@ fn without_descriptors_requests_fail_one_by_one_and_the_listener_waits() {
     }
 }
 
-/// Idle connections once took all descriptors, so that lists failed too.
+/// Previously, idle connections took all descriptors, so that lists failed too.
 #[test]
 fn connections_leave_descriptors_to_requests() {
     let repo = exported(RefFormat::Files, HashKind::Sha1);
@@ -220,8 +220,8 @@ fn without_processes_and_threads_lists_are_served_and_all_else_fails_in_time() {
     repo.config("receive.autogc", "false");
     let server = Options::root(repo.scratch()).set("queueSeconds", 2).run_by_stranger(repo.scratch()).start();
     assert_eq!(server.ask(&Request::discovery("none", "git-upload-pack")).status, 404, "it has started");
-    // The limit is set before the server has any thread for discoveries. The server once answered nothing then, because
-    // its runtime panicked.
+    // The limit is set before the server has any thread for discoveries. Previously, the server then answered nothing,
+    // because its runtime panicked.
     server.limit(Resource::Nproc, Some(0));
     for _ in 0..3 {
         for service in ["git-upload-pack", "git-receive-pack"] {

@@ -118,7 +118,7 @@ pub(super) struct Table {
 type Chunk = Box<[Bucket]>;
 
 /// Chunks of tables that were replaced, for the next table. Tables grow by an eighth, so the memory of one is never
-/// large enough for the next one; an allocator would keep hundreds of megabytes of such memory in pieces that fit
+/// large enough for the next one; an allocator could keep hundreds of megabytes of such memory in pieces that fit
 /// nothing.
 #[derive(Default)]
 pub(super) struct Spare(Vec<Chunk>);
@@ -240,7 +240,7 @@ impl Table {
         let _ = self.bucket(bucket).places[slot].compare_exchange(from, to, Ordering::Release, Ordering::Relaxed);
     }
 
-    /// The entries with a record, bucket by bucket. One that comes meanwhile may be left out.
+    /// The entries with a record, bucket by bucket. One that is added or removed meanwhile may be shown or not.
     pub(super) fn entries(&self) -> impl Iterator<Item = (Tag, Place)> {
         let slots = self.buckets().flat_map(|bucket| (0..SLOTS).map(move |slot| (bucket, slot)));
         slots.filter_map(|(bucket, slot)| {
