@@ -21,8 +21,8 @@ use std::{
 
 const NAMES: [&str; 4] = ["refs/heads/a", "refs/heads/b", "refs/heads/deep/c", "refs/heads/deep/er/d"];
 const NOTHING: &str = "0000000000000000000000000000000000000000";
-/// Commits for each second of the load and of the recovery, several times as many as agents write. They are made
-/// beforehand, because each write has a value of its own.
+/// Commits for each second of the load and of the recovery, several times as many as agents write: each write has a
+/// commit of its own, which must exist beforehand.
 const VALUES: u64 = 300;
 
 /// The time in which an agent must be able to write a ref after the load.
