@@ -86,8 +86,9 @@ fn key(scenario: &Scenario, values: &Values) -> String {
     if named.is_empty() { scenario.name.clone() } else { named.join("/") }
 }
 
-/// Reports how `now` compares with the records. The last record is also compared with the record before it, because it
-/// may include a slowdown of its own commit. Returns the number of slowdowns that no commit accepts.
+/// Reports how `now` compares with the last record and with the last release. The last record is also compared with the
+/// one before it, because it may include a slowdown of its own commit. Returns the number of slowdowns that no commit
+/// accepts.
 fn compare(history: &History, now: &Record, out: &mut impl Write) -> Result<usize> {
     let Some(last) = history.records.last() else {
         writeln!(out, "cannot tell: nothing is recorded yet")?;
@@ -141,7 +142,7 @@ fn say(
                     change.job
                 )?;
             }
-            (false, _) if in_full => writeln!(out, "{line}; to record it keeps it so")?,
+            (false, _) if in_full => writeln!(out, "{line}; --record makes later builds be compared with this one")?,
             (false, _) => {}
         }
     }

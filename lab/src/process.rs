@@ -158,11 +158,12 @@ fn end(child: &mut Child) -> Result<()> {
 /// Maximum time that a process may take to end after it was killed. A process that waits for a disk may never end.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns what a child writes to its standard error until it ends.
+/// Waits until a child ends, and returns the first 64 KiB that the child wrote to its standard error.
 ///
 /// # Errors
 ///
-/// Fails after `seconds`, if the child cannot be watched or, if `heeds_signals` is set, when a signal arrives.
+/// Fails after `seconds`, if the child cannot be watched, if its standard error cannot be read or, if `heeds_signals`
+/// is set, when a signal arrives.
 fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String> {
     let end = Instant::now() + Duration::from_secs(seconds);
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a child has a number")?;
@@ -213,7 +214,7 @@ fn take_in(pipe: &mut impl Read, said: &mut Vec<u8>) -> Result<bool> {
     Ok(false)
 }
 
-/// Maximum number of pieces that are read at once. A pipe holds sixteen.
+/// Maximum number of pieces that are read at once. By default, a pipe holds sixteen.
 const PIECES_MAX: usize = 32;
 
 /// Maximum number of bytes of standard error that are kept.

@@ -154,8 +154,8 @@ impl Builds {
         Ok(Err((complaint::of(&String::from_utf8_lossy(&fs::read(&log)?)), how)))
     }
 
-    /// Runs the build script, with its output in the file `log`. The inner error says that the script did not end in
-    /// time.
+    /// Runs the build script, with its output in the file `log`. The inner error says why the script was given up, for
+    /// example because it did not end in time.
     fn script(&self, tree: &Path, built: &Path, log: &Path) -> Result<std::result::Result<ExitStatus, String>> {
         let output = File::create(log).with_context(|| format!("cannot write '{}'", log.display()))?;
         let mut child = Command::new("sh")

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 /// The refs and objects of one repository.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stock {
-    /// Files below `refs/`, except for locks. A repository with reftables has none.
+    /// Files below `refs/`, except for locks; 0 for a repository with reftables, which has no loose refs.
     pub loose_refs: u64,
     /// Refs in `packed-refs`.
     pub packed_refs: u64,

@@ -38,8 +38,8 @@ const RULES: Rules = Rules { rate: 0.01, tolerance: 0.01, pairs_max: 60, judge: 
 struct Replayed {
     /// The commit with the planted step.
     place: usize,
-    /// The logarithm of the step on the quiet machine. Under load it is `shrinks` times as large, as if the load added
-    /// the same time to the commits before and after the step.
+    /// The logarithm of the step on the quiet machine. Under load it is `shrinks` times as large. A factor below 1 is
+    /// what a load causes that adds the same time to the commits before and after the step.
     step: f64,
     shrinks: f64,
     /// The runs during which the machine is loaded: from, to.
@@ -155,7 +155,8 @@ impl Drop for Load {
     }
 }
 
-/// Starts a load once `file` exists, and ends it when the returned function is called.
+/// Starts a load once `file` exists, and ends it when the returned function is called, or after four minutes. That
+/// function returns whether the load had started.
 fn loaded_from(file: PathBuf) -> impl FnOnce() -> bool {
     let over = file.with_extension("over");
     let seen = over.clone();

@@ -20,7 +20,8 @@ use refdb_lab::{
 use refdb_testkit::rounds;
 use tempfile::TempDir;
 
-/// As `hyperfine --export-json` of version 1.18 writes it, with `--parameter-list commit`.
+/// As `hyperfine --export-json` of version 1.18 writes it, with `--parameter-list commit`; but the second result has no
+/// median.
 const HYPERFINE: &str = r#"{ "results": [
   { "command": "rg --version 14.1.0", "mean": 0.0031, "stddev": 0.0002, "median": 0.003, "user": 0.001, "system": 0.001,
     "min": 0.0028, "max": 0.0035, "times": [0.0028, 0.003, 0.0035], "exit_codes": [0, 0, 0],
@@ -41,7 +42,7 @@ const PERF: &str = r#"{ "project": { "slug": "x" }, "results": [ {
     { "start_time": "2024-01-03T03:04:05Z", "version": { "number": 4, "hash": null }, "metric": { "value": 3e9 } },
     { "start_time": "2024-01-04T03:04:05Z", "version": null, "metric": null } ] } ] }"#;
 
-/// The parts of Criterion 0.5's `estimates.json` that name a time.
+/// Parts of Criterion 0.5's `estimates.json`.
 const ESTIMATES: &str = r#"{ "mean": { "confidence_interval": { "confidence_level": 0.95, "lower_bound": 1.0,
   "upper_bound": 2.0 }, "point_estimate": 1250.0, "standard_error": 1.0 },
   "median": { "point_estimate": 1200.0 }, "median_abs_dev": { "point_estimate": 1.0 }, "slope": null,

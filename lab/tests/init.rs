@@ -35,7 +35,7 @@ fn init(planted: &Synthetic, options: &[&str]) -> (Result<String, String>, std::
     (if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }, file)
 }
 
-/// Checks that a scenario was written, works, and says what it can find; then compares two revisions with it.
+/// Checks that `init` writes a scenario and says which steps it can find; then compares two revisions with it.
 fn works(planted: &Synthetic, kind: &str, options: &[&str]) -> String {
     let (said, file) = init(planted, options);
     let said = said.unwrap();

@@ -45,7 +45,7 @@ fn each_format_has_the_fields_that_its_tool_wants() {
     }
 }
 
-/// Checks the fields of the `BenchmarkResult` of hyperfine, and the sums that its own scripts compute from them.
+/// Checks the fields of hyperfine's `BenchmarkResult`, and that the mean and the bounds are those of the times.
 fn is_hyperfine(json: &Value) {
     let results = json["results"].as_array().unwrap();
     assert_eq!(results.len(), 4);
@@ -66,7 +66,7 @@ fn is_hyperfine(json: &Value) {
     assert_eq!(results[3]["parameters"]["revision"], "HEAD");
 }
 
-/// Checks the schema of Bencher: objects of objects with the number `value`, and optionally two bounds.
+/// Checks the schema of Bencher, objects of objects with the number `value`, and that each has both optional bounds.
 fn is_bencher(json: &Value) {
     let benchmarks = json.as_object().unwrap();
     assert_eq!(benchmarks.len(), 2);

@@ -108,7 +108,8 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Adds a topic of three commits, the second of which raises the cost to 1100, and merges it. Returns that commit.
+/// Adds a topic of three commits, the second of which raises the cost to 1100, and merges it. Returns the second
+/// commit.
 fn merge_a_slow_topic(watched: &Watched) -> String {
     let planted = &watched.planted;
     planted.git(&["checkout", "-q", "-b", "topic"]);

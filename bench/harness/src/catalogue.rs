@@ -100,7 +100,8 @@ fn migrate(described: &Described, format: Format, size: Size) -> Result<Job> {
     Ok(job.reach(Reach { peak: Some(peak), ..millions(most) }))
 }
 
-/// Create, delete, create again: the second creation meets tombstones and leaves what the first one left.
+/// Create, delete, create again: the second creation leaves what the first one left, and in reftables it meets
+/// tombstones.
 fn again(described: &Described, id: &'static str, format: Format, count: usize) -> Result<Job> {
     let mut job = described.job(id, "s2", format, format!("create the {count} again"))?;
     let step = |title, input| Step { title, input: Some(input), args: job.steps[0].args.clone(), ..Step::default() };

@@ -27,7 +27,8 @@ impl Described {
     /// Reads the scenario.
     pub fn new(size: Size, commits: &Commits) -> Result<Described> {
         let cases = Scenario::find("jobs")?.cases.remove("job").context("the scenario 'jobs' has no jobs")?;
-        // In the folder of the change in the middle, ten changes of three refs each lie behind a prefix.
+        // In the folder of the change in the middle, ten changes of three refs each lie behind a prefix, if there are
+        // enough changes.
         let number = 100_000 + size.big / 2 / 3;
         let prefix = |next: usize| format!("refs/changes/{:02}/{}*/*", number % 100, number / 1000 + next);
         let id = commits.first().context("there are commits")?.clone();

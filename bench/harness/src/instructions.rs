@@ -29,7 +29,7 @@ pub enum Measure {
 pub struct Count {
     /// How many millions.
     pub millions: f64,
-    /// Whether the command was ended at the limit, so that it would have taken more.
+    /// Whether the command was ended at the limit; it would have taken more.
     pub cut: bool,
 }
 

@@ -56,7 +56,7 @@ pub struct Figures {
     pub user: f64,
     /// Median CPU time in the kernel, seconds.
     pub system: f64,
-    /// Peak memory in MiB.
+    /// Peak memory in MiB, the median of the runs.
     pub peak: f64,
     /// System calls.
     pub syscalls: Option<u64>,

@@ -123,7 +123,7 @@ impl<'s> Walk<'s> {
 }
 
 /// Returns the branch or commit that was checked out before the last `nth` checkouts, according to HEAD's reflog.
-/// Returns `None` if the reflog does not go back that far.
+/// Returns `None` if the reflog does not say, for example because it does not go back that far.
 pub fn previous_checkout(store: &Store, nth: u64) -> Result<Option<BString>> {
     Ok(store.read(refdb::Error::is_stale, |snapshot| previous_checkout_in(snapshot, nth))?)
 }

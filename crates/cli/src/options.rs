@@ -101,7 +101,7 @@ impl Opt {
         Opt { negatable: false, ..self }
     }
 
-    /// Hides the option from the usage.
+    /// Hides the option from the usage, except from that of `--help-all`.
     pub const fn hidden(self) -> Self {
         Opt { hidden: true, ..self }
     }

@@ -1,4 +1,4 @@
-//! Describes everything besides the program on which instruction counts depend.
+//! Describes the properties of a machine that must be the same for instruction counts to be comparable.
 
 use std::{collections::BTreeMap, env, fs, process::Command};
 

@@ -105,7 +105,7 @@ struct Version {
 /// Returns the values of a file in Bencher Metric Format, whose name stands for the commit, or of the JSON of `bencher
 /// perf`, which has many commits.
 pub fn bencher(text: &str, about: About<'_>) -> Result<Vec<Imported>> {
-    // In Bencher Metric Format, a benchmark of this name is no list.
+    // In Bencher Metric Format, `results` could only be the name of a benchmark, whose value is an object and no list.
     let json: serde_json::Value = serde_json::from_str(text)?;
     let is_perf = json.get("results").is_some_and(serde_json::Value::is_array);
     let one = |benchmark: &str, name: &str, value: f64| {

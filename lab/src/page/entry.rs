@@ -48,7 +48,7 @@ pub struct Subject {
     pub tool: String,
 }
 
-/// A comparison, as `--history` writes it.
+/// A comparison, as `run --history` and `watch` write it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Line {
     /// The time, in seconds since 1970.
@@ -123,7 +123,7 @@ pub struct Change {
     pub direction: String,
     /// Whether a second measurement confirmed the change; `None` as long as the change is not looked into.
     pub confirmed: Option<bool>,
-    /// The ratio that the second measurement found; 1 if it found none, `None` as long as there was none.
+    /// The ratio that the second measurement found; 1 if that measurement failed, `None` before it was tried.
     pub ratio: Option<f64>,
     /// A sentence on the outcome; empty as long as there is none.
     pub said: String,

@@ -35,6 +35,9 @@ pub struct Series {
 }
 
 /// A commit in a series.
+///
+/// The last measurement of a commit is the last comparison that judged the commit or, if there is none, the first one
+/// in which another commit was compared with it. In a series of imported values, it is the last value of the commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// The id of the commit.
@@ -43,7 +46,7 @@ pub struct Point {
     pub revision: String,
     /// The time of the last measurement, in seconds since 1970.
     pub time: u64,
-    /// The median of the runs of the last measurement.
+    /// The median of the runs of the last measurement, or the imported value.
     pub value: f64,
     /// The number of runs of the last measurement.
     pub runs: usize,

@@ -1,5 +1,6 @@
-//! Draws a plot of some series as inline SVG. It fits any screen, while text, lines and points keep their size: labels
-//! and marked points are placed in percent of the width, and everything else is a path in a stretched picture.
+//! Draws a plot of some series as inline SVG. It fits any screen, while text, lines and points keep their size: labels,
+//! grid lines, changes and marked points are placed in percent of the width, and everything else is a path in a
+//! stretched picture.
 
 use std::fmt::Write;
 

@@ -116,8 +116,8 @@ impl<'a> Setting<'a> {
     }
 
     /// Builds a commit, sets it up, and runs it once, with caches that may be cold, without keeping the sample. If the
-    /// setup or the run fails, both are tried once more; a failed build is not. The inner error is the reason why the
-    /// commit cannot be run.
+    /// setup or the run fails, both are tried once more. The inner error is the reason why the commit cannot be built
+    /// or run.
     pub fn ready(&self, commit: &str) -> Result<Result<Stage<'a>, String>> {
         let build = match self.builds.build(commit)? {
             Ok(build) => build,

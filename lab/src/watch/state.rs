@@ -96,7 +96,7 @@ impl State {
                 let Some(alarm) = self.open.take_if(|alarm| alarm.number == closed.number) else {
                     bail!("alarm {} was closed before it was raised", closed.number);
                 };
-                // A change that was not confirmed leaves the anchor, so that it is found again if it is there.
+                // A change that was not confirmed leaves the anchor where it is, so that a real change is found again.
                 let anchor = if closed.confirmed { alarm.at } else { self.anchor.clone() };
                 if closed.confirmed {
                     let (low, high) = (closed.low.unwrap_or(0.0), closed.high.unwrap_or(f64::INFINITY));

@@ -1,5 +1,5 @@
-//! Random histories with branches and merges, in which one commit has a change. A single `git fast-import` creates
-//! them.
+//! Random histories with branches and merges, in which one commit makes a change. A single `git fast-import` creates
+//! each of them.
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,7 @@ pub(crate) struct History {
     pub(crate) good: String,
     /// The last commit.
     pub(crate) bad: String,
-    /// The commit with the change.
+    /// The commit that made the change, which all its descendants have.
     pub(crate) planted: String,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct History {
 pub(crate) type Files = BTreeMap<&'static str, String>;
 
 /// Creates a history that `seed` determines. `files` returns the files of a commit without or with the change. If
-/// `broken` is given, about one in that many of the other commits does not build.
+/// `broken` is given, about one in that many commits does not build, but never the first, the last or the changing one.
 pub(crate) fn make(planted: &Synthetic, seed: u64, broken: Option<u64>, files: impl Fn(bool) -> Files) -> History {
     let mut luck = Coin::new(seed);
     let mut plans = topology(&mut luck);

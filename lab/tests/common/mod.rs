@@ -1,4 +1,5 @@
-//! Synthetic repositories, in which each commit contains the cost of its own build.
+//! Synthetic repositories for the lab, whose builds are copies of a commit's files. Most commits contain the cost of
+//! their own build.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a test that cannot go on shall panic, and needs no manual")]
 #![allow(dead_code, reason = "each test program uses a part")]
 

@@ -15,8 +15,8 @@ const URL: &str = "http://localhost:8080";
 const READY_MAX: Duration = Duration::from_secs(400);
 const ENDED_MAX: Duration = Duration::from_secs(300);
 const NODES: [usize; 2] = [1, 2];
-/// The serial lines of each node whose agents run users. The last one on the first node packs refs and collects garbage
-/// instead.
+/// The numbers of the users on each node, by which their clones and their reports are named. The last one on the first
+/// node packs refs and collects garbage instead.
 const USERS: [usize; 3] = [1, 2, 3];
 
 /// What the users were told.

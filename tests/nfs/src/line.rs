@@ -67,7 +67,8 @@ impl Line {
         let open = |end: &str| {
             let fifo = folder.join(format!("line{number}.{end}"));
             assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));
-            // Read and write, so that neither side waits for the other, and a new agent is no end of file.
+            // Opened for reading and writing, so that neither side waits until the other opens the fifo, and an agent
+            // that ends is no end of file.
             OpenOptions::new().read(true).write(true).open(fifo).expect("a fifo")
         };
         let (to, from) = (open("in"), BufReader::new(open("out")));

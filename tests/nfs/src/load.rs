@@ -21,14 +21,14 @@ use std::{
 
 const NAMES: [&str; 4] = ["refs/heads/a", "refs/heads/b", "refs/heads/deep/c", "refs/heads/deep/er/d"];
 const NOTHING: &str = "0000000000000000000000000000000000000000";
-/// Commits for each second of the load and of the recovery, several times as many as agents write. They are made
-/// beforehand, because each write has a value of its own.
+/// Commits for each second of the load and of the recovery, several times as many as agents write: each write has a
+/// commit of its own, which must exist beforehand.
 const VALUES: u64 = 300;
 
 /// The time in which an agent must be able to write a ref after the load.
 const RECOVERED_MAX: Duration = Duration::from_secs(60);
 
-/// What is run.
+/// What a load runs.
 pub(crate) struct Plan<'a> {
     pub(crate) format: &'a str,
     pub(crate) trust: &'a str,
@@ -48,7 +48,7 @@ pub(crate) struct Counts {
     pub(crate) reads: usize,
     pub(crate) writes: usize,
     pub(crate) refused: usize,
-    /// Writes without an answer, which may have been made.
+    /// Writes that failed with an error or were not answered, and may have been made.
     pub(crate) unknown: usize,
     /// Errors, each with how often it was told.
     pub(crate) errors: BTreeMap<String, usize>,
@@ -181,7 +181,7 @@ impl Agent<'_> {
         }
     }
 
-    /// The next unused value, or now and then the empty text for a deletion.
+    /// The next unused value or, now and then if `old` is not empty, the empty text for a deletion.
     fn new_value(&self, old: &str, rng: &mut Rng) -> String {
         if !old.is_empty() && rng.below(8) == 0 {
             return String::new();

@@ -14,8 +14,8 @@
 //! separated by tabs) to the agent of that line, and prints its answer.
 //! `nfs-tests boot [MOUNT-OPTIONS]` only boots and stops the nodes.
 //! `nfs-tests agent` is what the nodes run.
-//! `nfs-tests names FOLDER` lists a folder as refdb does, and prints how many entries it has. `requests` runs it on a
-//! node.
+//! `nfs-tests names FOLDER` lists a folder as refdb does, and prints how many entries it has. `requests` and `short`
+//! run it on a node.
 //! `nfs-tests watch FILE END` prints how long FILE stayed the same, until END exists; `pack` runs it on a node.
 
 mod agent;

@@ -103,11 +103,12 @@ fn write_beside(cluster: &Cluster, path: &str, id: &str, is_over: &AtomicBool) -
 }
 
 /// Prints how long `file` was the same, as seen each millisecond until `end` is there: the five longest times in
-/// milliseconds, and the number of all.
+/// milliseconds, and the number of all. A time that has not ended by then is left out.
 pub(crate) fn watch(file: &Path, end: &Path) {
     let (mut seen, mut times) = (None, Vec::new());
     while !end.exists() {
-        // The time of its last change is not compared, because it changes when a lock of a ref is made as a link to it.
+        // The time of the file's last change is not compared, because a lock of a ref that is made as a link to the
+        // file changes that time.
         let now = std::fs::symlink_metadata(file).ok().map(|now| (now.ino(), now.created().ok()));
         if seen.is_none_or(|(known, _)| Some(known) != now) {
             times.extend(seen.map(|(_, since)| Instant::elapsed(&since).as_millis()));

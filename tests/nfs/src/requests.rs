@@ -4,7 +4,7 @@ use crate::node::Cluster;
 use refdb_vfs::Fs;
 use std::path::Path;
 
-/// What the kernel does in the background, whoever asks.
+/// The kinds of requests that the kernel sends in the background, which are not counted.
 const BACKGROUND: [&str; 3] = ["SEQUENCE", "RENEW", "DELEGRETURN"];
 
 /// Prints a table: each operation of a view, the number of its requests, and how many of each kind.

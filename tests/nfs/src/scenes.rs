@@ -10,7 +10,7 @@ const NOTHING: &str = "0000000000000000000000000000000000000000";
 
 /// What is to be played, and by which agents.
 pub(crate) struct Plan<'a> {
-    /// `view`, `jgit` and `git`.
+    /// Some of `view`, `jgit` and `git`.
     pub(crate) engines: Vec<&'a str>,
     /// The names of scenes; all if there are none.
     pub(crate) chosen: &'a [&'a str],

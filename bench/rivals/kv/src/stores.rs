@@ -33,7 +33,8 @@ pub trait Store: Sync {
         }
         Ok(())
     }
-    /// Closes the library. The next opener finds everything, except with `moka + files`, whose index is in memory only.
+    /// Closes the library. The next opener finds what the library has kept, except with `moka + files`, whose index is
+    /// in memory only.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
@@ -122,7 +123,8 @@ impl Store for Foyer {
     }
 }
 
-/// A memory cache before a file an entry, which many programs have. The least used file goes when moka says so.
+/// A memory cache in front of one file for each entry, as many programs have it. A file is removed when moka evicts its
+/// entry.
 struct MokaFiles {
     memory: Moka<Vec<u8>, Arc<[u8]>>,
     files: Moka<Vec<u8>, u64>,

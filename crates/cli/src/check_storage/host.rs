@@ -38,9 +38,9 @@ pub(super) enum Failure {
 /// Why a test cannot go on.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// Something on this host failed.
+    /// The coordinator could not make or read a file.
     Here(refdb_vfs::Error),
-    /// Something failed on another host, or between hosts; the text says what.
+    /// Something else failed, on any host or between hosts; the text says what.
     Host(String),
     /// A signal was caught.
     Interrupted,

@@ -74,8 +74,8 @@ impl<'a> Parsed<'a> {
     }
 
     /// Appends the subject in a form that suits a file name. Runs of bytes other than ASCII letters, digits, `.` and
-    /// `_` become one dash, and runs of dots become one dot. No dash remains at the start, and neither remains at the
-    /// end.
+    /// `_` become one dash, and runs of dots become one dot. No dash remains at the start, and neither a dash nor a dot
+    /// at the end.
     pub fn sanitized_subject(&self, out: &mut Vec<u8>) {
         let mut subject = Vec::new();
         self.subject(&mut subject);

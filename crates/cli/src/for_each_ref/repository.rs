@@ -78,7 +78,7 @@ impl<'a> RepositoryWorld<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if there is no commit of that name.
+    /// Fails if there is no commit of that name, or if objects cannot be read.
     pub fn find_base(&mut self, field: &BStr) -> Result<()> {
         if !self.asked.insert(field.to_owned()) {
             return Ok(());

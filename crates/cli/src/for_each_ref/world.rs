@@ -39,11 +39,11 @@ pub trait World {
     /// if the object leads to no commit.
     fn ahead_behind_base(&mut self, id: &ObjectId, base: &BStr) -> Result<Option<(usize, usize)>>;
 
-    /// Returns whether a field depends on all refs that are shown. If so, each ref is passed to [`World::hear`] before
-    /// any field is shown, unless the list leaves such fields empty.
+    /// Returns whether a field depends on all refs that the filter selects. If so, each of them is passed to
+    /// [`World::hear`] before any field is shown, unless the list leaves such fields empty.
     fn depends_on_all(&self) -> bool;
 
-    /// Announces a ref that will be shown.
+    /// Announces a ref that the filter selects.
     fn hear(&mut self, name: &BStr, id: &ObjectId) -> Result<()>;
 
     /// Returns whether the ref `name` is the one from which the branch of the commit that a field names started.

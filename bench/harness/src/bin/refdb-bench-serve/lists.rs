@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Measures a list of all refs, which version 2 asks for by a request of its own and version 0 gets with the discovery,
-/// and then a fetch; prints a line for each.
+/// then a fetch, and the floor of a list; prints a line for each.
 pub(crate) fn measure(options: &Options, server: &Server, repository: &Repository) -> Result<()> {
     const LISTS: u32 = 10;
     let name = repository.name();

@@ -29,7 +29,7 @@ impl Server {
         Ok(Server { child, address })
     }
 
-    /// The processor time that the server has taken, and those of its programs that have ended.
+    /// The processor time that the server has taken, together with that of its programs that have ended.
     pub(crate) fn cpu(&self) -> Result<Duration> {
         cpu::of(self.child.id())
     }

@@ -12,7 +12,7 @@ use refdb_types::HashKind;
 const COMMIT: &[u8] = b"tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\nauthor A <a@x> 1 +0000\n\
     committer C <c@x> 2 +0000\n\nsubject\n\nbody\n";
 
-/// An object context with one commit (0xab..) and a tag of it (0xcd..).
+/// A world with one commit (0xab..) and a tag of it (0xcd..).
 struct Small<'a> {
     clock: Clock<'a>,
     rules: TrailerRules,

@@ -76,7 +76,8 @@ impl Settings {
     }
 }
 
-/// Returns whether the name is the HEAD of a worktree. For its entries, commits that any ref leads to are reachable.
+/// Returns whether the name is the HEAD of a worktree. For its entries, commits that any ref below `refs/` leads to
+/// are reachable.
 pub(super) fn is_head(name: &BStr) -> bool {
     match Scope::of(name) {
         Scope::Main(inner) | Scope::Other { name: inner, .. } => inner == "HEAD",

@@ -1,6 +1,6 @@
 package org.refdb.bench.caches;
 
-/** Counts of times in 16 buckets for each power of two nanoseconds. */
+/** Counts of times in 16 buckets for each power of two nanoseconds; times below 16 ns count as 16 ns. */
 final class Histogram {
   private static final int STEPS = 16;
   private final long[] counts = new long[44 * STEPS];
