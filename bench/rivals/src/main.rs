@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     let mut args = env::args_os().skip(1);
     let (git, cache) = args.next().zip(args.next()).context("usage: refdb-bench-rivals GIT CACHE [--quick]")?;
     let size = if args.next().is_some() { Size::QUICK } else { Size::FULL };
-    let git = Program { name: "git", path: PathBuf::from(git) };
+    let git = Program { name: "git", path: PathBuf::from(git), real_git: None };
     let cache = PathBuf::from(cache);
     let seeds = Seeds::new(&cache, git.clone(), size);
     let commit = seeds.commits()?.swap_remove(0);

@@ -30,8 +30,8 @@ pub struct Globals {
     pub no_replacements: bool,
     /// `--no-lazy-fetch`: git is not asked to fetch missing objects of a partial clone.
     pub no_lazy_fetch: bool,
-    /// The options that are repeated to git when a command other than `receive-pack` and `upload-pack` is left to it:
-    /// `--no-replace-objects`, `--no-lazy-fetch`, and all that refdb's own commands ignore.
+    /// The options that are repeated to git when a command line is left to it: `--no-replace-objects`,
+    /// `--no-lazy-fetch`, and all that refdb's own commands ignore.
     pub of_git: Vec<OsString>,
 }
 

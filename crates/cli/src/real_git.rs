@@ -18,12 +18,6 @@ pub fn exec(environment: &Environment, name: &str, words: &[OsString], what: &st
     not_run(&program(environment), name, what, &command(environment).args(words).exec())
 }
 
-/// Replaces this process by git's command `name` with these words, as [`exec`] does.
-pub fn exec_command(environment: &Environment, name: &str, words: &[OsString], what: &str) -> Failure {
-    let words: Vec<OsString> = [name.into()].into_iter().chain(words.iter().cloned()).collect();
-    exec(environment, name, &words, what)
-}
-
 /// Returns the failure for a program that could not be run for `what`.
 pub fn not_run(program: &OsStr, name: &str, what: &str, error: &io::Error) -> Failure {
     Failure::Fatal(refdb::real_git::not_run(program, name, what, error))
@@ -31,8 +25,8 @@ pub fn not_run(program: &OsStr, name: &str, what: &str, error: &io::Error) -> Fa
 
 /// Delegates a whole command line to git, as [`exec`] does: the command and its words as the user wrote them, and the
 /// global options as words or as environment variables.
-pub fn leave(invocation: &Invocation<'_>, name: &str) -> Failure {
+pub fn leave(invocation: &Invocation<'_>, name: &str, what: &str) -> Failure {
     let words = invocation.globals.of_git.iter().cloned().chain([name.into()]);
     let words: Vec<OsString> = words.chain(invocation.words.iter().cloned()).collect();
-    exec(&invocation.globals.environment(), name, &words, "this")
+    exec(&invocation.globals.environment(), name, &words, what)
 }

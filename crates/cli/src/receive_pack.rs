@@ -43,7 +43,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let environment = invocation.globals.environment();
     // Git interprets what refdb cannot parse, and reports usage errors.
     let Some((call, folder)) = parse(invocation.words, &environment) else {
-        return Err(real_git::exec_command(&environment, COMMAND.name, invocation.words, "this push"));
+        return Err(real_git::leave(invocation, COMMAND.name, "this push"));
     };
     let place = Repository::served_folder(&Fs::real(), &environment, Path::new(OsStr::from_bytes(folder)));
     let place = place.map_err(|error| Failure::Lines(error.report()))?;

@@ -248,7 +248,7 @@ pub fn print(
 /// Delegates a command line to git, unless git would create a ref whose name is too long for the repository's tables.
 pub fn leave(invocation: &Invocation<'_>, command: &Command) -> Failure {
     match created::check(invocation, command) {
-        Ok(()) => crate::real_git::leave(invocation, command.name),
+        Ok(()) => crate::real_git::leave(invocation, command.name, "this"),
         Err(failure) => failure,
     }
 }

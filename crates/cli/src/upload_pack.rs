@@ -58,18 +58,18 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     // If the git program leads back to refdb, no server is asked again, and `leave` reports the loop.
     let socket = environment.get(SOCKET).filter(|socket| !socket.is_empty() && !real_git::is_circular(&environment));
     let (Some(socket), Some(call)) = (socket, parse(invocation.words)) else {
-        return Err(leave(&environment, invocation));
+        return Err(leave(invocation));
     };
     let (input, output) = (io::stdin(), io::stdout());
     let can_wait = (call.mode == Mode::Advertisement || can_wait_for(&input)) && can_wait_for(&output);
     // If the folder cannot be used, git reports why.
     let Some(request) = request(&environment, &call).filter(|_| can_wait) else {
-        return Err(leave(&environment, invocation));
+        return Err(leave(invocation));
     };
     match ask(Path::new(&socket), &request, [input.as_fd(), output.as_fd()]) {
         Err(not_asked) => {
             tell_host(&not_asked, &request);
-            Err(leave(&environment, invocation))
+            Err(leave(invocation))
         }
         Ok(Answered::Ended { code, error }) => {
             if !error.is_empty() {
@@ -87,8 +87,8 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
 
 /// Replaces this process by git, which does everything. Returns only if git cannot be started or the git program leads
 /// back to refdb.
-fn leave(environment: &Environment, invocation: &Invocation<'_>) -> Failure {
-    real_git::exec_command(environment, COMMAND.name, invocation.words, "this fetch")
+fn leave(invocation: &Invocation<'_>) -> Failure {
+    real_git::leave(invocation, COMMAND.name, "this fetch")
 }
 
 /// Parses the command line. Returns `None` if git must interpret it, for example because of a usage error.

@@ -216,3 +216,14 @@ fn stat_says_without_a_trial_what_the_mount_means() {
     assert_eq!(json["local"], false);
     assert!(json["conclusions"][0].as_str().unwrap().starts_with("not tested: "), "{json}");
 }
+
+#[test]
+fn three_hosts_play_every_scene_with_each_other_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = go_on(folder.path(), &[&ssh("cat"), &format!("--peer=third:{REFDB}")]);
+    assert_eq!(verdict(&output), ("safe".into(), 0));
+    let said = text(&output.stdout);
+    for line in ["files: 20 of 20 scenes ended as they must", "reftable: 20 of 20 scenes ended as they must"] {
+        assert!(said.contains(line), "{line}");
+    }
+}

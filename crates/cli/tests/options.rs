@@ -4,7 +4,11 @@
 use refdb_cli::options::{Opt, Value};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
-use std::process::{Command, Stdio};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    process::{Command, Stdio},
+};
 
 /// Returns the ways to give the option: set, with a value, negated.
 fn spellings(opt: &Opt) -> Vec<Vec<String>> {
@@ -54,4 +58,17 @@ fn every_option_of_every_command_is_read() {
         }
     }
     assert!(given > 60, "{given} were given");
+}
+
+#[test]
+fn a_push_or_fetch_that_is_left_to_git_keeps_the_global_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let git = folder.path().join("git");
+    fs::write(&git, "#!/bin/sh\necho \"$@\"\n").unwrap();
+    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+    for command in ["receive-pack", "upload-pack", "branch"] {
+        let words = ["--attr-source=x", "--no-lazy-fetch", command, "--no-such-option"];
+        let output = Command::new(env!("CARGO_BIN_EXE_refdb")).args(words).env("REFDB_GIT", &git).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}\n", words.join(" ")), "{output:?}");
+    }
 }

@@ -67,8 +67,10 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Returns whether a row is asked for by a part of its name, or a group of rows by the name of one of them, which
+    /// begins with that of the group.
     fn wants(&self, name: &str) -> bool {
-        self.settings.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+        self.settings.only.as_ref().is_none_or(|only| name.contains(only.as_str()) || only.starts_with(name))
     }
 
     fn run(mut self, out: &mut dyn Write) -> Result<()> {

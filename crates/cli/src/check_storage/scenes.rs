@@ -88,7 +88,8 @@ pub(super) enum Kind {
 pub(super) fn play_all(run: &Path, format: Format, hosts: [&Host; 2], client: usize) -> Result<Vec<Wrong>, Trouble> {
     let mut wrong = Vec::new();
     for scene in SCENES {
-        let path = run.join(format!("{}-{format}-{client}-{}.git", scene.name, hosts[1].number));
+        let [one, two] = hosts.map(|host| host.number);
+        let path = run.join(format!("{}-{format}-{client}-{one}-{two}.git", scene.name));
         repository::make(&path, format).map_err(Trouble::Here)?;
         let stage = Stage { hosts, client, path: path.to_string_lossy().into_owned() };
         wrong.extend(stage.play(scene)?);

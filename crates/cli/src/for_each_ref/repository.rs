@@ -19,7 +19,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{RefFormat, Snapshot};
-use refdb_types::ObjectId;
+use refdb_types::{ObjectId, Scope};
 use refdb_vfs::{Fs, plain_path};
 use std::{
     cell::OnceCell,
@@ -250,7 +250,11 @@ impl World for RepositoryWorld<'_> {
 
     fn is_packed(&self, name: &BStr) -> bool {
         // A loose file hides the entry in packed-refs.
-        let path = self.session.paths.common_dir.join(name.to_path_lossy());
+        let folder = match Scope::of(name) {
+            Scope::Worktree => &self.session.paths.git_dir,
+            _ => &self.session.paths.common_dir,
+        };
+        let path = folder.join(name.to_path_lossy());
         let is_loose = || std::fs::symlink_metadata(&path).is_ok_and(|found| !found.is_dir());
         self.session.store.repository().ref_format() == RefFormat::Files && name.starts_with(b"refs/") && !is_loose()
     }

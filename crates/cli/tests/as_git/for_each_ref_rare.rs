@@ -48,6 +48,16 @@ fn the_flag_of_a_ref_tells_whether_it_is_symbolic_and_packed() {
 }
 
 #[test]
+fn a_ref_of_a_linked_worktree_is_not_shown_as_packed() {
+    let repo = repo(RefFormat::Files, HashKind::Sha1);
+    repo.git(["pack-refs", "--all"]);
+    let tree = repo.scratch().join("tree");
+    repo.git(["worktree", "add", "-q", "--detach", tree.to_str().unwrap(), "refs/heads/A"]);
+    repo.git(["-C", tree.to_str().unwrap(), "update-ref", "refs/worktree/own", "refs/heads/A"]);
+    same(&tree, &["for-each-ref", "--format=%(refname) [%(flag)]"], b"");
+}
+
+#[test]
 fn of_several_mistakes_the_first_is_told_that_git_tells() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);
     let (tree, missing) = ("main^{tree}", "1234567890123456789012345678901234567890");
