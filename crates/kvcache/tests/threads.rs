@@ -34,7 +34,7 @@ struct Stress {
     limit_bytes: u64,
     /// Writers wait while the files take more than this.
     most_bytes: u64,
-    /// Values are up to 700 times as long as this.
+    /// Values have 8 bytes, and up to 699 times this number of bytes after them.
     scale: u64,
     may_miss: bool,
     /// Whether what the test is about has happened.

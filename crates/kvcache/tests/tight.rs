@@ -18,7 +18,7 @@ use std::{
 
 const KEYS: u64 = 24;
 const STEPS: u64 = 48;
-/// Limits with room for six and for three segments, in addition to the room kept free.
+/// Limits with room for four and for three segments, in addition to the room that the worker keeps free.
 const LIMITS: [u64; 2] = [176 << 10, 152 << 10];
 
 fn open(fs: Fs, dir: &Path, limit: u64) -> Result<Cache, Error> {

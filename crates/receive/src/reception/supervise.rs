@@ -23,8 +23,8 @@ pub(super) struct Supervised {
 }
 
 impl Supervised {
-    /// Starts git, whose answer is relayed to the client. `is_stateless` means that git sends no advertisement, because
-    /// another call has sent it.
+    /// Starts git, whose answer is relayed to the client. `is_stateless` means that no advertisement precedes the
+    /// answer, because the client has received it before.
     pub(super) fn start(
         mut git: Command,
         limits: WorkLimits,

@@ -8,9 +8,9 @@ use refdb::{Snapshot, Store, TargetView};
 use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, Target};
 use std::{cell::Cell, collections::HashSet, ops::ControlFlow};
 
-/// Sends all refs except hidden and dangling ones. Broken refs, and refs whose names are broken or too long for a
-/// packet, are skipped with a warning. The objects of refs are not looked up, so that a client can delete a ref whose
-/// object is lost.
+/// Sends all refs except hidden ones and symbolic refs that lead to no object. Broken refs, and refs whose names are
+/// broken or too long for a packet, are skipped with a warning. The objects of refs are not looked up, so that a client
+/// can delete a ref whose object is lost.
 ///
 /// `others` are the values of the refs of alternates, which are sent as `.have` lines unless a ref with the same value
 /// was sent.
@@ -117,7 +117,7 @@ impl Advertiser<'_, '_> {
             TargetView::Direct(id) => id,
             TargetView::Symbolic(target) => match follow(self.snapshot, target)? {
                 Some(id) => id,
-                // The ref is an unborn branch or malformed, and clients need not know of it.
+                // The symbolic ref leads to no object, so clients need not know of it.
                 None => return Ok(Advertised::One),
             },
         };
