@@ -384,7 +384,7 @@ impl Session<'_, '_> {
             let unpacked = self.unpack()?;
             (failure, keep_file) = (unpacked.failure, unpacked.keep_file);
         }
-        // The keep file is removed however the push ends.
+        // The keep file is removed however the push ends, unless the process is killed.
         let keep = Keep { fs: self.fs.clone(), file: keep_file };
         if failure.is_some() {
             self.refuse_all("unpacker error");

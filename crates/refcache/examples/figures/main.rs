@@ -1,4 +1,5 @@
-//! Measures views: makes repositories of both formats in DIR, prints tables, removes them; docs/benchmarking.md has results.
+//! Measures views: makes repositories in DIR, prints tables of figures, and removes the repositories.
+//! docs/benchmarking.md has results.
 //!
 //! ```text
 //! figures DIR [REFS]               look-ups and listings on many refs; DIR in memory (/dev/shm)
