@@ -61,8 +61,10 @@ const CLOSED_BYTES: usize = 1 << 10;
 /// [`Error::Restless`] if it is replaced again and again, with [`Error::Repository`] if it is no repository any more,
 /// and with [`Error::Store`] if a file cannot be read or is corrupt. Further failures are listed at each method.
 ///
-/// A view that is not used may be closed when others need its memory or its files. The next query opens it again,
-/// with empty caches.
+/// # Closing
+///
+/// The least recently used views may be closed when others need their memory or their files. The next query opens such
+/// a view again, with empty caches.
 pub struct View {
     git_dir: PathBuf,
     settings: ViewSettings,
@@ -418,8 +420,8 @@ impl View {
     }
 
     /// Notifies the repository that was open when it was written to, and the one that is open now, because the view
-    /// may have been closed and opened again meanwhile. A repository that is opened later has cached nothing from
-    /// before the write.
+    /// may have been closed and opened again meanwhile. A repository that is opened later uses no value from before the
+    /// write without checking it.
     fn tell(&self, opened: &Arc<Opened>, word: impl Fn(&Opened)) {
         word(opened);
         if let Some(present) = self.slot.get().filter(|present| !Arc::ptr_eq(present, opened)) {
