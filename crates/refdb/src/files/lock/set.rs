@@ -466,7 +466,7 @@ impl Locks {
     }
 
     /// Releases every lock, first that of packed-refs and last those that sign others, and removes the folders that
-    /// were created for locks and are empty. If the locks are to outlive this process, their files stay instead.
+    /// were created for locks and are empty. If the locks are to outlive this value, their files stay instead.
     pub(crate) fn release(&mut self) {
         if self.outlive_us {
             return self.leave();
