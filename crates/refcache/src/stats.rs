@@ -25,14 +25,14 @@ pub struct Stats {
     pub reopens: u64,
     /// Bytes of private memory that this view holds now, besides its share of the block cache.
     pub bytes: u64,
-    /// Batches committed.
+    /// Batches that ended without an error, even if some or all of their edits were rejected.
     pub commits: u64,
     /// Groups in which the batches were written.
     pub groups: u64,
     /// The largest number of batches in a group.
     pub largest_group: u64,
-    /// Batches that were rejected, or refused by a hook or the global ref database, and the rejected edits of other
-    /// batches.
+    /// Batches that were rejected, or that failed because of a hook or the global ref database, and the rejected edits
+    /// of other batches.
     pub rejections: u64,
     /// Refs for which a verification found that the view was wrong.
     pub stale: u64,

@@ -145,7 +145,8 @@ impl View {
     /// # Errors
     ///
     /// Fails if the ref's own file is corrupt or cannot be read; [`Error::broken_ref`] recognizes this error, which
-    /// names the file.
+    /// names the file. In reftables, a symbolic ref that leads to a name that no ref can have is
+    /// [`refdb::Error::BadTarget`] instead.
     pub fn get(&self, name: &BStr) -> Result<Option<Found>> {
         if !is_safe(name) {
             return Ok(None);
@@ -180,8 +181,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails if `name` itself is broken. A symbolic ref that leads to a broken ref counts as leading to no ref,
-    /// because the caller did not ask for the broken one.
+    /// Fails if `name` itself is broken, and with [`refdb::Error::BadTarget`] like [`get`](Self::get). A symbolic ref
+    /// that leads to a broken ref counts as leading to no ref, because the caller did not ask for the broken one.
     pub fn resolve(&self, name: &BStr) -> Result<Resolved> {
         let found = self.get(name)?;
         self.resolve_from(name, found)
@@ -243,7 +244,8 @@ impl View {
     }
 
     /// The existing refs that keep `name` from being created, because they are parent folders of it or lie below it.
-    /// Broken refs are among them, since their files are in the way.
+    /// Broken refs, as far as [`broken`](Self::broken) would return them, are among them, since their files are in the
+    /// way.
     pub fn conflicting(&self, name: &BStr) -> Result<Vec<BString>> {
         let mut conflicting = Vec::new();
         for slash in name.find_iter(b"/") {
