@@ -281,7 +281,7 @@ fn a_close_on_a_full_disk_brings_nothing_back() {
     }
 }
 
-/// A disk on which this number of writes fail.
+/// A disk on which this number of writes and creations of files fail.
 #[derive(Default)]
 struct BadDisk(AtomicU64);
 

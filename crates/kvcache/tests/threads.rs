@@ -29,7 +29,7 @@ struct Slot {
     ended: AtomicU64,
 }
 
-/// A cache, and how it is put under stress.
+/// How a cache is put under stress.
 struct Stress {
     limit_bytes: u64,
     /// Writers wait while the files take more than this.

@@ -62,8 +62,8 @@ fn steps(seed: u64, promises: bool) -> Vec<Step> {
 
 type State = BTreeMap<u64, Vec<u8>>;
 
-/// Returns the states without evictions, one after each step, and for each of them the last step that must survive a
-/// kill and the last that must survive a power loss.
+/// Returns the states without evictions, the empty one and one after each step, and for each of them the last step that
+/// must survive a kill and the last that must survive a power loss.
 fn states(steps: &[Step]) -> (Vec<State>, Vec<(usize, usize)>) {
     let (mut state, mut states, mut floors) = (State::new(), vec![State::new()], vec![(0, 0)]);
     for (at, step) in steps.iter().enumerate() {
