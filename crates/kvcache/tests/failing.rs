@@ -121,7 +121,8 @@ fn child_without_threads() {
 /// one thread.
 const ENTRIES: u64 = 120_000;
 
-/// Several threads fill a large index. Previously, the process panicked if they did not start.
+/// A reader needs no thread to fill this index; a writer is refused. Previously, if the several threads that fill a
+/// larger index did not start, the process panicked.
 #[test]
 fn a_cache_is_read_where_no_thread_starts() {
     let dir = tempfile::tempdir().unwrap();
