@@ -72,7 +72,7 @@ counters! {
     kept: Counter,
     /// Number of entries that were copied to free the dead space around them.
     compacted: Counter,
-    /// Number of records and footers that failed their checksum; such records are never returned.
+    /// Number of records and footers that failed their checks, or could not be read; such records are never returned.
     corrupt: Counter,
     /// Number of writes to the disk and syncs that failed.
     disk_errors: Counter,
@@ -114,8 +114,8 @@ impl Counter {
 /// Number of lanes, each on a cache line of its own. Threads take them in turn when they first count.
 const LANES: usize = 16;
 
-/// A counter for every call, divided into lanes that are summed when it is read. Each thread counts in a lane of its
-/// own as long as no more threads than lanes have ever counted.
+/// A counter of frequent events, divided into lanes that are summed when it is read. Each thread counts in a lane of
+/// its own as long as no more threads than lanes have ever counted.
 #[derive(Default)]
 pub(crate) struct Spread([Counter; LANES]);
 

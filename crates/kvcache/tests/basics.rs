@@ -146,7 +146,7 @@ fn overwriting_lets_the_files_grow_to_half_of_the_limit() {
             assert!(cache.stats().compacted == 0 && seg_bytes(dir.path()) > 16 * MIB, "there is room for more");
         }
     }
-    // The rest are segments that are being written or compacted.
+    // Half of the limit, and room for segments that are being written or compacted.
     let is_half = || seg_bytes(dir.path()) <= 32 * MIB + 3 * MIB;
     eventually(is_half, || format!("{} bytes: {:?}", seg_bytes(dir.path()), cache.stats()));
     for i in 0..5_000u32 {

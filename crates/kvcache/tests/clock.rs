@@ -82,7 +82,7 @@ enum Ends {
     Killed,
 }
 
-/// Ends a run. A run that is killed first waits until its present statistics are in the files.
+/// Ends a run. Before a kill, waits until the present statistics are in the files.
 fn end(cache: Cache, dir: &Path, how: Ends) {
     match how {
         Ends::Closed => cache.close().expect("it works"),

@@ -68,8 +68,8 @@ fn with_reopens(mut steps: Vec<Step>) -> Vec<Step> {
 
 type State = BTreeMap<u64, Vec<u8>>;
 
-/// Returns the states that the cache goes through, one after each step. For each number of finished steps it also
-/// returns the last step that must survive a kill, and the last that must survive a power loss.
+/// Returns the states that the cache goes through: the empty one, and one after each step. For each number of finished
+/// steps it also returns the last step that must survive a kill, and the last that must survive a power loss.
 fn states(steps: &[Step]) -> (Vec<State>, Vec<(usize, usize)>) {
     let (mut state, mut states, mut floors) = (State::new(), vec![State::new()], vec![(0, 0)]);
     for (at, step) in steps.iter().enumerate() {

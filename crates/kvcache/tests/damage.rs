@@ -43,7 +43,7 @@ fn segments(dir: &Path) -> Vec<PathBuf> {
     segments
 }
 
-/// Returns how many keys have their value. Every other key must have none.
+/// Returns how many keys have their value. The remaining keys must have none.
 fn good(cache: &Cache) -> u32 {
     let found = |i: &u32| match cache.get(&i.to_le_bytes()) {
         Some(found) => {
@@ -149,7 +149,7 @@ fn an_older_format_starts_empty_and_says_so() {
     assert_eq!((cache.stats().entries, segments(dir.path()).len()), (0, 0));
 }
 
-/// Leaves segments in which every key has an old value, and then a new one or a removal.
+/// Leaves segments in which each key below 60 has an old value, and then a new one or a removal.
 fn replaced(dir: &Path, durability: Durability) {
     let cache = Cache::open_idle(Fs::real(), dir, Options::new(MIB)).expect("it works");
     let put = |i: u32, value: &[u8]| {
@@ -361,7 +361,7 @@ fn nothing_is_evicted_nor_refused_and_dead_space_soon_goes_while_a_sync_takes_lo
         std::thread::sleep(Duration::from_millis(10));
     }
     let stats = cache.stats();
-    // The sync may end before the assertions, because the cache is closed if one of them fails, which waits for the
+    // The stuck sync is released before the assertions: if one of them fails, the cache is closed, which waits for the
     // syncer.
     disk.0.store(false, Ordering::Relaxed);
     assert_eq!((stats.evicted, stats.refused, stats.entries), (0, 0, 100), "{stats:?}");

@@ -45,9 +45,9 @@ fn records(bytes: &[u8]) -> Vec<Range<usize>> {
     records
 }
 
-/// Damage beside a damaged footer costs only the record that is damaged, because its header or the footer's own entry
-/// tells its key. If both are damaged, the cache starts empty and says so, because an older value of that key may be in
-/// any segment.
+/// Damage beside a damaged footer costs only the record that is damaged, because its header or its entry in the footer
+/// tells its key. If both are damaged, the cache may start empty, and then says so, because an older value of that key
+/// may be in any segment.
 #[test]
 fn a_damaged_footer_beside_a_damaged_record_costs_that_record() {
     let dir = tempfile::tempdir().unwrap();

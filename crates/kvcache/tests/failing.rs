@@ -117,10 +117,12 @@ fn child_without_threads() {
     assert!(error.contains("start a thread"), "{error}");
 }
 
-/// Number of entries whose index is worth a second thread.
+/// Number of entries that are worth a second thread if they are read from footers. A saved index of so many is read by
+/// one thread.
 const ENTRIES: u64 = 120_000;
 
-/// Several threads fill the index. Previously, the process panicked if they did not start.
+/// A reader needs no thread to fill this index; a writer is refused. Previously, if the several threads that fill a
+/// larger index did not start, the process panicked.
 #[test]
 fn a_cache_is_read_where_no_thread_starts() {
     let dir = tempfile::tempdir().unwrap();

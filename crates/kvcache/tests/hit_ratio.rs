@@ -20,7 +20,7 @@ struct Lru {
 }
 
 impl Lru {
-    /// Returns whether the key was there. Afterwards it is, within room for `most` keys.
+    /// Returns whether the key was there. If not, adds it, and evicts the oldest key if there are more than `most`.
     fn get_or_put(&mut self, key: u64, most: usize) -> bool {
         self.clock += 1;
         let before = self.used.insert(key, self.clock);

@@ -71,7 +71,7 @@ fn check(ops: &[Op], encrypted: bool) -> Result<(), TestCaseError> {
                 prop_assert_eq!(cache.put(&[key], &value).expect("it is put"), Put::Stored);
                 model.insert(key, value);
                 unread.remove(&key);
-                // Another key may share the counter of invalidations, so a ticket may only turn bad.
+                // A good ticket may be stale all the same, because another key may share its counter of invalidations.
                 tickets.get_mut(&key).into_iter().for_each(|(_, good)| *good = false);
             }
             Op::Ticket(key) => drop(tickets.insert(key, (cache.ticket(&[key]), true))),

@@ -18,7 +18,7 @@ use std::{
 };
 
 const KEYS: u8 = 40;
-/// Room for six segments, in addition to the room kept free.
+/// Room for four segments, in addition to the room that the worker keeps free.
 const LIMIT_BYTES: u64 = 176 << 10;
 
 #[derive(Clone, Debug)]

@@ -1,4 +1,5 @@
-//! A cache that was closed is opened from its saved index, but only if the folder is exactly as it was then.
+//! A cache that was closed is opened from its saved index, but only if the folder has exactly the segments for which it
+//! was saved.
 
 #![allow(clippy::unwrap_used, reason = "whatever fails here fails the test")]
 

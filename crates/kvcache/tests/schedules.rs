@@ -374,8 +374,8 @@ fn what_is_removed_while_it_is_copied_stays_removed() {
     });
 }
 
-/// Pauses the first thread once, until the others have done all their work: in each execution after one more of its
-/// steps, as long as there are more.
+/// In each of `most_steps` executions, pauses the first thread once, until the others have done all their work. Each
+/// execution does so after one more step of the first thread than the execution before.
 struct OnePause {
     most_steps: usize,
     execution: usize,

@@ -281,7 +281,7 @@ fn a_close_on_a_full_disk_brings_nothing_back() {
     }
 }
 
-/// A disk on which this number of writes fail.
+/// A disk on which this number of writes and creations of files fail.
 #[derive(Default)]
 struct BadDisk(AtomicU64);
 
@@ -342,7 +342,8 @@ fn a_lowered_limit_holds_from_the_start() {
     }
 }
 
-/// Removes missing keys each time that a segment's file is about to be deleted, and notes the bytes that this took.
+/// Removes missing keys when a segment's file is about to be deleted, for the first 100 times, and notes the bytes that
+/// this took.
 #[derive(Default)]
 struct RemovesMeanwhile {
     cache: OnceLock<Weak<Cache>>,

@@ -29,12 +29,12 @@ struct Slot {
     ended: AtomicU64,
 }
 
-/// A cache, and how it is put under stress.
+/// How a cache is put under stress.
 struct Stress {
     limit_bytes: u64,
     /// Writers wait while the files take more than this.
     most_bytes: u64,
-    /// Values are up to 700 times as long as this.
+    /// Values have 8 bytes, and up to 699 times this number of bytes after them.
     scale: u64,
     may_miss: bool,
     /// Whether what the test is about has happened.

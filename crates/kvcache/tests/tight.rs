@@ -18,7 +18,7 @@ use std::{
 
 const KEYS: u64 = 24;
 const STEPS: u64 = 48;
-/// Limits with room for six and for three segments, in addition to the room kept free.
+/// Limits with room for four and for three segments, in addition to the room that the worker keeps free.
 const LIMITS: [u64; 2] = [176 << 10, 152 << 10];
 
 fn open(fs: Fs, dir: &Path, limit: u64) -> Result<Cache, Error> {
@@ -62,8 +62,8 @@ fn steps(seed: u64, promises: bool) -> Vec<Step> {
 
 type State = BTreeMap<u64, Vec<u8>>;
 
-/// Returns the states without evictions, one after each step, and for each of them the last step that must survive a
-/// kill and the last that must survive a power loss.
+/// Returns the states without evictions, the empty one and one after each step, and for each of them the last step that
+/// must survive a kill and the last that must survive a power loss.
 fn states(steps: &[Step]) -> (Vec<State>, Vec<(usize, usize)>) {
     let (mut state, mut states, mut floors) = (State::new(), vec![State::new()], vec![(0, 0)]);
     for (at, step) in steps.iter().enumerate() {

@@ -108,8 +108,8 @@ impl Facts {
     ///
     /// # Errors
     ///
-    /// Fails if it cannot be found out whether one of the files exists, for example because a directory may not be
-    /// searched.
+    /// Fails if it cannot be found out whether one of the files or a linked worktree exists, for example because a
+    /// directory may not be searched.
     pub fn of(fs: &Fs, repository: &Repository, environment: &Environment) -> refdb::Result<Self> {
         let (git_dir, common_dir) = (repository.git_dir(), repository.common_dir());
         let is_there = |name: &str| environment.get(name).is_some();

@@ -4,8 +4,8 @@ use crate::{HiddenRefs, ProcReceive, WorkLimits};
 use bstr::ByteSlice;
 use refdb::config::{Config, ConfigError, Value};
 
-/// The settings of a repository that [`serve`](crate::serve()) obeys itself. Git's programs, which it runs, read
-/// further settings.
+/// The settings of a repository that [`serve`](crate::serve()) and [`delegation_reason`](crate::delegation_reason())
+/// obey. Git's programs, which `serve` runs, read further settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// `receive.denyDeletes`.
@@ -20,8 +20,8 @@ pub struct Settings {
     pub fsck: bool,
     /// Whether `receive.fsck.*` is set.
     pub fsck_messages: bool,
-    /// `receive.unpackLimit`, or `transfer.unpackLimit` if that is unset. A pack with fewer objects is unpacked into
-    /// loose objects; others are kept as packs.
+    /// `receive.unpackLimit`, or `transfer.unpackLimit` if that is unset or negative, or else 100. A pack with fewer
+    /// objects is unpacked into loose objects; others are kept as packs.
     pub unpack_limit: u32,
     /// `receive.maxInputSize`, the largest accepted pack in bytes; 0 means no limit. As in git, a negative number
     /// refuses every pack.

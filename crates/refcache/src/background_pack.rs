@@ -1,5 +1,5 @@
 //! The thread of a process that moves loose refs to packed-refs. It ends once no job and no retry is left, and the next
-//! job starts another one.
+//! job starts another one. It also ends when the views are dropped.
 
 use crate::{in_flight::InFlightBatches, opened::Opened};
 use refdb::files::{BackgroundPackOptions, BackgroundPacked, FilesBackend};
@@ -134,8 +134,8 @@ impl BackgroundPacker {
             self.fold(&job);
             let (opened, in_flight, max) = (Weak::clone(&job.opened), Arc::clone(&job.in_flight), job.max);
             drop(job);
-            // No other job could be added while this one existed, and no later batch may come that would add one. So
-            // the repository is checked again, also after a failure.
+            // No other job could be added while this one existed, and perhaps no later batch comes that would add one.
+            // So the repository is checked again, also after a failure.
             let at = in_flight.loose.retry_at().unwrap_or_else(Instant::now);
             self.work().retries.push(Retry { at, opened, in_flight, max });
         }

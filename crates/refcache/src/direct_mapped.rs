@@ -164,7 +164,7 @@ mod tests {
         for (owner, state, name) in [(2, 7, name), (1, 8, name), (1, 7, BStr::new("refs/changes/34/1234/met"))] {
             assert_eq!(hot.get(owner, state, name), None);
         }
-        // Once there is an entry for another state, the old entry may be gone.
+        // An entry for another state replaces the old one.
         hot.put(1, 8, name, &None);
         assert_eq!((hot.get(1, 8, name), hot.get(1, 7, name)), (Some(None), None));
         assert_eq!((hot.of(1), hot.of(2)), (vec![name.to_owned()], vec![]));

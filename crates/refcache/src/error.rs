@@ -22,7 +22,7 @@ pub enum Error {
     #[error("the repository '{}' is gone: it was removed or renamed while it was open", .0.display())]
     Gone(PathBuf),
     /// The repository was replaced or converted again and again while it was being read, or batches of this process
-    /// changed too many of its refs during each attempt to read several.
+    /// changed too many of its refs while several were being read.
     #[error("the repository '{}' changes faster than it can be read; try again", .0.display())]
     Restless(PathBuf),
     /// The thread that was writing this batch together with others panicked, which is a bug in refdb.

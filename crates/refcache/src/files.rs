@@ -100,7 +100,7 @@ pub(crate) struct FilesReader {
 }
 
 /// What a reader has seen of a repository's files. The reader compares the files with it to find changes. A reader
-/// that replaces another one of the same folder takes over what the other one has seen.
+/// that replaces another one of the same folder and hash function takes over what the other one has seen.
 struct Knowledge {
     /// The number of the first reader that had this knowledge. Its successors use it in the cache of single refs, too.
     number: u64,
@@ -168,8 +168,7 @@ impl FilesReader {
         is_alike
     }
 
-    /// Looks up several refs, each as it is at the moment it is read. Packed-refs is checked once, after all loose
-    /// paths.
+    /// Looks up several refs, each as it is at the moment it is read. Packed-refs is checked after all loose paths.
     fn get_each(&self, store: &Store, names: &[&BStr]) -> Result<Seen<Answer<Vec<Option<Found>>>>> {
         let moment = self.moment();
         let mut answers = Vec::with_capacity(names.len());

@@ -33,7 +33,8 @@ pub enum Storage {
 pub struct Resolved {
     /// The symbolic refs that were followed, in order, the requested one first.
     pub links: Vec<RefName>,
-    /// The last name of the chain, which is the requested name if that is not a symbolic ref.
+    /// The name with which the chain ends, or at which a chain that is too long was given up. It is the requested name
+    /// if that is not a symbolic ref.
     pub name: BString,
     /// The ref of that name; `None` if it does not exist (an unborn branch, if `links` is not empty) or is broken, or
     /// if the chain has more than five symbolic refs.

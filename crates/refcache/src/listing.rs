@@ -110,8 +110,9 @@ impl Listing {
         Some(proof)
     }
 
-    /// The names, in order, of the requested refs that this listing leaves out because their files are corrupt, or whose
-    /// folder cannot be read. Reads nothing. There may be as many as there are loose refs.
+    /// The names, in order, of the requested refs that this listing leaves out because their files are corrupt or
+    /// cannot be read, and of the folders that cannot be read. Reads nothing. There may be as many as there are loose
+    /// refs.
     pub fn left_out(&self) -> impl Iterator<Item = &BStr> {
         let (_, loose) = self.source.state();
         let corrupt = loose.iter().filter(|row| row.is_corrupt).map(|row| row.name.as_bstr());

@@ -35,7 +35,8 @@ pub(crate) struct Slot {
 #[derive(Default)]
 struct State {
     opened: Option<Arc<Opened>>,
-    /// How many open repositories this slot held before, not counting those whose caches a successor took over.
+    /// How many open repositories this slot held before, not counting those whose sequence of changes a successor
+    /// continues.
     before: u64,
 }
 
@@ -58,8 +59,7 @@ impl Slot {
         let is_next = fresh.is_next;
         self.change(|state| {
             let old = state.opened.replace(fresh);
-            // Not counted if the successor took over the caches, because the successor continues the sequence, which
-            // shows changes.
+            // Not counted if the successor continues the sequence, because the sequence then shows changes.
             state.before += u64::from(old.is_some() && !is_next);
             old
         })

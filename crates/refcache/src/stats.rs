@@ -25,14 +25,14 @@ pub struct Stats {
     pub reopens: u64,
     /// Bytes of private memory that this view holds now, besides its share of the block cache.
     pub bytes: u64,
-    /// Batches committed.
+    /// Batches that ended without an error, even if some or all of their edits were rejected.
     pub commits: u64,
     /// Groups in which the batches were written.
     pub groups: u64,
     /// The largest number of batches in a group.
     pub largest_group: u64,
-    /// Batches that were rejected, or refused by a hook or the global ref database, and the rejected edits of other
-    /// batches.
+    /// Batches that were rejected, or that failed because of a hook or the global ref database, and the rejected edits
+    /// of other batches.
     pub rejections: u64,
     /// Refs for which a verification found that the view was wrong.
     pub stale: u64,
@@ -59,7 +59,7 @@ pub struct Stats {
 /// What all views of a process hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Holdings {
-    /// Views that somebody holds.
+    /// Views that somebody holds, except those that [`Views::close`](crate::Views::close) has forgotten.
     pub views: u64,
     /// Views that have their repository open.
     pub open_views: u64,
@@ -75,7 +75,8 @@ pub struct Holdings {
     pub bytes_max: u64,
     /// How often loose refs were moved to packed-refs in the background.
     pub background_packs: u64,
-    /// How often packing loose refs in the background failed. Packing is retried after a pause.
+    /// How often packing loose refs in the background failed. Attempts during which another process packs count from
+    /// the third failure in a row on. Packing is retried after a pause.
     pub failed_background_packs: u64,
 }
 

@@ -61,8 +61,10 @@ const CLOSED_BYTES: usize = 1 << 10;
 /// [`Error::Restless`] if it is replaced again and again, with [`Error::Repository`] if it is no repository any more,
 /// and with [`Error::Store`] if a file cannot be read or is corrupt. Further failures are listed at each method.
 ///
-/// A view that is not used may be closed when others need its memory or its files. The next query opens it again,
-/// with empty caches.
+/// # Closing
+///
+/// The least recently used views may be closed when others need their memory or their files. The next query opens such
+/// a view again, with empty caches.
 pub struct View {
     git_dir: PathBuf,
     settings: ViewSettings,
@@ -143,7 +145,8 @@ impl View {
     /// # Errors
     ///
     /// Fails if the ref's own file is corrupt or cannot be read; [`Error::broken_ref`] recognizes this error, which
-    /// names the file.
+    /// names the file. In reftables, a symbolic ref that leads to a name that no ref can have is
+    /// [`refdb::Error::BadTarget`] instead.
     pub fn get(&self, name: &BStr) -> Result<Option<Found>> {
         if !is_safe(name) {
             return Ok(None);
@@ -178,8 +181,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails if `name` itself is broken. A symbolic ref that leads to a broken ref counts as leading to no ref,
-    /// because the caller did not ask for the broken one.
+    /// Fails if `name` itself is broken, and with [`refdb::Error::BadTarget`] like [`get`](Self::get). A symbolic ref
+    /// that leads to a broken ref counts as leading to no ref, because the caller did not ask for the broken one.
     pub fn resolve(&self, name: &BStr) -> Result<Resolved> {
         let found = self.get(name)?;
         self.resolve_from(name, found)
@@ -241,7 +244,8 @@ impl View {
     }
 
     /// The existing refs that keep `name` from being created, because they are parent folders of it or lie below it.
-    /// Broken refs are among them, since their files are in the way.
+    /// Broken refs, as far as [`broken`](Self::broken) would return them, are among them, since their files are in the
+    /// way.
     pub fn conflicting(&self, name: &BStr) -> Result<Vec<BString>> {
         let mut conflicting = Vec::new();
         for slash in name.find_iter(b"/") {
@@ -418,8 +422,8 @@ impl View {
     }
 
     /// Notifies the repository that was open when it was written to, and the one that is open now, because the view
-    /// may have been closed and opened again meanwhile. A repository that is opened later has cached nothing from
-    /// before the write.
+    /// may have been closed and opened again meanwhile. A repository that is opened later uses no value from before the
+    /// write without checking it.
     fn tell(&self, opened: &Arc<Opened>, word: impl Fn(&Opened)) {
         word(opened);
         if let Some(present) = self.slot.get().filter(|present| !Arc::ptr_eq(present, opened)) {

@@ -89,7 +89,8 @@ impl Views {
         self.process.holdings(views as u64)
     }
 
-    /// The counters of each view, with the path of its repository, in no order.
+    /// The counters of each view that somebody holds and [`close`](Self::close) has not forgotten, with the path of its
+    /// repository, in no order.
     pub fn stats(&self) -> Vec<(PathBuf, Stats)> {
         let views: Vec<_> = self.views().by_path.values().filter_map(Weak::upgrade).collect();
         views.into_iter().map(|view| (view.git_dir().to_owned(), view.stats())).collect()

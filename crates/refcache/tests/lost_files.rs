@@ -25,7 +25,7 @@ fn fill(repo: &Repo) {
     repo.git(["pack-refs", "--all"]);
 }
 
-/// Replaces that file, as another machine does.
+/// Replaces the file with the refs that [`fill`] has created, as another machine does.
 fn replace(repo: &Repo) {
     repo.git(["update-ref", "-d", "refs/heads/000000"]);
     repo.git(["pack-refs", "--all"]);

@@ -15,7 +15,8 @@ fn write(repo: &Repo, id: ObjectId, names: &[String]) {
     std::fs::write(repo.git_dir().join("packed-refs"), format!("{head}{lines}")).unwrap();
 }
 
-/// Returns the names followed by tags: few, so that the file is small, and so many that it is read page by page.
+/// Returns two lists of the names followed by tags: one with few tags, whose file is small, and one with so many that
+/// its file is read page by page.
 fn sizes(names: &[&str]) -> [Vec<String>; 2] {
     [10, 5000].map(|tags| {
         let tags = (0..tags).map(|at| format!("refs/tags/{at:06}"));

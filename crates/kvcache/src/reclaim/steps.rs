@@ -196,7 +196,8 @@ impl Reclaim {
         self.delete_emptied().map(drop)
     }
 
-    /// Waits until no other thread frees segments. The cache is being closed, so none begins after that.
+    /// Waits until no other thread frees segments. The cache is being closed, so a compaction that begins later fails
+    /// at once. A durable write that met a full disk before may still delete segments.
     pub(crate) fn finish_compaction(&self) {
         assert!(self.calls.is_closed(), "otherwise the next thread would begin");
         drop(self.turn());

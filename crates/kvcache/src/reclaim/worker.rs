@@ -14,7 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The pause of an awake worker after each round, unless it is woken; the records of that time are written together.
+/// The pause of an awake worker after a round that succeeded, unless it is woken; the records of that time are written
+/// together.
 const REST: Duration = Duration::from_millis(2);
 /// Number of pauses without work after which the worker goes to sleep, so that steady puts need not wake it.
 const ROUNDS_AWAKE: u32 = 25;
@@ -103,7 +104,8 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
                 reclaim.calls.set_awake(true);
                 idle_rounds = 0;
             }
-            // The error was counted; what could not be written stays in memory and is tried again.
+            // The error was counted. What could not be written stays in memory and is tried again, unless it is removed
+            // here.
             Err(error) => {
                 let helps = |done: Result<bool>| done.is_ok_and(|helped| helped);
                 let helped = helps(reclaim.begin_anew_if_lost()) || (is_full(&error) && helps(reclaim.free_one()));

@@ -11,7 +11,7 @@ use std::{
 /// The rank of a lock. A thread that holds a lock may take only locks of a later rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
-    /// What was not read yet of the index that the files give.
+    /// The part of the index that is still to be read from the files.
     Loading,
     /// The right to free segments.
     Reclaim,

@@ -30,7 +30,7 @@ pub(crate) fn eventually(mut is_so: impl FnMut() -> bool, state: impl Fn() -> St
     }
 }
 
-/// Waits until `count` has stayed the same for this time.
+/// Waits until `count` has stayed the same for `time`, and panics with `state` if it does not within [`STANDSTILL`].
 pub(crate) fn at_rest(time: Duration, count: impl Fn() -> u64, state: impl Fn() -> String) {
     let (mut before, mut since) = (count(), Instant::now());
     eventually(

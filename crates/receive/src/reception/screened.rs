@@ -1,4 +1,4 @@
-//! Delegates a push before the refs are advertised. Git receives the client's request only after refdb has read it, and
+//! Delegates a push before the refs are advertised. Git receives a complete request only after refdb has read it, and
 //! only if the repository can store the refnames in it.
 
 use super::{Client, Failure, Reception, exit_code, replay, supervise::Supervised};

@@ -23,8 +23,8 @@ pub(super) struct Supervised {
 }
 
 impl Supervised {
-    /// Starts git, whose answer is relayed to the client. `is_stateless` means that git sends no advertisement, because
-    /// another call has sent it.
+    /// Starts git, whose answer is relayed to the client. `is_stateless` means that no advertisement precedes the
+    /// answer, because the client has received it before.
     pub(super) fn start(
         mut git: Command,
         limits: WorkLimits,
@@ -58,7 +58,7 @@ impl Supervised {
     }
 
     /// If a check is due, ends a program of git that exceeds a limit, and reports the reason to the log and, if there
-    /// is a relay, to the client. What remains of git then reports to the client that the push failed.
+    /// is a relay, to the client. Unless git itself was ended, it then reports to the client that the push failed.
     pub(super) fn look(&mut self) {
         if self.watch.is_due()
             && let Some((command, excess)) = self.watch.end_excess_below(self.pid)

@@ -8,15 +8,15 @@ use refdb::{Snapshot, Store, TargetView};
 use refdb_types::{ObjectId, OrderedNames, RefName, SYMREF_DEPTH_MAX, Target};
 use std::{cell::Cell, collections::HashSet, ops::ControlFlow};
 
-/// Sends all refs except hidden and dangling ones. Broken refs, and refs whose names are broken or too long for a
-/// packet, are skipped with a warning. The objects of refs are not looked up, so that a client can delete a ref whose
-/// object is lost.
+/// Sends all refs below `refs/` except hidden ones and symbolic refs that lead to no object. Broken refs, and refs
+/// whose names are broken or too long for a packet, are skipped with a warning. The objects of refs are not looked up,
+/// so that a client can delete a ref whose object is lost.
 ///
 /// `others` are the values of the refs of alternates, which are sent as `.have` lines unless a ref with the same value
 /// was sent.
 ///
-/// If the server of a network file system loses a file that is read, the refs are read again as long as nothing has been
-/// sent. Later the advertisement fails, because a client must not get refs of two states.
+/// If the server of a network file system loses a file that is read, the refs are read again as long as nothing has
+/// been sent. Later the advertisement fails, because a client must not get refs of two states.
 pub(super) fn advertise(
     store: &Store,
     hidden: &HiddenRefs,
@@ -117,7 +117,7 @@ impl Advertiser<'_, '_> {
             TargetView::Direct(id) => id,
             TargetView::Symbolic(target) => match follow(self.snapshot, target)? {
                 Some(id) => id,
-                // The ref is an unborn branch or malformed, and clients need not know of it.
+                // The symbolic ref leads to no object, so clients need not know of it.
                 None => return Ok(Advertised::One),
             },
         };
@@ -147,7 +147,7 @@ impl Advertiser<'_, '_> {
 }
 
 /// Returns the object to which a symbolic ref with this target resolves, or `None` if it is dangling, broken or nested
-/// too deeply.
+/// too deeply. In reftables, fails if a further symbolic ref on the way leads to a name that no ref can have.
 fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<ObjectId>, ServeError> {
     let Ok(mut name) = RefName::new(target.to_vec()) else { return Ok(None) };
     // Resolving the symbolic ref itself was the first step.

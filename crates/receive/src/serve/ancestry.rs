@@ -99,7 +99,7 @@ fn seconds(data: &[u8]) -> Option<i64> {
 struct Walk {
     reached: HashMap<ObjectId, Reached>,
     queue: BinaryHeap<(i64, ObjectId)>,
-    /// The number of commits in the queue that are reachable only from the newer commit.
+    /// The number of commits in the queue that, as far as the walk knows, are reachable only from the newer commit.
     open: usize,
 }
 

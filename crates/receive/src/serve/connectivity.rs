@@ -49,6 +49,7 @@ enum Walked {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     Connected,
+    /// An object is missing, or git failed or could not be run.
     Disconnected,
     /// The check was ended because it exceeded a limit.
     Ended,

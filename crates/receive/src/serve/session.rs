@@ -168,8 +168,9 @@ const READ_LIMIT_MIN: u64 = 1 << 20;
 /// Serves one push to the repository of `store`, from the advertisement to the last hook.
 ///
 /// `input` and `output` are connected to the client. Hooks and git run in the repository's directory with `GIT_DIR`
-/// set to it. A command that is refused is no error: the client is told, and the other commands are executed unless
-/// the push is atomic.
+/// set to it. A command that is refused is no error: the client is told, and the other commands are executed. In an
+/// atomic push the others are refused too, except that, as in git, a command that is refused before the refs are
+/// updated, for instance because its ref is hidden, does not affect the others.
 ///
 /// The call blocks until the client has sent its request and all hooks have ended. It has no time limit of its own,
 /// except that `refdb.receiveTimeLimit` bounds the processor time of the git programs that run before the report; a
@@ -384,7 +385,7 @@ impl Session<'_, '_> {
             let unpacked = self.unpack()?;
             (failure, keep_file) = (unpacked.failure, unpacked.keep_file);
         }
-        // The keep file is removed however the push ends.
+        // The keep file is removed however the push ends, unless the process is killed.
         let keep = Keep { fs: self.fs.clone(), file: keep_file };
         if failure.is_some() {
             self.refuse_all("unpacker error");

@@ -76,8 +76,8 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Adds the capabilities in `words`, which followed a command, as far as they were offered. Returns the first
-    /// object format that the client names, or SHA-1 if it names none.
+    /// Adds the capabilities in `words`, which followed a command; `atomic` and `push-options` count only if they were
+    /// offered. Returns the first object format in `words`, or SHA-1 if there is none.
     ///
     /// As in git, a capability is accepted with or without a value, and the first of several values is used.
     pub(super) fn add<'w>(&mut self, words: &'w [u8], offer: &Offer) -> &'w [u8] {

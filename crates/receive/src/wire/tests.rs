@@ -263,7 +263,7 @@ fn what_a_client_can_make_grow_is_bounded() {
         let (read, taken) = read(&offer(HashKind::Sha1), limits, &request(&lines), 100);
         let Err(ProtocolError { fault: Fault::TooMuch { what: named, limit }, .. }) = read else { panic!("{read:?}") };
         assert_eq!(named, what);
-        // The reader fails long before everything has arrived.
+        // The reader fails before everything has arrived.
         assert!(taken < 12 * limit, "{what}: {taken} bytes were taken");
     }
 }

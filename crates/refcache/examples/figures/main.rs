@@ -1,4 +1,5 @@
-//! Measures views: makes repositories of both formats in DIR, prints tables, removes them; docs/benchmarking.md has results.
+//! Measures views: makes repositories in DIR, prints tables of figures, and removes the repositories.
+//! docs/benchmarking.md has results.
 //!
 //! ```text
 //! figures DIR [REFS]               look-ups and listings on many refs; DIR in memory (/dev/shm)
@@ -7,8 +8,8 @@
 //! figures bulk DIR                 10,000 new refs in one atomic batch on 100,000, with syncs
 //! figures change DIR [REFS]        a new change of two refs on many, with syncs, beside copying the same bytes
 //! figures batches DIR [REFS] [S] [BOUND]
-//!                                  new changes of two refs by eight threads for S seconds, with syncs and folds; a BOUND of
-//!                                  0 for no folds
+//!                                  new changes of two refs by eight threads for S seconds, with syncs and folds;
+//!                                  a BOUND of 0 for no folds
 //! figures bound DIR [REFS] [BOUND] lists and look-ups with no loose ref and with as many as there may be
 //! figures beyond DIR [REFS]        more refs than there is memory for, 10 million unless said
 //! figures projects DIR [PROJECTS]  the cost of each of many small repositories, and of coming back to one

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl View {
     /// Takes the broken refs that were found since the last call, for a log. Each is reported once, and again only
-    /// after it has been intact in between. Does not touch the disk.
+    /// after it was found intact or missing in between. Does not touch the disk.
     pub fn take_unreported(&self) -> Vec<BrokenRef> {
         self.counters.broken.take_unreported()
     }

@@ -172,7 +172,7 @@ impl<'a> dyn Claims + 'a {
 pub struct Step<'a> {
     /// The name of the ref itself, after symbolic refs have been followed: a valid or at least safe name.
     pub name: &'a BStr,
-    /// The ref's value as read under the lock.
+    /// The ref's value as read under the lock; `None` if the ref does not exist or is broken.
     pub old: Option<TargetView<'a>>,
     /// Whether the ref's file is corrupt or cannot be read, so that the old value is not known.
     pub is_broken: bool,

@@ -171,8 +171,8 @@ impl FilesBackend {
     }
 
     /// Lists a folder below `refs/`, whose name ends with a slash; the empty name means the repository's common folder.
-    /// The entries are sorted, and names of folders end with a slash. A name whose lock file exists is listed even if
-    /// its own file is missing, because the file may be about to appear.
+    /// The entries are sorted, and names of folders end with a slash; a missing folder has none. A name whose lock file
+    /// exists is listed even if its own file is missing, because the file may be about to appear.
     ///
     /// # Errors
     ///

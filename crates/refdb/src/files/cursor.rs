@@ -545,7 +545,7 @@ impl Cursor for FilesCursor<'_> {
     }
 }
 
-/// Calls `act` with the name of each loose file below `refs/`, in order.
+/// Calls `act` with each name below `refs/` that has a loose file, or a lock file alone, in order.
 pub(super) fn loose_names(store: &Store, act: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<()> {
     let mut cursor = FilesCursor::new(store, false)?;
     while let Some(name) = cursor.pop_head() {

@@ -37,7 +37,7 @@ pub(super) struct Trees<'a> {
     old: HashMap<ObjectId, Option<Rc<Old>>>,
     /// The objects that were found, and the kind that each was assumed to have.
     seen: HashMap<ObjectId, ObjectKind>,
-    /// Objects that a pushed tree names, and that are neither in the push nor in a tree at the same path in the
+    /// Objects that a pushed commit, tag or tree names, and that are neither in the push nor at the same path in the
     /// boundary.
     open: HashMap<ObjectId, ObjectKind>,
     /// The pushed trees that were found, each with the pushed trees that it names.

@@ -12,9 +12,9 @@ pub(super) struct Reached {
     /// push are here too, without a kind if nothing in the push says it.
     pub(super) edges: HashMap<ObjectId, Option<ObjectKind>>,
     /// The trees of the pushed commits and those to which pushed tags point, whether or not they are in the push, and
-    /// the new ids that are trees in the push.
+    /// the new ids that are trees in the push, with the trees that these name.
     pub(super) roots: Vec<ObjectId>,
-    /// Blobs that are not in the push, although a pushed tag points to them.
+    /// Blobs that are not in the push, although a pushed tag, or a new id that is a tree in the push, names them.
     pub(super) blobs: Vec<ObjectId>,
     /// All objects other than trees that were found, with their known or assumed kinds.
     pub(super) met: HashMap<ObjectId, ObjectKind>,

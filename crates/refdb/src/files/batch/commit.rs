@@ -144,8 +144,8 @@ fn recover_failed(
     }
 }
 
-/// Appends to the reflogs, renames the new contents into place and makes the renames durable. Reflogs that did not
-/// exist before are added to `new_logs`, even on error.
+/// Appends to the reflogs, renames the new contents into place and, if refs are synced, makes the renames durable.
+/// Reflogs that did not exist before are added to `new_logs`, even on error.
 fn show(store: &Store, locks: &mut Locks, steps: &[(usize, Step<'_>)], new_logs: &mut Vec<PathBuf>) -> Result<()> {
     let mut writer = reflog::Writer::new(store, true);
     let logged = steps

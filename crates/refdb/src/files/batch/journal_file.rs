@@ -27,8 +27,8 @@ const _: () = assert!(LEN > ENTRY_AT, "there is room for an entry");
 ///
 /// An entry is written over zeros and wiped with zeros. Unless the entry is long, neither changes the file's length or
 /// its folder, so that each costs one write and one sync. All locks of the batch are hard links to the file, which
-/// begins with the line that signs them: the line is durable before the first lock exists, so a loss of power cannot
-/// leave a lock without it.
+/// begins with the line that signs them. If refs are synced, the line is durable before the first lock exists, so a
+/// loss of power cannot leave a lock without it.
 pub(crate) struct JournalFile {
     store: Arc<Store>,
     id: BatchId,
@@ -50,8 +50,8 @@ enum Attempt {
 
 impl JournalFile {
     /// Takes a journal file without an entry, or creates one. Returns `None` on a network file system, where locks that
-    /// are links to the file could not show whether their owner is alive, or if another process takes the new file
-    /// first.
+    /// are links to the file could not show whether their owner is alive, or if the new file cannot be locked, usually
+    /// because another process has taken it.
     pub(crate) fn take(store: &Arc<Store>) -> Result<Option<Self>> {
         let journal_files = &store.journal_files;
         if !store.options.fs.is_local(&store.layout.common_dir)? {

@@ -1,7 +1,8 @@
 //! Completes or drops a small batch whose commit failed or whose process has ended.
 //!
 //! As long as a batch has an entry, its commit has not returned successfully, and no writer that respects locks has
-//! changed its refs since, because the locks are released only after the entry is removed.
+//! changed its refs since, because the locks are released only after the entry is removed. The entry of an unsynced
+//! batch may be back after a loss of power, and is dropped then.
 
 use crate::files::{
     batch::{
@@ -224,8 +225,8 @@ pub enum TakenOver {
     Busy,
 }
 
-/// Takes over the locks of a batch whose process has ended, recovers it and releases the locks. `met` is one of these
-/// locks, if the caller has taken one over already.
+/// Takes over the locks of a batch whose process has ended, recovers it and releases the locks, except those that name
+/// another batch with an entry. `met` is one of these locks, if the caller has taken one over already.
 pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<StaleLock>) -> Result<TakenOver> {
     let Some(bytes) = journal::read(store, id)? else {
         if let Some(met) = met {

@@ -95,8 +95,8 @@ impl Names {
 }
 
 /// How many times all locks are released and taken again because somebody holds one of them for longer than
-/// [`NEXT_LOCK_TIMEOUT`]. After that, a claim whose lock somebody else holds is refused, and a held packed-refs fails
-/// the transaction.
+/// [`NEXT_LOCK_TIMEOUT`]. After that, or once waiting for the lock has timed out, a claim whose lock somebody else
+/// holds is refused, and a held packed-refs fails the transaction.
 const STARTS_MAX: usize = 100;
 
 /// Why an attempt to lock everything ended.
@@ -466,7 +466,7 @@ impl Locks {
     }
 
     /// Releases every lock, first that of packed-refs and last those that sign others, and removes the folders that
-    /// were created for locks and are empty. If the locks are to outlive this process, their files stay instead.
+    /// were created for locks and are empty. If the locks are to outlive this value, their files stay instead.
     pub(crate) fn release(&mut self) {
         if self.outlive_us {
             return self.leave();
