@@ -289,7 +289,8 @@ fn follow_at_most(refs_max: usize, snapshot: &dyn Snapshot, name: &BStr) -> Resu
             Ok(Some(Target::Direct(id))) => return Ok(Some((name, id))),
             Ok(Some(Target::Symbolic(next))) => name = next,
             // A ref that cannot be read leads nowhere.
-            Ok(None) | Err(refdb::Error::BrokenRef(_)) => return Ok(None),
+            Ok(None) => return Ok(None),
+            Err(error) if error.is_broken_ref() => return Ok(None),
             Err(error) => return Err(error.into()),
         }
     }

@@ -267,7 +267,7 @@ fn check_one(edit: &mut RefEdit, now: &dyn Snapshot) -> Result<()> {
 fn value(now: &dyn Snapshot, name: &FullNameRef) -> Result<Option<Target>> {
     match now.get(name.as_bstr()) {
         Ok(target) => target.as_ref().map(|target| target_for_gix(TargetView::from(target))).transpose(),
-        Err(refdb::Error::BrokenRef(_)) => Ok(None),
+        Err(error) if error.is_broken_ref() => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -126,13 +126,19 @@ pub(crate) fn broken_ref<T>(found: &Result<T, Error>) -> Option<&BrokenRef> {
     }
 }
 
+/// Returns whether the query found a ref whose value cannot be used, in whatever format; see
+/// [`refdb::Error::is_broken_ref`].
+pub(crate) fn is_broken<T>(found: &Result<T, Error>) -> bool {
+    found.as_ref().is_err_and(Error::is_broken_ref)
+}
+
 /// Treats a broken ref as missing, and keeps the first error of that kind in `broken`.
 pub(crate) fn unless_broken<T>(
     found: Result<Option<T>, Error>,
     broken: &mut Option<Error>,
 ) -> Result<Option<T>, Error> {
     match found {
-        Err(error) if error.broken_ref().is_some() => {
+        Err(error) if error.is_broken_ref() => {
             broken.get_or_insert(error);
             Ok(None)
         }

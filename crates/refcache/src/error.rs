@@ -43,6 +43,11 @@ impl Error {
         }
     }
 
+    /// Returns whether a ref exists whose value cannot be used; see [`refdb::Error::is_broken_ref`].
+    pub(crate) fn is_broken_ref(&self) -> bool {
+        self.store().is_some_and(refdb::Error::is_broken_ref)
+    }
+
     /// Returns whether the disk was full, or a quota used up.
     pub(crate) fn is_want_of_room(&self) -> bool {
         matches!(self.store(), Some(refdb::Error::Io(error)) if error.is_want_of_room())

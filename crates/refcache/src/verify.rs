@@ -126,7 +126,7 @@ fn walk(view: &View, disk: &Store, report: &mut Report) -> Result<BTreeSet<BStri
 /// Compares one ref again. The view is wrong if its value was on disk neither before nor after the view was queried.
 fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Difference>> {
     let on_disk = || match disk.get(name.as_ref()) {
-        Err(refdb::Error::BrokenRef(_)) => Ok(None),
+        Err(error) if error.is_broken_ref() => Ok(None),
         found => found.map(Some),
     };
     let mut last = None;
@@ -135,7 +135,7 @@ fn look_again(view: &View, disk: &Store, name: BString) -> Result<Option<Differe
         // The value on disk; `None` if the ref is broken.
         let before = on_disk()?;
         let ours = match view.get(name.as_ref()) {
-            Err(error) if error.broken_ref().is_some() => None,
+            Err(error) if error.is_broken_ref() => None,
             found => Some(found?.map(|found| found.target)),
         };
         let after = on_disk()?;

@@ -5,7 +5,7 @@ use crate::{
     Batch, Error, Found, ListOptions, Listing, Outcome, Resolved, Result, Stats, ViewSettings,
     answer::Answer,
     batch::{Noting, beyond_global, commit_agreed_in, commit_in},
-    broken::{broken_ref, unless_broken},
+    broken::{is_broken, unless_broken},
     group,
     memory::ClosedCharge,
     open_views::Slot,
@@ -196,7 +196,7 @@ impl View {
     /// ref.
     pub fn resolve_many(&self, names: &[&BStr]) -> Result<Vec<Resolved>> {
         let found = self.get_many(names);
-        let found = if broken_ref(&found).is_some() { self.get_whole(names)? } else { found? };
+        let found = if is_broken(&found) { self.get_whole(names)? } else { found? };
         names.iter().zip(found).map(|(name, found)| self.resolve_from(name, found)).collect()
     }
 
@@ -219,7 +219,7 @@ impl View {
             let link = std::mem::replace(&mut resolved.name, next.as_bstr().to_owned());
             resolved.links.extend(RefName::new_safe(link));
             let next = self.get(resolved.name.as_bstr());
-            found = if broken_ref(&next).is_some() { None } else { next? };
+            found = if is_broken(&next) { None } else { next? };
         }
         Ok(resolved)
     }
@@ -251,7 +251,7 @@ impl View {
         for slash in name.find_iter(b"/") {
             let parent = name[..slash].as_bstr();
             let found = self.get(parent);
-            if parent.contains(&b'/') && (broken_ref(&found).is_some() || found?.is_some()) {
+            if parent.contains(&b'/') && (is_broken(&found) || found?.is_some()) {
                 conflicting.push(parent.to_owned());
             }
         }

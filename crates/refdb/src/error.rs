@@ -142,6 +142,12 @@ impl Error {
         }
     }
 
+    /// Returns whether a ref exists whose value cannot be used: a file that cannot be read or parsed, or a symbolic ref
+    /// that leads to a name that no ref can have.
+    pub fn is_broken_ref(&self) -> bool {
+        matches!(self, Error::BrokenRef(_) | Error::BadTarget { .. })
+    }
+
     /// Returns whether another machine replaced or removed a file on a network file system while this process was
     /// reading the file. The query can then be repeated.
     pub fn is_stale(&self) -> bool {

@@ -161,7 +161,8 @@ impl Expiry<'_> {
         let tip = self.session.store.read(refdb::Error::is_stale, |snapshot| refdb::resolve(snapshot, &self.name));
         let id = match tip {
             Ok(Resolved::Object { id, .. }) => Some(id),
-            Ok(Resolved::Missing(_)) | Err(refdb::Error::BrokenRef(_) | refdb::Error::BadTarget { .. }) => None,
+            Ok(Resolved::Missing(_)) => None,
+            Err(error) if error.is_broken_ref() => None,
             Err(error) => return Err(error),
         };
         let tip = match id {

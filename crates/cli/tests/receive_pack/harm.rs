@@ -6,6 +6,11 @@ use crate::{
 };
 use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
+use refdb_vfs::{Fs, LockTimeout};
+use reftable::{
+    RefRecord, RefValue,
+    stack::{Stack, StackError, StackOptions},
+};
 use std::{
     io::{Read, Write},
     os::unix::process::CommandExt,
@@ -42,6 +47,41 @@ fn a_tip_whose_history_is_broken_lets_in_and_refuses_what_git_does() {
                 (output.status.success(), listed)
             });
             assert_eq!(said[1], said[0], "without commit {lost}, {name}");
+        }
+    }
+}
+
+/// Makes HEAD lead to a name that no ref can have, which no program would write.
+fn lead_head_astray(server: &Repo, format: RefFormat) {
+    let target = "refs/../outside";
+    if format == RefFormat::Files {
+        return std::fs::write(server.git_dir().join("HEAD"), format!("ref: {target}\n")).unwrap();
+    }
+    let options = StackOptions::new(reftable::WriteOptions::new(server.hash()));
+    let stack = Stack::open(Fs::real(), &server.git_dir().join("reftable"), options).unwrap();
+    let mut addition = stack.lock(LockTimeout::None).unwrap();
+    let index = addition.next_update_index();
+    let value = RefValue::Symbolic(target.into());
+    let head = RefRecord { name: "HEAD".into(), update_index: index, value };
+    addition.add_table::<StackError>(index..=index, 0, |writer| writer.add_ref(&head)).unwrap();
+    drop(addition.commit().unwrap());
+}
+
+#[test]
+fn a_head_that_leads_to_no_possible_ref_stops_no_push() {
+    let client = Client::new(HashKind::Sha1);
+    for format in RefFormat::ALL {
+        let servers = [false, true].map(|by_refdb| (Repo::bare(format, HashKind::Sha1), by_refdb));
+        for (at, command) in ["0:refs/heads/main", "1:refs/heads/main", ":refs/heads/main"].iter().enumerate() {
+            let said = servers.each_ref().map(|(server, by_refdb)| {
+                lead_head_astray(server, format);
+                let (commit, name) = command.split_once(':').unwrap();
+                let commit = commit.parse().map_or(String::new(), |at: usize| client.commits[at].to_string());
+                let output = client.push(server, *by_refdb, &[format!("{commit}:{name}")]);
+                (output.status.success(), refs(server))
+            });
+            assert_eq!(said[1], said[0], "{format:?}, push {at}");
+            assert!(said[1].0, "{format:?}, push {at}");
         }
     }
 }

@@ -120,6 +120,29 @@ fn a_program_that_takes_memory_or_time_without_end_is_ended_and_the_push_refused
 }
 
 #[test]
+fn an_atomic_push_changes_nothing_if_a_limit_ends_the_check_of_one_of_its_commands() {
+    let client = Client::new(HashKind::Sha1);
+    for (capabilities, deletes) in [("report-status", true), ("report-status atomic", false)] {
+        let server = server();
+        let old = server.commit();
+        server.create_refs([("refs/heads/old", old)]);
+        server.config("refdb.receiveReadLimit", "1");
+        let git = git_with(&server, "rev-list", SPINNER);
+        let line = format!("{old} {} refs/heads/old\0{capabilities}", "0".repeat(40));
+        let (creations, _) = trouble::request(&client, capabilities);
+        let bytes = [format!("{:04x}{line}", line.len() + 4).as_bytes(), &creations].concat();
+        let mut child = receive_pack(&server, &git).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(&bytes).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("ng refs/heads/main the check of its objects exceeded a limit"), "{said}");
+        let answer = if deletes { "ok refs/heads/old" } else { "ng refs/heads/old atomic push failure" };
+        assert!(said.contains(answer), "{capabilities}: {said}");
+        assert_eq!(server.refs().is_empty(), deletes, "{capabilities}");
+    }
+}
+
+#[test]
 fn a_program_that_lists_an_alternate_is_ended_at_a_limit_and_when_the_client_leaves() {
     for instead in [HOG, SPINNER, "exec cat /dev/zero"] {
         let (pool, fork) = (server(), server());

@@ -147,7 +147,7 @@ impl Advertiser<'_, '_> {
 }
 
 /// Returns the object to which a symbolic ref with this target resolves, or `None` if it is dangling, broken or nested
-/// too deeply. In reftables, fails if a further symbolic ref on the way leads to a name that no ref can have.
+/// too deeply.
 fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<ObjectId>, ServeError> {
     let Ok(mut name) = RefName::new(target.to_vec()) else { return Ok(None) };
     // Resolving the symbolic ref itself was the first step.
@@ -156,7 +156,8 @@ fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<ObjectId>, Se
             Ok(Some(Target::Direct(id))) => return Ok(Some(id)),
             Ok(Some(Target::Symbolic(next))) => name = next,
             // A ref that cannot be read leads nowhere.
-            Ok(None) | Err(refdb::Error::BrokenRef(_)) => return Ok(None),
+            Ok(None) => return Ok(None),
+            Err(error) if error.is_broken_ref() => return Ok(None),
             Err(error) => return Err(error.into()),
         }
     }

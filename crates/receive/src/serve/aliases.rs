@@ -86,8 +86,7 @@ impl Session<'_, '_> {
 }
 
 /// Returns the ref at the end of a chain of symbolic refs that continues with `target`, whether or not it exists.
-/// Returns `None` if the chain is circular or too long, or ends at a broken ref or an invalid name. In reftables, fails
-/// if a ref on the way leads to a name that no ref can have.
+/// Returns `None` if the chain is circular or too long, or ends at a broken ref or an invalid name.
 fn follow(snapshot: &dyn Snapshot, target: BString) -> Result<Option<RefName>, ServeError> {
     let Ok(mut name) = RefName::new(target) else { return Ok(None) };
     // Resolving the symbolic ref itself was the first step.
@@ -98,7 +97,7 @@ fn follow(snapshot: &dyn Snapshot, target: BString) -> Result<Option<RefName>, S
                 Ok(next) => name = next,
                 Err(_) => return Ok(None),
             },
-            Err(refdb::Error::BrokenRef(_)) => return Ok(None),
+            Err(error) if error.is_broken_ref() => return Ok(None),
             Err(error) => return Err(error.into()),
         }
     }

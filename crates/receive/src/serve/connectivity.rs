@@ -90,6 +90,9 @@ impl Session<'_, '_> {
                 self.refuse(at, reason);
             }
         }
+        if reason == BEYOND_LIMIT {
+            self.refuse_rest_if_atomic();
+        }
         Ok(())
     }
 

@@ -24,6 +24,7 @@ impl Session<'_, '_> {
         for tags in large.chunks(ASKED_AT_ONCE) {
             if !self.ask_about(tags)? {
                 self.refuse_tags(&large)?;
+                self.refuse_rest_if_atomic();
                 return Ok(());
             }
         }

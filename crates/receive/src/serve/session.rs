@@ -527,6 +527,14 @@ impl Session<'_, '_> {
         self.outcomes[at].refusal.get_or_insert_with(|| reason.into());
     }
 
+    /// Refuses the other commands too if the client asked for all or nothing, after refdb refused a command for a reason
+    /// of its own. Where git refuses commands before it begins an atomic update, the others are executed.
+    pub(super) fn refuse_rest_if_atomic(&mut self) {
+        if self.request.capabilities.atomic {
+            self.refuse_all("atomic push failure");
+        }
+    }
+
     /// Refuses all commands that were not refused before.
     pub(super) fn refuse_all(&mut self, reason: &str) {
         for outcome in &mut self.outcomes {

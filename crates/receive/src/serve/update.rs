@@ -36,7 +36,12 @@ impl Session<'_, '_> {
     pub(super) fn update_refs(&mut self) -> Result<(), ServeError> {
         self.check_aliases()?;
         self.follow_large_tags()?;
-        let (Resolved::Object { name: head, .. } | Resolved::Missing(head)) = self.store.resolve(&head_name())?;
+        let head = match self.store.resolve(&head_name()) {
+            Ok(Resolved::Object { name, .. } | Resolved::Missing(name)) => name,
+            // As in git, no branch is the current one then.
+            Err(error) if error.is_broken_ref() => head_name(),
+            Err(error) => return Err(error.into()),
+        };
         let context = PushContext {
             head,
             // If `core.bare` is unset, git treats a repository that is named by its folder as bare.
@@ -288,7 +293,7 @@ impl Session<'_, '_> {
     fn warn_of_deletion(&mut self, at: usize, name: &RefName) -> Result<(), ServeError> {
         let is_there = match self.store.resolve(name) {
             Ok(resolved) => matches!(resolved, Resolved::Object { .. }),
-            Err(refdb::Error::BrokenRef(_)) => true,
+            Err(error) if error.is_broken_ref() => true,
             Err(error) => return Err(error.into()),
         };
         self.outcomes[at].did_not_exist = !is_there;

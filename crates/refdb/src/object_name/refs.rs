@@ -97,7 +97,8 @@ impl Names<'_> {
             match self.snapshot.get(&name) {
                 // Any file at the root of the repository may have this name, so a file without a valid value is not a
                 // ref.
-                Ok(None) | Err(Error::BrokenRef(_)) => return Ok(None),
+                Ok(None) => return Ok(None),
+                Err(error) if error.is_broken_ref() => return Ok(None),
                 Ok(Some(Target::Direct(id))) => return Ok(Some((name, id))),
                 Ok(Some(Target::Symbolic(next))) => name = next,
                 Err(error) => return Err(error.into()),

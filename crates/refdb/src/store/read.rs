@@ -193,7 +193,7 @@ impl Store {
         let Ok(name) = RefName::new(name.as_bytes()) else { return Ok(false) };
         match self.resolve(&name) {
             Ok(Resolved::Object { name: end, .. } | Resolved::Missing(end)) => Ok(has_no_room(end.as_bstr())),
-            Err(Error::BrokenRef(_)) => Ok(false),
+            Err(error) if error.is_broken_ref() => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -111,7 +111,7 @@ impl<'s> Preparation<'_, 's> {
             match snapshot.get(head) {
                 // The branch of a broken HEAD is not known. Other refs are not affected, and an edit of HEAD itself is
                 // judged later.
-                Err(Error::BrokenRef(_)) => Ok((has_log, None)),
+                Err(error) if error.is_broken_ref() => Ok((has_log, None)),
                 found => Ok((has_log, found?)),
             }
         })?;
@@ -405,7 +405,7 @@ fn follow(get: &dyn Fn(&BStr) -> Result<Option<Target>>, name: &BStr) -> Result<
             Ok(None) => return Ok(Leads::Nowhere),
             Ok(Some(Target::Direct(id))) => return Ok(Leads::To(id)),
             Ok(Some(Target::Symbolic(next))) => name = next.into(),
-            Err(Error::BrokenRef(_)) => return Ok(Leads::Unreadable),
+            Err(error) if error.is_broken_ref() => return Ok(Leads::Unreadable),
             Err(error) => return Err(error),
         }
     }

@@ -36,8 +36,11 @@ impl Session<'_, '_> {
         for name in changed {
             tips.extend(held(snapshot, name)?);
         }
-        if let Some(Target::Symbolic(branch)) = snapshot.get("HEAD".into())? {
-            tips.extend(held(snapshot, branch.as_bstr())?);
+        match snapshot.get("HEAD".into()) {
+            Ok(Some(Target::Symbolic(branch))) => tips.extend(held(snapshot, branch.as_bstr())?),
+            Ok(_) => {}
+            Err(error) if error.is_broken_ref() => {}
+            Err(error) => return Err(error),
         }
         Ok(tips)
     }
@@ -81,7 +84,8 @@ fn remove_held_by_any(snapshot: &dyn Snapshot, wanted: &mut HashSet<ObjectId>) -
 fn held(snapshot: &dyn Snapshot, name: &BStr) -> refdb::Result<Option<ObjectId>> {
     match snapshot.get(name) {
         Ok(Some(Target::Direct(id))) => Ok(Some(id)),
-        Ok(_) | Err(refdb::Error::BrokenRef(_)) => Ok(None),
+        Ok(_) => Ok(None),
+        Err(error) if error.is_broken_ref() => Ok(None),
         Err(error) => Err(error),
     }
 }
