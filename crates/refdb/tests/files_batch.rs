@@ -14,12 +14,12 @@ use refdb::{
     files::{FilesBackend, FilesOptions, JournalEntry, JournalRef, Outcome, TakenOver},
 };
 use refdb_testkit::{
-    RefFormat, Repo,
+    ForeignLock, RefFormat, Repo,
     crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
 };
 use refdb_types::RefName;
 use refdb_vfs::{BatchId, Fs, Lock, LockTimeout, boot_id};
-use std::{path::Path, time::Duration};
+use std::{path::Path, thread, time::Duration};
 
 fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
     batching(fs, dir, sync, Duration::from_millis(200))
@@ -159,6 +159,25 @@ fn what_is_no_small_batch_goes_to_packed_refs_as_ever() {
     assert!(loose("refs/heads/c") && loose("refs/tags/d"));
     assert_eq!(read(dir)["refs/heads/sym"], id.to_string());
     assert_eq!((leftovers(dir), records(dir)), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_batch_that_turns_out_too_large_waits_for_packed_refs_as_any_transaction_does() {
+    let scene = Scene::new();
+    let (dir, id) = (scene.repo.git_dir(), scene.ids[3]);
+    let store = batching(&Fs::real(), dir, false, Duration::from_secs(60));
+    // A journal entry has at most 1 MiB.
+    let log = Some("x".repeat(1 << 20));
+    let wishes = ["refs/heads/a", "refs/heads/b"].map(|name| Wish { log: log.clone(), ..create(name, id) });
+    let foreign = ForeignLock::of(&dir.join("packed-refs"));
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| transact_whole(&store, &wishes));
+        thread::sleep(Duration::from_millis(500));
+        drop(foreign);
+        writer.join().unwrap().unwrap();
+    });
+    assert_eq!(read(dir)["refs/heads/b"], id.to_string());
+    assert!(!dir.join("refs/heads/b").exists(), "it is no small batch");
 }
 
 #[test]

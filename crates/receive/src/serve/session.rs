@@ -170,7 +170,7 @@ const READ_LIMIT_MIN: u64 = 1 << 20;
 /// `input` and `output` are connected to the client. Hooks and git run in the repository's directory with `GIT_DIR`
 /// set to it. A command that is refused is no error: the client is told, and the other commands are executed. In an
 /// atomic push the others are refused too, except that, as in git, a command that is refused before the refs are
-/// updated, for instance because its ref is hidden, does not affect the others.
+/// updated, for instance because its ref is hidden, does not affect the others, unless it exceeds a limit of refdb.
 ///
 /// The call blocks until the client has sent its request and all hooks have ended. It has no time limit of its own,
 /// except that `refdb.receiveTimeLimit` bounds the processor time of the git programs that run before the report; a

@@ -186,7 +186,7 @@ fn attempt(
     debug_assert_eq!(locks.count(), claims.count(), "each claim is locked or refused");
     // With every claim refused there is nothing to do.
     if plan.packed && locks.any {
-        locks.take_packed()?;
+        locks.take_packed(locks.lock_timeout(store.options.packed_lock_timeout))?;
     }
     Ok(locks)
 }
@@ -349,9 +349,11 @@ impl Locks {
         }
     }
 
-    /// Locks packed-refs as well. Waits only briefly, because other locks are held already.
+    /// Locks packed-refs as well. Waits as long as for the first lock, although other locks are held already, because
+    /// the transaction does not begin anew. Another transaction that has locked packed-refs gives it up if it needs one
+    /// of these locks.
     pub(crate) fn add_packed(&mut self) -> Result<()> {
-        match self.take_packed() {
+        match self.take_packed(self.store.options.packed_lock_timeout.unwrap_or(GENEROUS)) {
             Ok(()) => Ok(()),
             Err(Stop::Blocked(_, _, held)) => Err(held.into()),
             Err(Stop::Fatal(error)) => Err(error),
@@ -370,11 +372,10 @@ impl Locks {
         folders::with_parents(&options.fs, path, options.sharing, &mut self.made, is_missing, || acquire(&options.fs))
     }
 
-    fn take_packed(&mut self) -> std::result::Result<(), Stop> {
+    fn take_packed(&mut self, timeout: LockTimeout) -> std::result::Result<(), Stop> {
         debug_assert!(self.any, "packed-refs is locked for refs that are locked");
         let fatal = |error: Error| Stop::Fatal(error);
         let target = self.store.packed_target().map_err(fatal)?;
-        let timeout = self.lock_timeout(self.store.options.packed_lock_timeout);
         match Lock::acquire(&self.store.options.fs, &target, 0o666, timeout) {
             Ok(mut lock) => {
                 lock.close();
