@@ -216,7 +216,7 @@ impl<'a> Series<'a> {
         })
     }
 
-    /// Returns a command that repeats the comparison of the proof, with the default tolerance and rate of false alarms.
+    /// Returns a command that repeats the comparison of the proof.
     fn repeat(&self, [a, b]: &[String; 2], proof: &Proof) -> Result<String> {
         let scenario = &self.setting.scenario.name;
         let named =
@@ -231,8 +231,9 @@ impl<'a> Series<'a> {
         for (name, value) in self.setting.values {
             write!(command, " --parameter-list {name} {}", quoted(value))?;
         }
-        let most = 2 * self.rules.pairs_max;
-        write!(command, " --judge {} --runs-max {most} --seed {}", self.rules.judge.name(), proof.seed)?;
+        let Rules { rate, tolerance, pairs_max, judge } = self.rules;
+        write!(command, " --judge {} --false-alarms {rate} --tolerance {tolerance}", judge.name())?;
+        write!(command, " --runs-max {} --seed {}", 2 * pairs_max, proof.seed)?;
         Ok(command)
     }
 

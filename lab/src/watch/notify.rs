@@ -10,6 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Maximum duration of the user's command.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -49,8 +50,8 @@ pub fn notify(command: &str, folder: &Path, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the command, and kills it after [`LIMIT`]. A signal to the watch does not end the command, because a
-/// command that was ended is not called again.
+/// Waits for the command, and kills it with what it has started after [`LIMIT`]. A signal to the watch does not end the
+/// command, because a command that was ended is not called again.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     let start = Instant::now();
     loop {
@@ -58,7 +59,7 @@ fn wait(child: &mut Child) -> Result<ExitStatus> {
             return Ok(status);
         }
         if start.elapsed() > LIMIT {
-            child.kill()?;
+            kill_process_group(Pid::from_child(&child), Signal::KILL)?;
             child.wait()?;
             bail!("the command of --notify took more than {} s and was ended", LIMIT.as_secs());
         }
