@@ -5,6 +5,7 @@ use crate::{http::Peer, options::Options};
 use listenfd::ListenFd;
 use refdb::messages::say;
 use std::{
+    fs::File,
     future::poll_fn,
     io::{self, Write},
     net::{SocketAddr, TcpListener},
@@ -133,6 +134,10 @@ fn passed(options: &Options) -> io::Result<Vec<Listener>> {
 /// Binds a Unix socket. Replaces a socket on which nobody listens any more, and fails if a server listens there or
 /// another file is there.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Held until the socket is bound, so that servers that start together do not remove each other's socket. A folder
+    // that cannot be locked is no reason not to start.
+    let _locked = File::open(folder).and_then(|folder| folder.lock().map(|()| folder));
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
         std::fs::remove_file(path)?;
@@ -217,5 +222,31 @@ impl Acceptor {
             }
         }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::Barrier, thread};
+
+    #[test]
+    fn of_servers_that_replace_a_dead_socket_together_one_listens() {
+        let dir = tempfile::tempdir().unwrap();
+        for at in 0..50 {
+            let path = dir.path().join(at.to_string());
+            drop(UnixListener::bind(&path).unwrap());
+            let together = Barrier::new(8);
+            let bound = thread::scope(|scope| {
+                let bind = || {
+                    together.wait();
+                    bind_unix(&path)
+                };
+                let servers: Vec<_> = (0..8).map(|_| scope.spawn(bind)).collect();
+                servers.into_iter().map(|server| server.join().unwrap()).filter(Result::is_ok).collect::<Vec<_>>()
+            });
+            assert_eq!(bound.len(), 1);
+            UnixStream::connect(&path).unwrap();
+        }
     }
 }
