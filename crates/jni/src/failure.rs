@@ -5,7 +5,7 @@ use jni::{
     jni_sig, jni_str,
     objects::{JObject, JString, JThrowable},
 };
-use refdb::{Undecided, vfs::LockError};
+use refdb::{StackError, TableError, Undecided, vfs::LockError};
 use std::{any::Any, path::PathBuf};
 
 /// Why an entry point failed.
@@ -75,6 +75,27 @@ impl From<JniError> for Failure {
     }
 }
 
+fn of_stack(error: &StackError) -> Kind {
+    match error {
+        StackError::Lock(LockError::Io(_)) => Kind::Io,
+        StackError::Lock(_) => Kind::Locked,
+        StackError::Table(error) => of_table(error),
+        StackError::List { .. } | StackError::MissingTable { .. } => Kind::Corrupt,
+        StackError::RefsTooLarge { .. } | StackError::UpdateIndex { .. } => Kind::Refused,
+        // The others are failures of the disk, of another process or by a signal.
+        _ => Kind::Io,
+    }
+}
+
+fn of_table(error: &TableError) -> Kind {
+    match error {
+        TableError::Io(_) => Kind::Io,
+        TableError::Corrupt(_) | TableError::Hash { .. } => Kind::Corrupt,
+        // The others are about a record that was to be written.
+        _ => Kind::Refused,
+    }
+}
+
 impl From<&refdb::Error> for Failure {
     fn from(error: &refdb::Error) -> Self {
         use refdb::Error;
@@ -84,7 +105,8 @@ impl From<&refdb::Error> for Failure {
             // The lock file could not be created, for example because the disk is full or a permission is missing.
             Error::Lock(LockError::Io(_)) | Error::StackLocked(LockError::Io(_)) => Kind::Io,
             Error::Lock(_) | Error::StackLocked(_) => Kind::Locked,
-            Error::Stack(_) | Error::Table(_) => Kind::Corrupt,
+            Error::Stack(error) => of_stack(error),
+            Error::Table(error) => of_table(error),
             Error::BrokenRef(broken) => {
                 (ref_name, path) = (Some(broken.name.clone()), Some(broken.path.clone()));
                 Kind::BrokenRef
@@ -266,5 +288,22 @@ mod tests {
         let Failure::Engine(report) = failure else { panic!("{failure:?}") };
         assert!(matches!(report.kind, Kind::Io), "{report:?}");
         assert!(report.message.contains("/no/such/folder"), "{report:?}");
+    }
+
+    #[test]
+    fn only_damage_of_a_stack_is_corrupt() {
+        let kind = |error: StackError| match Failure::from(&refdb::Error::from(error)) {
+            Failure::Engine(report) => report.kind,
+            failure => panic!("{failure:?}"),
+        };
+        let io = || Fs::real().stat("/no/such/folder".as_ref()).unwrap_err();
+        let held = LockError::Held { path: "lock".into(), age_seconds: 0, uid: 0, by_us: false };
+        assert!(matches!(kind(StackError::Lock(held)), Kind::Locked));
+        for error in [StackError::Lock(LockError::Io(io())), StackError::NotDurable(io()), StackError::Io(io())] {
+            assert!(matches!(kind(error), Kind::Io));
+        }
+        assert!(matches!(kind(StackError::GroupGivenUp), Kind::Io));
+        let too_large = TableError::TooLarge { name: "refs/heads/a".into(), block_size: 256 };
+        assert!(matches!(kind(StackError::Table(too_large)), Kind::Refused));
     }
 }
