@@ -24,8 +24,8 @@ impl Accepted {
         Accepted { entries }
     }
 
-    /// Returns the reason why `job` may be slower, if it may. An entry `list` stands for the job `list` and for all jobs
-    /// whose names begin with `list/`.
+    /// Returns the reason why `job` may be slower, if it may. An entry `list` stands for the job `list` and for all
+    /// jobs whose names begin with `list/`.
     pub fn reason(&self, job: &str) -> Option<&str> {
         let means = |word: &str| job.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         self.entries.iter().find(|(word, _)| means(word)).map(|(_, reason)| reason.as_str())

@@ -103,7 +103,7 @@ pub(crate) fn read(fs: &Fs, dir: &Path, key: Option<&Key>) -> Result<Opened> {
     Ok(Opened { store: identity.store, sealer, started_anew: None })
 }
 
-/// The identity of the cache, for programs that examine its files without reading its entries.
+/// The identity of the cache, for programs that examine its files without its key.
 pub(crate) fn store_of(fs: &Fs, dir: &Path) -> Result<u64> {
     let path = path_in(dir);
     Ok(Identity::decode(&read_file(fs, &path)?, &path)?.store)
