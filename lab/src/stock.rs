@@ -1,4 +1,4 @@
-//! Counts the files in which the repositories below a folder store their refs and objects, without running git.
+//! Counts how the repositories below a folder store their refs and objects, loose or packed, without running git.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 
-/// The refs and objects of one repository.
+/// The numbers of refs and objects of one repository, or of the files that contain them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stock {
     /// Files below `refs/`, except for locks; 0 for a repository with reftables, which has no loose refs.

@@ -58,7 +58,8 @@ impl Memory {
         })
     }
 
-    /// A number that no other reader of the process has, never 0.
+    /// A number that identifies a view, or a reader of the files of a view: it is never 0, and is returned only once in
+    /// a process.
     pub(crate) fn owner(&self) -> u64 {
         self.owners.fetch_add(1, Relaxed)
     }

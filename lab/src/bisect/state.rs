@@ -17,7 +17,8 @@ pub enum Answer {
     Between,
     /// The permitted number of runs was not enough for a verdict.
     Unsure,
-    /// For this reason, the commit or an end of the search does not build, or the scenario fails with it.
+    /// The commit could not be measured, for this reason: it or the good or bad commit does not build, or the scenario
+    /// fails with one of them.
     Skipped(String),
 }
 

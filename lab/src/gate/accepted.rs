@@ -9,7 +9,7 @@ use crate::process::output;
 /// The slowdowns that the messages of some commits accept.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Accepted {
-    /// Names of jobs, or their first parts, each with a reason.
+    /// Names of jobs, or the parts of such names before a slash, each with a reason.
     entries: Vec<(String, String)>,
 }
 
@@ -24,8 +24,8 @@ impl Accepted {
         Accepted { entries }
     }
 
-    /// Returns the reason why `job` may be slower, if it may. An entry that is the part of a name before a slash stands
-    /// for all jobs whose names begin with that part.
+    /// Returns the reason why `job` may be slower, if it may. An entry `list` stands for the job `list` and for all
+    /// jobs whose names begin with `list/`.
     pub fn reason(&self, job: &str) -> Option<&str> {
         let means = |word: &str| job.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         self.entries.iter().find(|(word, _)| means(word)).map(|(_, reason)| reason.as_str())

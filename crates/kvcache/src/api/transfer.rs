@@ -79,7 +79,7 @@ impl Cache {
             return Err(from.corrupt("not an export of this version"));
         }
         self.check_label(&mut from)?;
-        // Otherwise an older value could take the place of one that is not found yet.
+        // Otherwise an older value of the export could replace a newer one that has not been loaded into the index yet.
         self.reclaim.finish_loading();
         let (mut imported, mut seen) = (Imported::default(), 0u64);
         let (mut key, mut value) = (Vec::new(), Vec::new());

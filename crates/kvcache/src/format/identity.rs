@@ -103,7 +103,7 @@ pub(crate) fn read(fs: &Fs, dir: &Path, key: Option<&Key>) -> Result<Opened> {
     Ok(Opened { store: identity.store, sealer, started_anew: None })
 }
 
-/// The identity of the cache, for programs that examine its files without reading its entries.
+/// The identity of the cache, for programs that examine its files without its key.
 pub(crate) fn store_of(fs: &Fs, dir: &Path) -> Result<u64> {
     let path = path_in(dir);
     Ok(Identity::decode(&read_file(fs, &path)?, &path)?.store)
@@ -115,9 +115,11 @@ pub(crate) fn is_encrypted(fs: &Fs, dir: &Path) -> Result<bool> {
     Ok(Identity::decode(&read_file(fs, &path)?, &path)?.wrapped.is_some())
 }
 
-/// Reads the `format` file for a writer, or creates it. A cache that cannot be used, because none of the keys fits or
-/// because the file is damaged or was written by an older program, is given a new identity, which makes all its
-/// segments foreign. If an old key fits and a new key is given, the new key replaces the old one.
+/// Reads the `format` file for a writer, or creates it. If an old key fits and a new key is given, the new key replaces
+/// the old one.
+///
+/// A cache is given a new identity, which makes all its segments foreign, if none of the keys fits, if it is encrypted
+/// and no new key is given, or if the file is damaged or was written by an older program.
 pub(crate) fn read_or_create(fs: &Fs, dir: &Path, key: Option<&Key>, old_keys: &[Key]) -> Result<Opened> {
     match read(fs, dir, key) {
         Err(Error::File(error)) if error.is_not_found() => create(fs, dir, key, None),

@@ -88,7 +88,7 @@ pub enum Undecided {
     /// The database gave no answer. The intent stays, and its refs cannot be changed until it is settled.
     #[error("the global ref database gave no answer, so whether the update happens is not known yet ('{}')", .0.display())]
     Unknown(PathBuf),
-    /// The transaction has too many refs for an intent. Nobody was asked, and no ref has changed.
+    /// The transaction has too many refs for an intent. Neither the database nor any ref has changed.
     #[error(
         "{refs} refs are too many for one transaction of the global ref database, whose record may have at most {len_max_bytes} bytes; update fewer at once"
     )]

@@ -68,8 +68,9 @@ impl<'a> Trees<'a> {
         Trees { incoming, objects, boundary, old, seen: met, open, nested, bounds }
     }
 
-    /// Returns whether everything below these trees, and each of these blobs, is in the push or in a tree of the
-    /// boundary. `false` proves nothing, because the search is bounded.
+    /// Returns whether everything below these trees is in the push or in a tree of the boundary, and each of these
+    /// blobs, which are not in the push, in a tree of the boundary. `false` proves nothing, because the search is
+    /// bounded.
     pub(super) fn are_whole(mut self, roots: &[ObjectId], blobs: &[ObjectId]) -> bool {
         self.open.extend(blobs.iter().map(|id| (*id, ObjectKind::Blob)));
         let beside: Vec<_> = self.boundary.iter().take(COMPARED_MAX).copied().collect();

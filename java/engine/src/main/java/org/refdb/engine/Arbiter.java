@@ -20,7 +20,8 @@ public abstract class Arbiter {
     record Unknown() implements Verdict {}
 
     /**
-     * The arbiter is to be asked, or asked again, after an intent with this mark has been written.
+     * The arbiter is to be asked, or asked again, after an intent with this mark has been written. The global ref
+     * database has changed nothing yet: if the intent cannot be written, the batch is given up.
      *
      * @param id the name of the intent: 1 to 128 letters, digits, dashes and underscores; the same each time
      * @param mark one line of 1 to 512 printable ASCII characters, which is stored in the intent

@@ -63,7 +63,7 @@ public final class Cache implements AutoCloseable {
    * @param maxAge the age from which entries are misses; null for no limit
    * @param key 32 random bytes with which entries are encrypted; null for no encryption
    * @param oldKeys keys with which the cache may have been encrypted before; if one of them fits, {@code key} replaces
-   *     it
+   *     it, or, if {@code key} is null, all entries are deleted
    */
   public record Options(
       Path root, String name, int version, long limitBytes, Duration maxAge, byte[] key, List<byte[]> oldKeys) {}
@@ -89,7 +89,7 @@ public final class Cache implements AutoCloseable {
    *
    * @param stored the number of entries that were stored
    * @param kept the number of entries that were not stored, because the cache has a value for the key that is as new or
-   *     newer, or the key was changed during the import
+   *     newer, or because the key may have been changed during the import
    * @param tooLarge the number of entries that are larger than the limit permits
    */
   public record Imported(long stored, long kept, long tooLarge) {}
@@ -118,8 +118,8 @@ public final class Cache implements AutoCloseable {
 
   /**
    * Opens a cache for reading and writing, and creates it if it does not exist. Only one process at a time may do so.
-   * Files that are damaged, of an older format, or encrypted with a key that is not given, are deleted, and {@link
-   * #notices} says so.
+   * Files that are damaged, of an older format, or encrypted with a key that is not given, are deleted, and so are all
+   * encrypted files if {@code key} is null; {@link #notices} says so.
    *
    * @throws EngineException of kind LOCKED if the cache is open for writing already; of kind REFUSED if the limit is
    *     out of range, or a newer program wrote the cache; of kind IO if an operation on a file fails
@@ -155,8 +155,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Deletes those versions of a cache that no process has open for writing, except {@code keep}. Returns the number of
-   * deleted versions.
+   * Deletes those versions of a cache that no process has open for writing, except {@code keep} and versions whose
+   * folder has other files too. Returns the number of deleted versions.
    */
   public static int cleanVersions(Path root, String name, int keep) throws EngineException {
     return CacheNatives.cleanVersions(place(root, name, keep).toByteArray());
@@ -224,8 +224,9 @@ public final class Cache implements AutoCloseable {
    * @param createdMillis when the value was created, in milliseconds since 1970
    * @return false if the value was refused, because the entry is larger than the limit permits or, for a buffered put,
    *     because there was no room for 200 ms; the key then has no value
-   * @throws EngineException of kind IO if the disk does not take a written or synced put within 30 seconds, or all
-   *     writes have failed for 2 seconds; the value may be visible then, but is not durable
+   * @throws EngineException of kind IO if the put is written or synced, and its write or sync fails, it finds no room
+   *     for 30 seconds, or all writes to the disk have failed for 2 seconds; the value may be visible then, but need
+   *     not be durable
    */
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return store(key, value, createdMillis, durability.ordinal()) == STORED;
@@ -335,7 +336,8 @@ public final class Cache implements AutoCloseable {
 
   /**
    * Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are dead,
-   * and waits for it. Returns the number of bytes by which the files shrank.
+   * and returns when this is done. A segment whose live entries cannot be copied for lack of room stays as it is.
+   * Returns the number of bytes by which the files shrank.
    */
   public long compact() throws EngineException {
     return new Unpacker(handle.call(id -> CacheNatives.compact(id))).i64();
@@ -375,8 +377,8 @@ public final class Cache implements AutoCloseable {
     try {
       CacheNatives.close(id);
     } catch (EngineException e) {
-      // The cache has deleted its entries, so that no replaced or removed value comes back. The error of the disk has
-      // been counted.
+      // Nothing is left to do: because of this error the cache has deleted all its entries, as far as the disk let it,
+      // so that no value comes back that was replaced or removed.
       System.getLogger(Cache.class.getName()).log(System.Logger.Level.WARNING, e.getMessage());
     }
   }

@@ -10,13 +10,14 @@ import java.util.Optional;
  *
  * <p>Names are full refnames. Look-ups and lists stay in the packed form in which the library returns them, and
  * everything else is converted to records. An {@link Unpacker} reads look-ups, whose form the file {@code
- * refs/answer.rs} of the library describes, and {@link RefRows} contains the rows of a list. As a record, a row that
- * is kept would take 156 bytes instead of 60, and a walk would take up to twice as long (decision 0073).
+ * refs/answer.rs} of the library describes, and {@link RefRows} contains the rows of a list. If the rows were records,
+ * each row in memory would take 156 bytes instead of 60, and a walk would take up to twice as long (decision 0073).
  */
 public final class EngineView implements AutoCloseable {
-  /** Flags for {@link #optimize(boolean)}. */
+  /** A flag of {@link #optimize(int, Collection)}: all refs are packed. */
   private static final int ALL = 1;
 
+  /** A flag of {@link #optimize(int, Collection)}: the loose files of packed refs are removed. */
   private static final int PRUNE = 2;
 
   private final Handle handle;
@@ -65,7 +66,9 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Returns the refs that point to each of some objects or to a tag of it. With files, all loose refs are read, once.
+   * Returns the refs that point to each of some objects or to a tag of it. With files, a tag counts outside {@code
+   * refs/tags/} only if packed-refs has the object to which it leads, and all loose refs are read, once for all
+   * objects.
    */
   public PointingRefs pointingAt(Collection<byte[]> objectIds) throws EngineException {
     Packer request = new Packer();
@@ -115,8 +118,8 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Returns why refs of the repository are not written because of its mount; empty if they are, also if {@code
-   * refdb.unsafeStorage} says so.
+   * Returns why the mount of the repository keeps its refs from being written; empty if they are written, be it because
+   * the mount is safe or because {@code refdb.unsafeStorage} permits an unsafe one.
    */
   public Optional<String> storageFault() throws EngineException {
     return text(handle.call(RefNatives::storageFault));

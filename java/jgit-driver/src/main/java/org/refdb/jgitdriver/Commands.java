@@ -19,7 +19,10 @@ import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.eclipse.jgit.transport.RefSpec;
 
-/** The commands of the driver. An update answers with the name of JGit's result, such as {@code LOCK_FAILURE}. */
+/**
+ * The commands of the driver. Tabs separate the fields of commands and answers where their descriptions have spaces,
+ * except for {@code reflog}. An update answers with the name of JGit's result, such as {@code LOCK_FAILURE}.
+ */
 final class Commands {
   private final Repository repository;
   private final RefDatabase refs;
@@ -123,7 +126,7 @@ final class Commands {
     }
   }
 
-  /** {@code reflog NAME}: lines {@code OLD NEW IDENT TIME ZONE<tab>MESSAGE}, the newest entry first. */
+  /** {@code reflog NAME}: lines as in git's files, {@code OLD NEW IDENT TIME ZONE<tab>MESSAGE}, the newest first. */
   private void reflog(String name) throws IOException {
     var reader = refs.getReflogReader(name);
     for (ReflogEntry entry : reader == null ? List.<ReflogEntry>of() : reader.getReverseEntries()) {

@@ -10,7 +10,8 @@ public interface GlobalRefDatabase {
   /**
    * Returns whether the ref of this node has the same value as in the database. A ref that the database does not have
    * counts as up to date, except in a project that was imported: there the database has all refs, so that only a ref
-   * that this node does not have either is up to date.
+   * that this node does not have either is up to date. HEAD and symbolic refs always count as up to date, because each
+   * node has its own.
    */
   boolean isUpToDate(Project.NameKey project, Ref ref) throws GlobalRefDbLockException;
 
@@ -31,7 +32,7 @@ public interface GlobalRefDatabase {
   /** Replaces {@code currValue} by {@code newValue}. Returns false if the database has another value. */
   <T> boolean compareAndPut(Project.NameKey project, String refName, T currValue, T newValue) throws GlobalRefDbSystemError;
 
-  /** Waits for the lock of a ref. */
+  /** Waits for the lock of a ref and takes it. Closing the result releases the lock. */
   AutoCloseable lockRef(Project.NameKey project, String refName) throws GlobalRefDbLockException;
 
   /** Returns whether the database has a value for the ref. */

@@ -95,7 +95,7 @@ public final class DiskRefs implements AutoCloseable {
   /**
    * Sets or deletes a ref, provided that it has the value {@code before}.
    *
-   * @param next the new value; that of a deleted ref deletes it
+   * @param next the new value; an id of zeros, as etcd has it for a deleted ref, deletes the ref
    * @throws IOException if the ref has another value, or cannot be written
    */
   void set(String ref, Optional<String> before, String next) throws IOException {
