@@ -2,8 +2,8 @@
 //!
 //! - A name that a client has looked up leads to the same file, and a name that was absent stays absent, until the
 //!   client sees that the name's folder has changed.
-//! - The client sees a change of the folder when it opens the folder or asks for the folder's attributes, and when it
-//!   changes an entry of the folder itself.
+//! - The client sees that a folder has changed when it opens the folder or asks for the folder's attributes, and when
+//!   it changes an entry of the folder.
 //! - A name whose file another client has replaced or removed leads to the old file, as if a program had that open, or
 //!   is a stale handle (`ESTALE`).
 //! - A folder that another client has removed is a stale handle, also if there is a new one of its name.
@@ -172,7 +172,8 @@ impl SharedFolder {
             return;
         }
         let (path, held) = (self.root.join(below), self.held_path(id));
-        // A lock is copied, not linked: a further link to a spare lock file would look as if a lock still used it.
+        // A lock is copied, not linked: it may be a link to one of the spare files of `refdb_vfs`, each of which serves
+        // one lock after the other, and a further link to a spare file would look like a lock that still uses the file.
         if below.extension().is_some_and(|extension| extension == "lock") {
             let _ = fs::copy(path, held);
         } else {
@@ -236,8 +237,8 @@ impl NfsClient {
         let step = self.steps.fetch_add(1, SeqCst);
         let due = self.interruption().take_if(|(at, _)| *at == step);
         if let Some((_, act)) = due {
-            // In another thread, because `refdb_vfs` keeps the folders that it has already asked the server about per
-            // thread.
+            // In another thread, because `refdb_vfs` remembers for each thread about which folders it has asked the
+            // server.
             thread::spawn(act).join().expect("what interrupts the client succeeds");
         }
     }

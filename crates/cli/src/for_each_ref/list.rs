@@ -33,7 +33,7 @@ pub struct Plan<'p> {
     pub count: u64,
     /// A detached HEAD, which is listed before all branches.
     pub detached: Option<Detached>,
-    /// Whether `%(is-base:...)` is computed. git leaves it empty for branches.
+    /// Whether `%(is-base:...)` is computed, as in `git for-each-ref` and `git tag`. `git branch` leaves it empty.
     pub shows_bases: bool,
 }
 

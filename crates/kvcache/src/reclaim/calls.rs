@@ -3,7 +3,8 @@ use std::{sync::OnceLock, thread::Thread};
 
 /// Wakes the background threads and tells them to end.
 pub(crate) struct Calls {
-    /// Whether the worker runs, so that it need not be woken.
+    /// Whether the worker runs or takes a short rest, after which it looks for work by itself, so that it need not be
+    /// woken.
     awake: AtomicBool,
     worker: OnceLock<Thread>,
     syncer: OnceLock<Thread>,
@@ -30,7 +31,7 @@ impl Calls {
         debug_assert!(is_new, "a cache starts its threads once");
     }
 
-    /// Wakes the worker unless it runs, because there is something to do.
+    /// Wakes the worker from a long rest, because there is something to do. A short rest is not cut short.
     pub(crate) fn nudge(&self) {
         if !self.awake.load(Ordering::Relaxed) {
             self.wake();
@@ -45,7 +46,7 @@ impl Calls {
         }
     }
 
-    /// Notes whether the worker runs.
+    /// Notes whether the worker runs or takes a short rest, as opposed to a long one.
     pub(super) fn set_awake(&self, awake: bool) {
         self.awake.store(awake, Ordering::SeqCst);
     }

@@ -8,8 +8,9 @@ use std::ops::ControlFlow;
 /// A state of the refs that can be read any number of times.
 ///
 /// In memory it is a point in time. In reftables the shared stack and this worktree's own are read when the snapshot is
-/// taken, and the stacks of other worktrees at each request. In files each name is read when it is requested, loose
-/// refs before packed-refs, so that two names may be seen at different times.
+/// taken; the stacks of other worktrees, and `FETCH_HEAD` and `MERGE_HEAD`, which are files, are read at each request.
+/// In files each name is read when it is requested, loose refs before packed-refs, so that two names may be seen at
+/// different times.
 pub trait Snapshot: Send + Sync {
     /// One ref; symbolic refs are not followed. Returns `Ok(None)` if it does not exist.
     ///

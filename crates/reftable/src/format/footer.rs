@@ -4,8 +4,12 @@ use crate::Fault;
 /// The footer of a file: the header again, the positions of the sections, and a checksum of the footer.
 ///
 /// ```text
-/// +0         +8                          +16                +24            +32            +40
-/// | ref index | obj position << 5 | id len | obj index       | log position | log index    | CRC-32 |
+/// +0   position of the ref index
+/// +8   position of the object section << 5, plus the length of its abbreviated ids
+/// +16  position of the object index
+/// +24  position of the log section
+/// +32  position of the log index
+/// +40  CRC-32
 /// ```
 ///
 /// Offsets count from the end of the header. A position of 0 means that there is no such section, except that C git

@@ -354,7 +354,7 @@ fn what_is_left(content: &Rc<Vec<u8>>, synced: &Rc<Vec<u8>>, rest: Rest) -> Rc<V
 }
 
 /// Returns the content of a file whose bytes were overwritten in place: half of the bytes that differ have reached the
-/// disk, or with [`Rest::Nothing`] none of them.
+/// disk, or with [`Rest::Nothing`] none of them. If the file has also grown, it has its new length in either case.
 fn torn(content: &[u8], mut left: Vec<u8>, rest: Rest) -> Vec<u8> {
     left.resize(content.len(), 0);
     let differs: Vec<usize> = (0..content.len()).filter(|at| content[*at] != left[*at]).collect();

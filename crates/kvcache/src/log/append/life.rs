@@ -39,12 +39,13 @@ impl Log {
         }
     }
 
-    /// The write buffer, to which an image can be given back.
+    /// The write buffer, to which the memory of a segment can be given back, and which can be trimmed.
     pub(crate) fn buffer(&mut self) -> &mut Buffer {
         &mut self.buffer
     }
 
-    /// The sealed segments that may be freed, by slot: neither emptied already nor kept for their marks.
+    /// The sealed segments that may be freed, by slot: neither emptied already nor kept for their marks, which are
+    /// tombstones and notes that a segment was dropped.
     pub(crate) fn sealed(&self) -> Vec<(u16, Meta)> {
         let oldest = self.oldest_seq();
         let numbered = self.meta.iter().enumerate().filter_map(|(slot, meta)| Some((slot as u16, (*meta)?)));
@@ -98,8 +99,8 @@ impl Log {
         true
     }
 
-    /// Sets the bytes that marks take of the files of the segments with the first slots, unless everything was cleared
-    /// since these segments were found.
+    /// Sets the bytes that each segment's marks take of its file. `marks` is about the segments that were found when
+    /// the cache was opened, which have the first slots. Does nothing if everything was cleared since.
     pub(crate) fn set_marks(&mut self, marks: Vec<u64>) {
         if self.is_loaded() {
             return;
@@ -109,9 +110,9 @@ impl Log {
         }
     }
 
-    /// Notes that a segment is to be deleted as soon as the copies of its records are on stable storage, or already
-    /// when they are in the files if it is the oldest and no write was ever synced. Does nothing if a clear has noted
-    /// that already.
+    /// Notes that a segment is to be deleted as soon as the copies of its records are on stable storage. If the segment
+    /// is the oldest and no write was ever synced, it is enough that the copies are in the files. Does nothing if a
+    /// clear has noted already that the segment is to be deleted.
     pub(crate) fn mark_emptied(&mut self, view: &View, slot: u16) {
         self.drop_strays(view, slot);
         if let Some(meta) = &mut self.meta[usize::from(slot)] {
@@ -204,7 +205,8 @@ impl Log {
 
     /// Removes all entries: the header of the next segment says that all earlier segments are void. Returns the
     /// segments to be deleted, and memory to be freed after the lock is released. `None` if no segment can be started.
-    /// The header of the new segment may exceed the limit's room once, before a void segment is deleted.
+    /// Until a void segment is deleted, the header of the new segment may exceed the room for segments, by one block
+    /// that the limit keeps free for this.
     pub(crate) fn clear(&mut self, view: &View) -> Option<(Vec<(u16, u64)>, impl Send + use<> + 'static)> {
         if self.free_slots.is_empty() || self.disk_bytes > self.space.room_bytes {
             return None;

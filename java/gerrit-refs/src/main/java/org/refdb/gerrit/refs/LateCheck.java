@@ -61,8 +61,8 @@ final class LateCheck implements PreUploadHook {
   }
 
   /**
-   * Sets the branches and tags again that the user may see, because JGit drops its refs when the pack begins, and they
-   * determine which objects come first.
+   * Gives JGit the branches and tags that the user may see, unless JGit has a map of refs from a list that the client
+   * asked for. JGit derives from the map which objects come first in the pack, and drops the map once the pack begins.
    */
   @Override
   public void onSendPack(

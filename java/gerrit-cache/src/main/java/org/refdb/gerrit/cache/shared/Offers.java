@@ -35,7 +35,7 @@ final class Offers implements AutoCloseable {
    *
    * @param value the value to store; null to delete the entry
    * @param isSpare whether an entry that the server has stays as it is
-   * @param lease the place whose lease is ended; null for an entry of the cache
+   * @param lease the place of the value whose lease this change ends; null for a change of an entry of the cache
    */
   record Offer(
       Counts counts,
@@ -140,8 +140,8 @@ final class Offers implements AutoCloseable {
 
   /**
    * Returns whether the change is still to be made. A lease is ended only while it lasts and is this node's, because
-   * another node takes one that has ended. Between the look and the deletion that can happen too, but only within the
-   * time of one answer.
+   * another node may take it once it has run out. If it runs out between this check and the deletion, the deletion can
+   * still hit the lease of another node, but the time for that is no longer than one answer takes.
    */
   private boolean isDue(Offer offer) throws TimeoutException {
     if (offer.lease == null) {
