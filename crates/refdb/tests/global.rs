@@ -4,8 +4,8 @@
 
 use bstr::BStr;
 use refdb::{
-    Error, HashKind, HookFailure, LogJudge, LoggedChange, Misuse, ObjectId, PruneLogs, RefName, Store, TransactionOptions,
-    Undecided,
+    Error, HashKind, HookFailure, LogJudge, LoggedChange, Misuse, ObjectId, PruneLogs, RefName, Store,
+    TransactionOptions, Undecided,
     global::{Arbiter, GlobalIntents, GlobalRef, Mark, Verdict, ask, commit_agreed},
     transaction::{Context, Hook, HookSource, HookState, Transaction},
     was,

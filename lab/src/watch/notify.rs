@@ -59,7 +59,7 @@ fn wait(child: &mut Child) -> Result<ExitStatus> {
             return Ok(status);
         }
         if start.elapsed() > LIMIT {
-            kill_process_group(Pid::from_child(&child), Signal::KILL)?;
+            kill_process_group(Pid::from_child(child), Signal::KILL)?;
             child.wait()?;
             bail!("the command of --notify took more than {} s and was ended", LIMIT.as_secs());
         }
