@@ -96,17 +96,24 @@ final class ViewSettings {
     for (String[] key : PASSED_ON) {
       String value = outer == null ? null : outer.getString(key[0], null, key[1]);
       if (value != null && !config.getNames(key[0], false).contains(key[1])) {
-        settings.add(key[0] + "." + key[1] + "=" + value);
+        settings.add(setting(key[0] + "." + key[1], value));
       }
     }
     for (String[] key : OF_GIT) {
       String value = outer == null ? null : outer.getString(key[0], key[1], key[2]);
       if (value != null) {
         String name = key[0] + (key[1] == null ? "" : "." + key[1]) + "." + key[2];
-        // JGit returns an empty value also for a setting without `=`, which means true. So an empty one counts as true.
-        settings.add(value.isEmpty() ? name : name + "=" + value);
+        settings.add(setting(name, value));
       }
     }
     return settings;
+  }
+
+  /**
+   * Returns a setting as the engine takes it. JGit returns an empty value also for a setting without {@code =}, which
+   * means true, so an empty one counts as true.
+   */
+  private static String setting(String name, String value) {
+    return value.isEmpty() ? name : name + "=" + value;
   }
 }

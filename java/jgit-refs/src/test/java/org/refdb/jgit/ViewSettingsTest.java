@@ -39,8 +39,9 @@ class ViewSettingsTest {
             "refdb.unsafeStorage=true",
             "gc.packRefs=false");
     assertEquals(all, ViewSettings.of(new Config(outer)).config());
-    outer.fromText("[gc]\n\tpackRefs\n[maintenance \"pack-refs\"]\n\tenabled = no\n");
-    assertEquals(List.of("gc.packRefs", "maintenance.pack-refs.enabled=no"),
+    outer.fromText(
+        "[core]\n\tlogAllRefUpdates\n[gc]\n\tpackRefs\n[maintenance \"pack-refs\"]\n\tenabled = no\n");
+    assertEquals(List.of("core.logAllRefUpdates", "gc.packRefs", "maintenance.pack-refs.enabled=no"),
         ViewSettings.of(new Config(outer)).config());
   }
 

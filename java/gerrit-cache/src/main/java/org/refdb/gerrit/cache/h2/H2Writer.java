@@ -1,9 +1,12 @@
 package org.refdb.gerrit.cache.h2;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
+import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
+import static java.nio.file.StandardCopyOption.ATOMIC_MOVE;
 
 import java.io.Closeable;
 import java.io.IOException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -20,6 +23,9 @@ final class H2Writer implements Closeable {
   private static final int TEXT_CHARS_MAX = 4096;
   private static final int BATCH = 500;
 
+  /** The file while it is not complete. */
+  private final Path written;
+
   private final Path file;
   private final boolean text;
   private final int version;
@@ -29,9 +35,9 @@ final class H2Writer implements Closeable {
   private long bytes;
   private long tooLong;
   private SQLException failure;
-  private boolean finished;
 
-  private H2Writer(Path file, boolean text, int version, Connection connection) throws SQLException {
+  private H2Writer(Path written, Path file, boolean text, int version, Connection connection) throws SQLException {
+    this.written = written;
     this.file = file;
     this.text = text;
     this.version = version;
@@ -50,18 +56,38 @@ final class H2Writer implements Closeable {
     connection.setAutoCommit(false);
   }
 
-  /** Creates a file that only the user can read, which replaces one that exists. */
+  /**
+   * Begins a file that only the user can read; the complete file replaces one that exists. H2 writes it in a folder that
+   * only the user can enter, because it replaces the file by one with the usual permissions when it compacts it.
+   */
   static H2Writer create(Driver driver, Path file, boolean text, int version) throws IOException {
-    Files.deleteIfExists(file);
-    Files.createFile(file, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
+    Path folder = file.resolveSibling(file.getFileName() + ".private");
+    delete(folder);
+    Files.createDirectory(folder, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
+    Path written = folder.resolve(file.getFileName());
     Connection connection = null;
     try {
-      connection = driver.connect(H2File.url(file), new Properties());
-      return new H2Writer(file, text, version, connection);
+      connection = driver.connect(H2File.url(written), new Properties());
+      return new H2Writer(written, file, text, version, connection);
     } catch (SQLException e) {
       closeQuietly(connection);
+      delete(folder);
       throw new IOException("cannot write " + file + ": " + e.getMessage(), e);
     }
+  }
+
+  /** Deletes a folder and the files in it, if it exists. */
+  private static void delete(Path folder) throws IOException {
+    if (!Files.isDirectory(folder, NOFOLLOW_LINKS)) {
+      Files.deleteIfExists(folder);
+      return;
+    }
+    try (DirectoryStream<Path> files = Files.newDirectoryStream(folder)) {
+      for (Path file : files) {
+        Files.delete(file);
+      }
+    }
+    Files.delete(folder);
   }
 
   private static void closeQuietly(Connection connection) {
@@ -128,7 +154,8 @@ final class H2Writer implements Closeable {
         try (Statement statement = connection.createStatement()) {
           statement.execute("SHUTDOWN COMPACT");
         }
-        finished = true;
+        Files.setPosixFilePermissions(written, PosixFilePermissions.fromString("rw-------"));
+        Files.move(written, file, ATOMIC_MOVE);
         return;
       }
     } catch (SQLException e) {
@@ -141,8 +168,6 @@ final class H2Writer implements Closeable {
   @Override
   public void close() throws IOException {
     closeQuietly(connection);
-    if (!finished) {
-      Files.deleteIfExists(file);
-    }
+    delete(written.getParent());
   }
 }

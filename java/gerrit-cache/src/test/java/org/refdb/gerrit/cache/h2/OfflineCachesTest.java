@@ -10,6 +10,7 @@ import com.google.gerrit.server.cache.PersistentCache;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Base64;
@@ -209,6 +210,11 @@ class OfflineCachesTest extends H2Site {
     }
     List<OfflineCaches.Outcome> outcomes = offline().exportAll(new Driver(), false);
     assertEquals(ENTRIES, of(outcomes, "strings").entries());
+    try (Stream<Path> files = Files.list(site.resolve("cache"))) {
+      for (Path file : files.filter(file -> file.toString().endsWith(".mv.db")).toList()) {
+        assertEquals("rw-------", PosixFilePermissions.toString(Files.getPosixFilePermissions(file)), file::toString);
+      }
+    }
     now.addAndGet(Duration.ofHours(11).toMillis());
     try (TestGerrit h2 = h2(1)) {
       assertHasAll(h2);
