@@ -114,6 +114,9 @@ public final class RepairRefs {
         stdout.println(
             outcome.refs().repaired() + (dryRun ? " refs would be repaired" : " refs repaired") + ", "
                 + outcome.refs().failed() + " not");
+        if (names.isEmpty() && outcome.refs().repaired() + outcome.refs().failed() >= limit) {
+          stdout.println("stopped at --limit; more refs may differ");
+        }
       }
       if (outcome.refs().failed() > 0) {
         throw die(outcome.refs().failed() + " refs could not be repaired");
