@@ -126,6 +126,7 @@ impl Cache {
             // Without a saved index the next start takes longer, which is no reason to fail.
             let _ = self.store.save_index();
         }
+        self.reclaim.end();
         *self.lock_file.lock() = None;
         written
     }
@@ -141,5 +142,25 @@ impl Drop for Cache {
 impl std::fmt::Debug for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Cache({})", self.store.files.dir.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn a_call_that_waited_for_its_turn_until_the_cache_was_closed_deletes_nothing() {
+        let dir = tempfile::tempdir().expect("there is room");
+        let open = || Cache::open(dir.path().join("cache"), Options::new(Options::SMALLEST_LIMIT_BYTES));
+        let cache = open().expect("it is new");
+        cache.put(b"key", b"value").expect("there is room");
+        cache.close().expect("there is room");
+        let next = open().expect("it was closed");
+        assert!(matches!(cache.reclaim.free_one(), Err(Error::Closed)));
+        assert!(matches!(cache.reclaim.wipe(), Err(Error::Closed)));
+        next.close().expect("there is room");
+        assert!(open().expect("it was closed").get(b"key").is_some());
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct Turn {
     /// Buffers for a record that is copied, and for its copy.
     pub(super) scratch: RecordBuffer,
     pub(super) copy: Vec<u8>,
+    /// Whether the cache was closed to its end, after which its files may belong to another handle.
+    has_ended: bool,
 }
 
 impl Turn {
@@ -74,6 +76,7 @@ impl Reclaim {
             in_a_row: 0,
             scratch: RecordBuffer::default(),
             copy: Vec::new(),
+            has_ended: false,
         };
         let first_seq = store.log().end().seq;
         Reclaim {
@@ -197,10 +200,21 @@ impl Reclaim {
     }
 
     /// Waits until no other thread frees segments. The cache is being closed, so a compaction that begins later fails
-    /// at once. A durable write that met a full disk before may still delete segments.
+    /// at once. A durable write that met a full disk before may delete segments until [`end`](Self::end).
     pub(crate) fn finish_compaction(&self) {
         assert!(self.calls.is_closed(), "otherwise the next thread would begin");
         drop(self.turn());
+    }
+
+    /// Lets no thread that still waits for its turn delete segments any more.
+    pub(crate) fn end(&self) {
+        self.turn().has_ended = true;
+    }
+
+    /// As [`turn`](Self::turn), but fails if the cache was closed to its end meanwhile.
+    fn turn_before_end(&self) -> Result<Held<'_, Turn>> {
+        let turn = self.turn();
+        if turn.has_ended { Err(Error::Closed) } else { Ok(turn) }
     }
 
     fn perform(&self, step: Step, turn: &mut Turn) -> Result<bool> {
@@ -228,13 +242,13 @@ impl Reclaim {
     /// complete.
     pub(crate) fn free_one(&self) -> Result<bool> {
         self.finish_loading();
-        self.drop_oldest(&mut self.turn())
+        self.drop_oldest(&mut *self.turn_before_end()?)
     }
 
     /// Removes all entries and deletes all segments that exist, without writing first, so that removed entries stay
     /// removed on a disk that takes nothing.
     pub(crate) fn wipe(&self) -> Result<()> {
-        let (_turn, store) = (self.turn(), &self.store);
+        let (_turn, store) = (self.turn_before_end()?, &self.store);
         // An earlier clear may have used the last free block, so what it made void is deleted first.
         self.delete_all_void()?;
         let memory = {
