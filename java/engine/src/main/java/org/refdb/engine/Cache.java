@@ -38,8 +38,8 @@ public final class Cache implements AutoCloseable {
   /** The condition under which a write returns. */
   public enum Durability {
     /**
-     * Readers in this process see the write. It reaches the file within milliseconds, so that {@code kill -9} may lose
-     * it.
+     * Readers in this process see the write. It usually reaches the file within milliseconds, but {@code kill -9} may
+     * lose it before.
      */
     BUFFERED,
     /**
@@ -277,8 +277,8 @@ public final class Cache implements AutoCloseable {
    * Removes all entries, at a cost that does not depend on their number. If an earlier call has used the last room,
    * this waits for at most 30 seconds until there is some.
    *
-   * @throws EngineException of kind IO if there is none then, in which case nothing is removed, or if the disk fails,
-   *     in which case the entries are removed, but may be back after a crash
+   * @throws EngineException of kind IO if there is still no room, in which case nothing is removed, or if the disk
+   *     fails, in which case the entries are removed, but may be back after a crash
    */
   public void clear(Durability durability) throws EngineException {
     handle.run(id -> CacheNatives.clear(id, durability.ordinal()));
@@ -347,7 +347,7 @@ public final class Cache implements AutoCloseable {
    * Writes all intact entries to a stream, decrypted and with their ages. The cache can be used at the same time.
    *
    * @return the number of entries
-   * @throws IOException if the stream throws it
+   * @throws IOException for example if the stream throws it
    */
   public long exportTo(OutputStream to) throws IOException {
     return new Unpacker(handle.call(id -> CacheNatives.exportTo(id, to))).i64();
