@@ -6,7 +6,8 @@ use std::{
 /// An operation that changes the disk, shown to an [`IoHook`] before it is done.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
-    /// A new, empty file is created. This fails if the name exists, unless the file is opened for appending.
+    /// A new file is created, which is empty unless it is a signed lock file. This fails if the name exists, unless the
+    /// file is opened for appending.
     Create(&'a Path),
     /// These bytes are appended to the file.
     Write(&'a Path, &'a [u8]),

@@ -16,8 +16,8 @@ import java.util.Map;
  * native memory, and never exceeds its limit in bytes. It keeps nothing on the Java heap.
  *
  * <p>Any number of threads may use a cache. A read of an intact record never waits for a writer. A {@link
- * Durability#BUFFERED} write never waits for a disk, and at most 200 ms for room, except in {@link #clear}. Each read
- * is verified: a torn or foreign value is a miss.
+ * Durability#BUFFERED} write waits for no sync, and at most 200 ms for room, except in {@link #clear}. Each read is
+ * verified: a torn or foreign value is a miss.
  */
 public final class Cache implements AutoCloseable {
   /** The smallest permitted limit, in bytes. */
@@ -162,7 +162,7 @@ public final class Cache implements AutoCloseable {
     return CacheNatives.cleanVersions(place(root, name, keep).toByteArray());
   }
 
-  /** Returns the value of a key, or null if it has none. */
+  /** Returns the value of a key, or null if it has none that can be read at the moment. */
   public Found get(byte[] key) throws EngineException {
     return get(key, Found::new);
   }
@@ -268,7 +268,10 @@ public final class Cache implements AutoCloseable {
     }
   }
 
-  /** Removes the value of a key. Returns whether the key had one. */
+  /**
+   * Removes the value of a key. Returns whether the key had one; for a while after a cache with more than a million
+   * records was opened, the answer may be false although the key had one.
+   */
   public boolean remove(byte[] key, Durability durability) throws EngineException {
     return handle.call(id -> CacheNatives.remove(id, key, durability.ordinal()));
   }

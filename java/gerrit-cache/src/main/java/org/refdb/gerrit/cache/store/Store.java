@@ -6,7 +6,7 @@ import java.util.Map;
 import org.refdb.engine.Cache;
 
 /**
- * The bytes of one cache in one version on disk. Changes that are not durable wait for no disk, unless {@link #clear}
+ * The bytes of one cache in one version on disk. Changes that are not durable wait for no sync, unless {@link #clear}
  * finds no room. Safe for use by several threads. The methods throw an {@link java.io.UncheckedIOException} if the
  * engine fails.
  */
