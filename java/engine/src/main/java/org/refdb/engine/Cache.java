@@ -316,8 +316,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Visits every entry, in the order of the files. An entry that changes during the walk is visited in its old or new
-   * form, or not at all.
+   * Visits every intact entry, in the order of the files. An entry that changes during the walk is visited in its old
+   * or new form, or not at all.
    *
    * @param values whether to pass the values too, which have to be copied to arrays of Java
    * @return the numbers of intact and damaged records; if the visitor stopped the walk, the number of entries that it
