@@ -207,9 +207,10 @@ impl Lock {
         fs.signs_locks() && target.file_name().is_some_and(|name| name.len() + ".lock.lock".len() <= NAME_LEN_MAX)
     }
 
-    /// As [`acquire`](Self::acquire), for a batch, whose journal entry the lock names. Returns `None` where nobody
-    /// could later determine with certainty, even after a restart, that the owner of such a lock is gone. An abort does
-    /// not remove the lock, because the journal entry may exist.
+    /// As [`acquire`](Self::acquire), for a batch, whose journal entry the lock names. Returns `None` if the lock
+    /// cannot be signed before it has a name, or is not on a local file system, because nobody could then determine
+    /// with certainty, even after a restart, that its owner is gone. An abort does not remove the lock, because the
+    /// journal entry may exist.
     pub fn acquire_for_batch(
         fs: &Fs,
         target: &Path,
@@ -231,7 +232,7 @@ impl Lock {
     }
 
     /// Locks `target` with a hard link to the lock file `seed` instead of a new file, which is cheaper for thousands
-    /// of locks. The lock is signed if `seed` is; its content is written into a separate file.
+    /// of locks. The lock is signed if `seed` is. The new content of `target` is written into a separate file.
     pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, lock_timeout: LockTimeout) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
         lock.note = Note::of(&lock.path);

@@ -203,7 +203,8 @@ impl Fs {
 
     /// Sends a request that gives the file `from` the name `to`. If the reply of a server is lost, the client sends the
     /// request again, and the server answers that `to` exists already or that `from` no longer does. After an error,
-    /// `to` is therefore looked up: if it leads to the file by now, the request has succeeded.
+    /// `to` is therefore looked up: the request has succeeded if `to` leads to the file and, if the error is that `to`
+    /// exists, the file has more names than before.
     pub(crate) fn sending_once(
         &self,
         from: &Path,

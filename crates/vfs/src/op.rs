@@ -6,7 +6,8 @@ use std::{
 /// An operation that changes the disk, shown to an [`IoHook`] before it is done.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
-    /// A new, empty file is created. This fails if the name exists, unless the file is opened for appending.
+    /// A new file is created, which is empty unless it is a signed lock file. This fails if the name exists, unless the
+    /// file is opened for appending.
     Create(&'a Path),
     /// These bytes are appended to the file.
     Write(&'a Path, &'a [u8]),
@@ -71,8 +72,8 @@ pub enum LookUp {
 }
 
 /// A hook that is called, in order, before every operation that visibly changes the disk, except for the removal of
-/// spare lock files on network file systems. It can be an observer, a fault injector, or a model of a client of a
-/// network file system.
+/// spare lock files on network file systems and of locks at an abort. The hook can be an observer, a fault injector,
+/// or a model of a client of a network file system.
 pub trait IoHook: Send + Sync {
     /// Decides whether the operation is done.
     fn before(&self, op: Op<'_>) -> Verdict;

@@ -55,7 +55,7 @@ pub(crate) const ALONE: u8 = b'a';
 const UNREAD: u8 = b'?';
 /// The message by which a waiter becomes the first. It contains the [`Relay`] and the kinds of those that wait behind.
 const LEAD: u8 = b'L';
-/// The message by which a waiter takes its turn under the lock of another process.
+/// The message by which a waiter takes its turn under the lock of another writer.
 const TURN: u8 = b'T';
 
 /// The queue for one lock file, which may not exist yet.
@@ -234,7 +234,7 @@ impl QueueHead {
     }
 
     /// Removes and returns the first of the writers that have arrived and do not want the lock for themselves; `None`
-    /// if there is no such writer. The others keep their places.
+    /// if there is no such writer. The others stay in their order.
     pub fn next_joining(&mut self) -> Option<Channel> {
         if self.arrived.is_empty() {
             self.accept_all();
@@ -243,7 +243,7 @@ impl QueueHead {
         self.arrived.remove(at).map(|next| next.channel)
     }
 
-    /// Returns the queue that another process passes on; `None` if the message is incomplete.
+    /// Returns the queue that another writer passes on; `None` if the message is incomplete.
     fn of_message(message: &[u8], passed: Vec<OwnedFd>) -> Option<Self> {
         let (relay, kinds) = message.split_at_checked(Relay::BYTES)?;
         let mut passed = passed.into_iter();
@@ -269,7 +269,7 @@ impl Drop for QueueHead {
     }
 }
 
-/// A turn under a lock that another process holds.
+/// A turn under a lock that another writer holds.
 #[derive(Debug)]
 pub struct Turn {
     /// The connection to the holder of the lock.

@@ -22,7 +22,7 @@ const HOST_LEN_MAX: usize = 40;
 /// The process that made a lock file, as the file says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
-    /// The process id, which other machines, other containers and later processes have too.
+    /// The process id, which later processes, and those of other machines and containers, can have too.
     pub pid: u32,
     /// Linux' `boot_id`. Two running kernels have the same only if one is a copy of the other, made while it ran.
     pub boot: String,

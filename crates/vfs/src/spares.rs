@@ -41,8 +41,8 @@ pub(crate) struct Spare {
 
 impl Drop for Spare {
     fn drop(&mut self) {
-        // A lock that is still a link to the file has the signature, so that the next writer removes that lock once
-        // this process has ended.
+        // A lock that is still a link to the file has the signature but, once the file is closed, no `flock`, so that
+        // the next writer removes that lock.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -83,8 +83,8 @@ impl Spares {
 }
 
 impl Spare {
-    /// Makes the file available again, or removes it if enough files wait. The file server must just have answered that
-    /// no lock is a link to the file any more.
+    /// Makes the file available again, or removes it if, for example, enough files wait. The file server must just have
+    /// answered that no lock is a link to the file any more.
     pub(crate) fn put_back(mut self) {
         self.used = Instant::now();
         if let Some(home) = self.home.upgrade() {

@@ -88,8 +88,8 @@ impl Mount {
     }
 
     /// Returns the reason why loose refs and packed-refs must not be written here, if there is one: that of
-    /// [`fault`](Self::fault), or that a program can miss a change of a folder by another machine even if it asks the
-    /// server first.
+    /// [`fault`](Self::fault), or that a program can miss a change by another machine even if it asks the server about
+    /// the folder first.
     pub fn fault_of_files(&self) -> Option<&'static str> {
         if let Some(fault) = self.fault() {
             return Some(fault);

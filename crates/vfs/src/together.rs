@@ -24,8 +24,8 @@ const STACK_BYTES: usize = 128 << 10;
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
 impl Fs {
-    /// Brings these files and the entries of these folders to stable storage, in any order. It closes the files too,
-    /// but some of them perhaps a moment after it has returned.
+    /// Brings these files and the entries of these folders to stable storage, in any order, and closes the files, some
+    /// of them perhaps a moment after the call has returned.
     pub fn sync_together(&self, files: Vec<File>, folders: &BTreeSet<PathBuf>) -> Result<()> {
         if self.has_hook() || files.len() + folders.len() < 2 {
             files.iter().try_for_each(File::sync)?;

@@ -1,4 +1,4 @@
-//! Taking a lock: alone, or in a queue with other processes.
+//! Taking a lock: alone, or in a queue with other writers.
 
 use super::{Lock, LockError, LockTimeout, Place, SignedFile, signing, spare, wait};
 use crate::{
@@ -15,7 +15,7 @@ use wait::{Got, Line};
 pub enum Acquired {
     /// The lock.
     Lock(Lock),
-    /// A turn to write while another process holds the lock. That process waits for the answer.
+    /// A turn to write while another writer holds the lock. That writer waits for the answer.
     Turn(Turn),
 }
 
@@ -44,7 +44,7 @@ impl Lock {
     }
 
     /// Locks `target` as [`acquire`](Self::acquire) does. Processes that agree on `terms` wait in one queue. If the
-    /// caller `joins`, it can get a turn under the lock of another process instead. If it knows of a `crowd`, it waits
+    /// caller `joins`, it can get a turn under the lock of another writer instead. If it knows of a `crowd`, it waits
     /// in the queue even if the lock is free, and lets others come.
     pub fn acquire_or_join(
         fs: &Fs,

@@ -26,8 +26,8 @@ impl StaleLock {
         Ok(is_ours.then_some(StaleLock { suspect, id }))
     }
 
-    /// Takes over a lock file that was passed to a [`RecoveryHandler`](crate::RecoveryHandler). Returns `None` if its
-    /// name no longer leads to it.
+    /// Takes over a lock file that was passed to a [`RecoveryHandler`](crate::RecoveryHandler). Returns `None` if it is
+    /// no lock of a batch, or if its name no longer leads to it.
     pub fn handed(fs: &Fs, lock: File) -> Result<Option<Self>> {
         let path = lock.path().to_owned();
         let Some((folder, name)) = place(&path) else { return Ok(None) };
@@ -50,13 +50,14 @@ impl StaleLock {
         self.suspect.file.path()
     }
 
-    /// Returns whether `path` is another name of this lock file.
+    /// Returns whether `path` is a name of this lock file.
     pub fn is_also_at(&self, fs: &Fs, path: &Path) -> Result<bool> {
         let stat = self.suspect.stat;
         Ok(fs.find_link(path)?.is_some_and(|now| now.file_id() == stat.file_id()))
     }
 
-    /// Locks another file by a link to this lock, without waiting. Returns `false` if someone else holds that lock.
+    /// Creates the lock file `lock` of another file as a link to this one, without waiting. Returns `false` if `lock`
+    /// exists already.
     pub fn extend_to(&self, fs: &Fs, lock: &Path) -> Result<bool> {
         match fs.hard_link(self.path(), lock) {
             Ok(()) => Ok(true),
@@ -70,7 +71,7 @@ impl StaleLock {
         self.suspect.remove()
     }
 
-    /// Removes another name of a batch's lock file, which is in this folder, and the new content.
+    /// Removes the name `lock` of a batch's lock file from this folder, and the new content beside it.
     pub fn remove_in(folder: &Folder, lock: &OsStr) -> Result<()> {
         signing::remove_in(folder, lock)
     }

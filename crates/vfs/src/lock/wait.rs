@@ -47,7 +47,7 @@ pub(super) struct Line<'a> {
     pub(super) crowd: Option<Crowd>,
     /// The channel to the head of the queue, while that is another writer.
     ahead: Option<Channel>,
-    /// The writer's place at the head of the queue, once it has got there.
+    /// Set once this writer is the head of the queue.
     pub(super) head: Option<QueueHead>,
 }
 
@@ -57,7 +57,7 @@ impl<'a> Line<'a> {
         Line { queue_of: None, kind: ALONE, crowd: None, ahead: None, head: None }
     }
 
-    /// A place in the queue for the lock of `target` among writers that agree on `terms`.
+    /// Returns a line in the queue for the lock of `target`, which writers that agree on `terms` share.
     pub(super) fn of(target: &'a Path, terms: &'a str, kind: u8) -> Self {
         Line { queue_of: Some((target, terms)), kind, crowd: None, ahead: None, head: None }
     }
@@ -141,7 +141,7 @@ impl<T> Got<T> {
     }
 }
 
-/// Waits as [`wait_for`] does, but in a queue with other processes if there is one.
+/// Waits as [`wait_for`] does, but in a queue with other writers if there is one.
 pub(super) fn wait_in_line<T>(
     fs: &Fs,
     path: &Path,

@@ -38,7 +38,7 @@ pub enum Received {
     Message(Vec<u8>, Vec<OwnedFd>),
     /// Nothing in the given time.
     Nothing,
-    /// The other process has closed its end or died, or the channel cannot be read.
+    /// The other end is closed, for example because its process has died, or the channel cannot be read.
     Ended,
 }
 

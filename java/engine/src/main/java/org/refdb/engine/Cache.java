@@ -16,8 +16,8 @@ import java.util.Map;
  * native memory, and never exceeds its limit in bytes. It keeps nothing on the Java heap.
  *
  * <p>Any number of threads may use a cache. A read of an intact record never waits for a writer. A {@link
- * Durability#BUFFERED} write never waits for a disk, and at most 200 ms for room, except in {@link #clear}. Each read
- * is verified: a torn or foreign value is a miss.
+ * Durability#BUFFERED} write waits for no sync, and at most 200 ms for room, except in {@link #clear}. Each read is
+ * verified: a torn or foreign value is a miss.
  */
 public final class Cache implements AutoCloseable {
   /** The smallest permitted limit, in bytes. */
@@ -38,8 +38,8 @@ public final class Cache implements AutoCloseable {
   /** The condition under which a write returns. */
   public enum Durability {
     /**
-     * Readers in this process see the write. It reaches the file within milliseconds, so that {@code kill -9} may lose
-     * it.
+     * Readers in this process see the write. It usually reaches the file within milliseconds, but {@code kill -9} may
+     * lose it before.
      */
     BUFFERED,
     /**
@@ -162,7 +162,7 @@ public final class Cache implements AutoCloseable {
     return CacheNatives.cleanVersions(place(root, name, keep).toByteArray());
   }
 
-  /** Returns the value of a key, or null if it has none. */
+  /** Returns the value of a key, or null if it has none that can be read at the moment. */
   public Found get(byte[] key) throws EngineException {
     return get(key, Found::new);
   }
@@ -268,7 +268,10 @@ public final class Cache implements AutoCloseable {
     }
   }
 
-  /** Removes the value of a key. Returns whether the key had one. */
+  /**
+   * Removes the value of a key. Returns whether the key had one; for a while after a cache with more than a million
+   * records was opened, the answer may be false although the key had one.
+   */
   public boolean remove(byte[] key, Durability durability) throws EngineException {
     return handle.call(id -> CacheNatives.remove(id, key, durability.ordinal()));
   }
@@ -277,8 +280,8 @@ public final class Cache implements AutoCloseable {
    * Removes all entries, at a cost that does not depend on their number. If an earlier call has used the last room,
    * this waits for at most 30 seconds until there is some.
    *
-   * @throws EngineException of kind IO if there is none then, in which case nothing is removed, or if the disk fails,
-   *     in which case the entries are removed, but may be back after a crash
+   * @throws EngineException of kind IO if there is still no room, in which case nothing is removed, or if the disk
+   *     fails, in which case the entries are removed, but may be back after a crash
    */
   public void clear(Durability durability) throws EngineException {
     handle.run(id -> CacheNatives.clear(id, durability.ordinal()));
@@ -313,8 +316,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Visits every entry, in the order of the files. An entry that changes during the walk is visited in its old or new
-   * form, or not at all.
+   * Visits every intact entry, in the order of the files. An entry that changes during the walk is visited in its old
+   * or new form, or not at all.
    *
    * @param values whether to pass the values too, which have to be copied to arrays of Java
    * @return the numbers of intact and damaged records; if the visitor stopped the walk, the number of entries that it
@@ -347,7 +350,7 @@ public final class Cache implements AutoCloseable {
    * Writes all intact entries to a stream, decrypted and with their ages. The cache can be used at the same time.
    *
    * @return the number of entries
-   * @throws IOException if the stream throws it
+   * @throws IOException for example if the stream throws it
    */
   public long exportTo(OutputStream to) throws IOException {
     return new Unpacker(handle.call(id -> CacheNatives.exportTo(id, to))).i64();

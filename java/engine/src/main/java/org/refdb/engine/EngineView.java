@@ -232,7 +232,7 @@ public final class EngineView implements AutoCloseable {
     handle.run(id -> RefNatives.hint(id));
   }
 
-  /** Drops the cache for all views of this repository, and reopens the repository. */
+  /** Drops the cache of this view and of the others that share it, and reopens the repository. */
   public void flush() throws EngineException {
     handle.run(id -> RefNatives.flush(id));
   }
@@ -247,7 +247,7 @@ public final class EngineView implements AutoCloseable {
     return RefStats.unpack(new Unpacker(handle.call(id -> RefNatives.stats(id))));
   }
 
-  /** Closes this view. Its cache is kept as long as another view of the same repository is open. */
+  /** Closes this view. Its cache is kept as long as another view that shares it is open. */
   @Override
   public void close() {
     handle.close();

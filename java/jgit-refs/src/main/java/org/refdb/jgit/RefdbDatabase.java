@@ -527,7 +527,7 @@ public final class RefdbDatabase extends RefDatabase {
     }
   }
 
-  /** Packs all refs or only tags and packed refs, and removes folders without refs; or merges a stack of tables. */
+  /** Packs all refs or only tags and packed refs, and removes old empty folders; or merges a stack of tables. */
   @Override
   public void packRefs(ProgressMonitor monitor, PackRefsCommand command) throws IOException {
     if (Planted.ON && Planted.is("refs-14")) {

@@ -89,8 +89,8 @@ public final class CacheTools {
   }
 
   /**
-   * Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are dead,
-   * and waits for it. Returns the number of bytes by which the files shrank.
+   * Frees dead space in the files as {@link Cache#compact} does, and waits for it. Returns the number of bytes by which
+   * the files shrank.
    */
   public long compact() {
     return upkeep().compact();
@@ -126,7 +126,7 @@ public final class CacheTools {
   }
 
   /**
-   * Writes all entries with their ages to a stream, for a backup or another server. Returns their number.
+   * Writes all intact entries with their ages to a stream, for a backup or another server. Returns their number.
    *
    * @throws IllegalStateException if the content of the cache is secret, or there are no files
    */

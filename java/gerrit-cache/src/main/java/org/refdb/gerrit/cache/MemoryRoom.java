@@ -15,7 +15,10 @@ import java.util.concurrent.TimeUnit;
 final class MemoryRoom<K, V> {
   private static final double SHARE = 0.8;
 
-  /** A full memory is weighed again only after this time, because that walks over all of its values. */
+  /**
+   * A memory that took no value since it was weighed is weighed again only after this time, because that walks over all
+   * of its values.
+   */
   private static final long REST_NANOS = TimeUnit.SECONDS.toNanos(1);
 
   private final Cache<K, Holder<V>> memory;
@@ -29,11 +32,11 @@ final class MemoryRoom<K, V> {
 
   /** What came of a value. */
   enum Outcome {
-    /** It is in memory now. */
+    /** The value is in memory now. */
     STORED,
-    /** The memory had a value for its key already, which stays. */
+    /** The memory had a value for the key already, which stays. */
     PRESENT,
-    /** There is no room for it. */
+    /** There is no room for the value. */
     REFUSED
   }
 

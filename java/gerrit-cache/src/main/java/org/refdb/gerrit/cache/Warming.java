@@ -48,11 +48,11 @@ public final class Warming {
     RUNNING,
     /** The copy has seen the names of all entries that it was to copy. */
     DONE,
-    /** An administrator stopped it, or Gerrit ended. */
+    /** An administrator stopped the copy, or Gerrit ended. */
     STOPPED,
     /**
-     * The server of the shared cache failed, or the server that was asked to offer its values gave up or did not
-     * answer. What was stored until then stays.
+     * For example, the server of the shared cache failed, or the server that was asked to offer its values gave up or
+     * did not answer. What was stored until then stays.
      */
     FAILED
   }

@@ -92,7 +92,7 @@ record Figure(
               stat -> stat.staleness().staleAtMostMillis()),
           maximum(
               "unverified_millis",
-              "Milliseconds since a comparison of memory with the disk that found nothing",
+              "Milliseconds since memory was last known to agree with the disk",
               stat -> stat.staleness().unverifiedMillis()),
           counter(
               "verify_nanos",

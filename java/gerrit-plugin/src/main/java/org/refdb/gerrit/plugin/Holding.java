@@ -9,8 +9,8 @@ import org.refdb.engine.RefHoldings;
 /**
  * A figure of the memory and files held for all projects together.
  *
- * @param name of its metric
- * @param description description of its metric
+ * @param name the name of the figure's metric
+ * @param description the description of the metric
  * @param grows whether it only grows while the server runs, as a counter does
  * @param value the figure
  */

@@ -84,7 +84,7 @@ final class GlobalMode {
         WRAPPERS.stream().anyMatch(name::startsWith) || name.substring(name.lastIndexOf('.') + 1).equals(VALIDATION);
   }
 
-  /** Loads the implementation. If that fails, all updates are refused. */
+  /** Loads the implementation if native mode is requested. If that fails, all updates are refused. */
   static Optional<GlobalDecision> load(Config config, SitePaths site) {
     if (!isAskedFor(config)) {
       return Optional.empty();

@@ -127,7 +127,7 @@ public final class RefdbAdmin {
    * with JGit's reading.
    *
    * @return what differs; of the differences that the comparison with JGit finds, at most {@value #DIFFERENCES_MAX}
-   * @throws IOException if the project cannot be opened, or refdb does not serve it
+   * @throws IOException if the project cannot be opened or read, or refdb does not serve it
    */
   public Verified verify(Project.NameKey project) throws IOException {
     try (Repository repository = manager.openRepository(project);

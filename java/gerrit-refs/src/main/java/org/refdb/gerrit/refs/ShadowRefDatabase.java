@@ -18,7 +18,7 @@ import org.eclipse.jgit.lib.ReflogReader;
 
 /**
  * Returns JGit's answers and compares refdb's with them, so that a site can verify refdb before it relies on it.
- * Updates are made by JGit.
+ * Updates are made by JGit, and reflogs are not compared.
  */
 final class ShadowRefDatabase extends RefDatabase {
   private final FileRepository vanilla;

@@ -5,8 +5,8 @@ import java.time.Duration;
 /**
  * What the verifier knows about a project. Times are those of {@link System#nanoTime()}.
  *
- * <p>For how long stale answers were given cannot be known, but it is bounded by the time since the last comparison
- * that found nothing, or since the project was last unused.
+ * <p>For how long stale answers were given cannot be known, but it is bounded by the time since the last comparison,
+ * after which stale refs are read again, or since the project was last found unused.
  */
 final class Staleness {
   private long lookedAt;

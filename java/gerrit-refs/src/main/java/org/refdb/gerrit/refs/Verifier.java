@@ -17,8 +17,8 @@ import org.eclipse.jgit.lib.Repository;
  * difference counts only if it persists when the ref is read again.
  *
  * <p>A project is compared every {@code refdb.verifyInterval} if it was used since the last time. After each comparison
- * the thread rests {@value #REST} times as long as the comparison took, so that it never takes more than about a
- * hundredth of one processor; with many projects, each is compared less often.
+ * the thread rests {@value #REST} times as long as the comparison took, so that comparisons take about a hundredth of
+ * one processor at most; with many projects, each is compared less often.
  *
  * <p>The verifier also reopens projects that refdb could not open, because one that is not used would otherwise count
  * as refused for ever.

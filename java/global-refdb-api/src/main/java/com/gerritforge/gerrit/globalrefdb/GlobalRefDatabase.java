@@ -24,8 +24,8 @@ public interface GlobalRefDatabase {
   }
 
   /**
-   * Sets the ref to {@code newRefValue} if its value in the database is that of {@code currRef}. Returns whether the
-   * ref was set.
+   * Sets the ref to {@code newRefValue} if its value in the database is that of {@code currRef}. Returns false if the
+   * database has another value; true also if it has {@code newRefValue} already, or stores no such ref, like HEAD.
    */
   boolean compareAndPut(Project.NameKey project, Ref currRef, ObjectId newRefValue) throws GlobalRefDbSystemError;
 

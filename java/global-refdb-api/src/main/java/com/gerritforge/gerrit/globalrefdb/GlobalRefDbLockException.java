@@ -1,6 +1,6 @@
 package com.gerritforge.gerrit.globalrefdb;
 
-/** Thrown if a ref cannot be locked in the global ref database. */
+/** Thrown if a ref cannot be locked in the global ref database, or cannot be compared with its value there. */
 public class GlobalRefDbLockException extends RefDbLockException {
   private static final long serialVersionUID = 1L;
 

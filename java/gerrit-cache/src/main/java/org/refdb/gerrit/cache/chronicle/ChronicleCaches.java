@@ -85,7 +85,7 @@ public final class ChronicleCaches {
    *
    * @param dryRun whether only to read the files, and return the expected results
    * @throws OfflineCaches.InUseException if a server has the caches of refdb open; a dry run does not notice that
-   * @throws IOException if the disk fails; caches that were not reached are unchanged
+   * @throws IOException for example if the disk fails; caches that were not reached are unchanged
    */
   public List<Outcome> importAll(EntryReader reader, boolean dryRun) throws IOException {
     List<Outcome> outcomes = new ArrayList<>();

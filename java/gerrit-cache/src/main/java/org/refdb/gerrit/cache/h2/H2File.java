@@ -186,7 +186,7 @@ final class H2File {
     return time == null ? 0 : time.getTime();
   }
 
-  /** Passes every entry to the sink, the most recently used ones last. */
+  /** Passes the entries to the sink until it returns false, the most recently used ones last. */
   void forEach(Driver driver, Path file, Sink sink) throws IOException {
     query(driver, file, "SELECT k, v, created, version FROM data ORDER BY accessed", rows -> {
       boolean textKeys = isText(rows);

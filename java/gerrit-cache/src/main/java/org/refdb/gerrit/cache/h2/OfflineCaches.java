@@ -101,7 +101,7 @@ public final class OfflineCaches {
    *
    * @param dryRun whether only to read the H2 files, and return the expected results
    * @throws InUseException if a server has the caches open; a dry run notices only a server with H2 caches
-   * @throws IOException if the disk fails; caches that were not reached are unchanged
+   * @throws IOException for example if the disk fails; caches that were not reached are unchanged
    */
   public List<Outcome> importAll(Driver driver, boolean dryRun) throws IOException {
     List<OfflineImport> imports = new ArrayList<>();
@@ -128,7 +128,7 @@ public final class OfflineCaches {
    *
    * @param dryRun whether only to read the caches, and return the expected results
    * @throws InUseException if a server has the caches open
-   * @throws IOException if the disk fails
+   * @throws IOException for example if the disk fails
    */
   public List<Outcome> exportAll(Driver driver, boolean dryRun) throws IOException {
     List<Outcome> outcomes = new ArrayList<>();

@@ -77,8 +77,8 @@ final class Call implements AutoCloseable {
    * @param nanos the longest to wait
    * @throws TimeoutException if the answer does not come in time, or this thread is interrupted; the call is then given
    *     up
-   * @throws RuntimeException if there is no connection, the server refuses the command, or too many answers wait to be
-   *     taken
+   * @throws RuntimeException if there is no connection or it fails, the server refuses the command, or too many answers
+   *     wait to be taken
    */
   Object await(long nanos) throws TimeoutException {
     try {

@@ -2,7 +2,7 @@ package org.refdb.gerrit.cache.shared;
 
 /** Whether a cache may be shared by the Gerrits of a site. */
 public enum Verdict {
-  /** The key of the cache determines its value for ever, so the cache is shared unless the administrator forbids it. */
+  /** A key of the cache determines its value for ever, so the cache is shared unless a setting forbids it. */
   SHARE,
   /** The value also depends on repositories' settings, so the cache is shared only if the administrator says so. */
   IF_NAMED,

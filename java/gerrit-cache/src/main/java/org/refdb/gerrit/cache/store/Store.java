@@ -6,7 +6,7 @@ import java.util.Map;
 import org.refdb.engine.Cache;
 
 /**
- * The bytes of one cache in one version on disk. Changes that are not durable wait for no disk, unless {@link #clear}
+ * The bytes of one cache in one version on disk. Changes that are not durable wait for no sync, unless {@link #clear}
  * finds no room. Safe for use by several threads. The methods throw an {@link java.io.UncheckedIOException} if the
  * engine fails.
  */
@@ -31,15 +31,18 @@ public interface Store extends AutoCloseable {
     Cache.Verified verify();
 
     /**
-     * Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are
-     * dead, and waits for it. Returns the number of bytes by which the files shrank.
+     * Frees dead space in the files as {@link Cache#compact} does, and waits for it. Returns the number of bytes by
+     * which the files shrank.
      */
     long compact();
 
-    /** Visits every entry, without its value. */
+    /** Visits every intact entry, without its value. */
     void forEach(Cache.Visitor visitor);
 
-    /** Visits every entry with its value. An entry that changes meanwhile is visited in its old or new form, or not. */
+    /**
+     * Visits every intact entry with its value. An entry that changes meanwhile is visited in its old or new form, or
+     * not.
+     */
     void forEachWithValue(Cache.Visitor visitor);
 
     /** Writes all intact entries to a stream, as {@code refdb cache export} does. Returns their number. */
@@ -49,7 +52,7 @@ public interface Store extends AutoCloseable {
     Cache.Imported importFrom(InputStream from);
   }
 
-  /** Returns what the reader makes of the entry, or null if there is no entry that can be verified. */
+  /** Returns what the reader makes of the entry, or null if there is none that is intact and not too old. */
   <T> T get(byte[] key, Cache.Reader<T> reader);
 
   /**

@@ -131,8 +131,9 @@ public final class Compare {
   }
 
   /**
-   * Reads a ref until its two values are of one moment and it is not locked, and returns the difference that remains.
-   * If the deadline passes before that, the difference is of kind {@link Kind#UNDER_UPDATE}.
+   * Reads a ref until its two values are of one moment and it is not locked, and returns the difference that remains;
+   * empty if none does, or if etcd does not know the ref of a project that is not imported. If the deadline passes
+   * before that, the difference is of kind {@link Kind#UNDER_UPDATE}.
    */
   public Optional<Difference> look(String ref, Generation generation) throws IOException, GlobalRefException {
     Deadline deadline = refs.deadline();

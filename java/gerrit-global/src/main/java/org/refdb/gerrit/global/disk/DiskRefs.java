@@ -55,7 +55,7 @@ public final class DiskRefs implements AutoCloseable {
   }
 
   /**
-   * Returns all refs in the order {@link #BY_BYTES}. If the ref database lists them in that order, the list is not
+   * Returns these refs in the order {@link #BY_BYTES}. If the ref database lists refs in that order, its list is not
    * copied, because refdb's list creates each ref only when it is read.
    */
   Iterator<Ref> all() throws IOException {

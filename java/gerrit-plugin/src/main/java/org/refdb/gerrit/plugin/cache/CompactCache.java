@@ -11,7 +11,7 @@ import com.google.gerrit.server.config.CacheResource;
 import com.google.gerrit.sshd.CommandMetaData;
 import org.refdb.gerrit.cache.CacheTools;
 
-/** Frees the dead space in the files of a persistent cache. */
+/** Frees dead space in the files of a persistent cache. */
 final class CompactCache {
   private CompactCache() {}
 

@@ -14,7 +14,7 @@ import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import org.refdb.gerrit.cache.CacheTools;
 
-/** Writes all entries of a persistent cache to a stream; a cache that holds secrets is not exported. */
+/** Writes all intact entries of a persistent cache to a stream; a cache that holds secrets is not exported. */
 final class ExportCache {
   private ExportCache() {}
 
