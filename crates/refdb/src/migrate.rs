@@ -181,7 +181,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the folders cannot be read.
+    /// If the list of worktrees or a folder cannot be read.
     pub fn strays(&self) -> crate::Result<Vec<BString>> {
         if self.backend().is_on_disk() { strays::all(self) } else { Ok(Vec::new()) }
     }
