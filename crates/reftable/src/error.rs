@@ -59,7 +59,7 @@ pub enum Error {
         table: BString,
         /// The hash function of that table.
         found: &'static str,
-        /// The hash function of the stack's options, or of the table before it.
+        /// The hash function of the stack's options, or of the table before the one that differs.
         expected: &'static str,
     },
     /// The output of [`dump`](crate::dump()) could not be written.

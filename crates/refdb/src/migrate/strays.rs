@@ -44,8 +44,8 @@ pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>, Err
     Ok(found)
 }
 
-/// Fails if there are stray refs that would be lost. Returns the stray reflogs whose refs have no stray file, and removes
-/// them unless this is a dry run.
+/// Fails if there are stray refs that would be lost. Returns the stray reflogs whose refs have no stray file, and
+/// removes them unless this is a dry run.
 pub(super) fn clear(site: &Site<'_>, dry_run: bool) -> Result<Vec<BString>> {
     let found: BTreeSet<BString> = of(site, RefFormat::Reftable)?.into_iter().collect();
     let (logs, mut refs): (Vec<_>, Vec<_>) = found.iter().cloned().partition(|path| is_lone_log(site, path, &found));
