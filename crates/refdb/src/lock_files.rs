@@ -73,8 +73,9 @@ impl Store {
     }
 
     /// Removes the lock files that an ended boot has left. A batch of that boot is recovered before its locks are
-    /// removed. `told` is called for each lock file and batch of that boot, in no order. All other locks stay, and so
-    /// does a lock that somebody holds.
+    /// removed. `told` is called for each lock file and batch of that boot, and for each folder that cannot be read, in
+    /// no order. All other locks stay, and so does a lock that somebody holds or that may be held
+    /// ([`LockRemoval::Doubtful`]).
     ///
     /// Other processes, also on other machines, may meanwhile write refs or remove such lock files.
     ///
@@ -132,7 +133,8 @@ fn remove(
     }
 }
 
-/// Reports what became of a batch, one of whose locks was found at `path`.
+/// Reports what became of the batch whose journal file is `record`. `path` is that of a lock of the batch, or equal to
+/// `record` if no lock was found.
 fn tell_batch(
     path: &Path,
     record: &Path,

@@ -33,7 +33,7 @@ pub trait LogJudge {
     /// Called with each entry and whether it is removed, in the same order, if [`PruneLogs::report`] is set.
     fn told(&mut self, entry: &LoggedChange<'_>, goes: bool);
 
-    /// Called with each ref whose log could not be changed, and why. Other logs are not affected.
+    /// Called with each ref whose log could not be judged or changed, and why. Other logs are not affected.
     fn failed(&mut self, name: &RefName, error: Error);
 }
 

@@ -130,7 +130,8 @@ impl Ticker<'_> {
 }
 
 impl Store {
-    /// Migrates all refs and reflogs, including those of every worktree, to the other format.
+    /// Migrates all refs to the other format, including those of every worktree, and their reflogs unless `options` has
+    /// them deleted.
     ///
     /// Writers of either format may continue during the migration: they wait, or fail, or their change is taken over
     /// into the new format or reported in [`Migrated::conflicts`] or [`Migrated::strays`]. A store that was opened
@@ -181,7 +182,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// If the folders cannot be read.
+    /// If the list of worktrees or a folder cannot be read.
     pub fn strays(&self) -> crate::Result<Vec<BString>> {
         if self.backend().is_on_disk() { strays::all(self) } else { Ok(Vec::new()) }
     }

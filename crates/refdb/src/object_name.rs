@@ -23,7 +23,7 @@ pub enum NameError {
     /// Nothing has this name, or the name has a form that is not understood.
     #[error("{0}: not a valid SHA1")]
     NotFound(BString),
-    /// Several objects begin with these digits.
+    /// The ids of several objects begin with these digits.
     #[error("short object ID {digits} is ambiguous")]
     Ambiguous {
         /// The digits, in lower case.
@@ -34,7 +34,7 @@ pub enum NameError {
     /// A reflog has fewer entries than the name asks for.
     #[error("log for '{name}' only has {entries} entries")]
     LogTooShort {
-        /// The ref, as it was given.
+        /// The ref, as it was given; for `@{N}` the branch that is checked out, or `HEAD`.
         name: BString,
         /// How many entries the reflog has.
         entries: usize,

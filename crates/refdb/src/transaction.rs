@@ -2,7 +2,7 @@
 //! as they were.
 //!
 //! ```text
-//! open      edits are added; nothing is locked or checked               Transaction
+//! open      edits are added; no ref is locked or read                   Transaction
 //! prepared  refs are locked, edits are checked, new values are staged   Prepared
 //! committed everyone sees it                                            Committed
 //! ```

@@ -20,16 +20,16 @@ pub enum Error {
         /// The ref's name.
         name: BString,
     },
-    /// A record's update index is outside the limits with which the table was begun.
+    /// A record's update index is outside the limits that the writer of the table was given.
     #[error("update index {update_index} of '{name}' is outside the table's limits {min}..={max}")]
     Limits {
         /// The ref's name.
         name: BString,
         /// The record's update index.
         update_index: u64,
-        /// The table's lower limit.
+        /// The lower limit, inclusive.
         min: u64,
-        /// The table's upper limit.
+        /// The upper limit, inclusive.
         max: u64,
     },
     /// A record does not fit into a block, C git could not write or read it, or an index block has no room for two keys
@@ -39,7 +39,7 @@ pub enum Error {
          shorten the name or raise reftable.blockSize"
     )]
     TooLarge {
-        /// The ref's name.
+        /// The ref's name, or `an object` for a record of the index of objects.
         name: BString,
         /// The block size, in bytes.
         block_size: u32,
@@ -59,7 +59,7 @@ pub enum Error {
         table: BString,
         /// The hash function of that table.
         found: &'static str,
-        /// The hash function of the other tables.
+        /// The hash function of the stack's options, or of the table before the one that differs.
         expected: &'static str,
     },
     /// The output of [`dump`](crate::dump()) could not be written.

@@ -1,4 +1,4 @@
-//! Reads and writes Git's reftable files and stacks, in version 1 of the format for SHA-1 and version 2 for SHA-256.
+//! Reads Git's reftable files and stacks, and writes them in version 1 of the format for SHA-1 and 2 for SHA-256.
 //!
 //! A reftable is an immutable file of sorted records: refs and reflog entries, and in larger files an index from object
 //! ids to refs. A stack of tables is a ref database: newer tables override older ones, and tombstones hide what was

@@ -44,7 +44,7 @@ pub(crate) trait Records {
         key: &[u8],
     ) -> Result<(Self::Value, usize), Fault>;
 
-    /// Returns whether the record hides those with the same key in older tables.
+    /// Returns whether the record is a tombstone, which only hides records with the same key in older tables.
     fn is_deletion(value: &Self::Value) -> bool;
 }
 

@@ -103,9 +103,9 @@ impl Store {
 pub(crate) struct FreeJournalFiles {
     /// Files that may be free. Another process may use one, or leave an entry in it.
     free: Mutex<VecDeque<BatchId>>,
-    /// Whether the folder was searched for files that other processes created.
+    /// Whether `refdb-batches` was searched for journal files that other processes created.
     pub(crate) is_listed: AtomicBool,
-    /// Whether the name of the folder is known to be on stable storage.
+    /// Whether the name of the folder `refdb-batches` is known to be on stable storage.
     pub(crate) has_folder: AtomicBool,
 }
 

@@ -36,8 +36,8 @@ pub enum Verdict {
 }
 
 /// Commits a transaction if the arbiter agrees or does not decide about its refs, else aborts it. A transaction without
-/// any of the changes that [`refs_of`] returns is committed without asking, and one that an open intent bars is aborted
-/// without asking.
+/// any of the changes that [`refs_of`] returns is committed without asking. If an open intent bars the transaction, or
+/// an intent cannot be read, the transaction is aborted without asking.
 pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> Result<Committed> {
     let refs = refs_of(prepared.steps());
     if refs.is_empty() {
@@ -96,7 +96,7 @@ pub fn ask(intents: &GlobalIntents, refs: &[GlobalRef], arbiter: &mut dyn Arbite
     }
 }
 
-/// Returns the changes of shared refs below `refs/` that add, replace or remove an object.
+/// Returns the changes of shared refs with valid names below `refs/` that add, replace or remove an object.
 pub fn refs_of(steps: &dyn Steps) -> Vec<GlobalRef> {
     let mut refs = Vec::new();
     for at in 0..steps.count() {

@@ -14,8 +14,9 @@ type Met<'a> = std::result::Result<(&'a Folder, &'a OsStr), Error>;
 /// The folders of a worktree, or of the repository, below which locks lie at any depth.
 const DEEP: [&str; 3] = ["refs", "logs", "reftable"];
 
-/// Calls `each` with all files whose names are those of locks, except `NAME.lock.lock`, the new content beside a signed
-/// lock.
+/// Calls `each` with all files whose names are those of locks in the folders of the repository and its worktrees and
+/// below their [`DEEP`] folders, and with the locks beside the file to which packed-refs leads. `NAME.lock.lock`, the
+/// new content beside a signed lock, is left out.
 ///
 /// # Errors
 ///

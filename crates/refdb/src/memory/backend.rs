@@ -32,7 +32,7 @@ impl MemoryBackend {
     }
 
     /// Sets how long this clone waits for the writer's lock before it fails with
-    /// [`Error::StackLocked`](crate::Error::StackLocked): 10 seconds unless this is called.
+    /// [`Error::StackLocked`](crate::Error::StackLocked). The default is 10 seconds.
     #[must_use]
     pub fn lock_timeout(self, lock_timeout: Duration) -> Self {
         MemoryBackend { lock_timeout, ..self }

@@ -114,7 +114,7 @@ impl<'s> Site<'s> {
         if places(self.store, &self.common)? == self.places { Ok(()) } else { Err(MigrateError::WorktreesChanged) }
     }
 
-    /// Returns the options for reading and writing the files of a place, below a folder that stands for the
+    /// Returns the options for reading and writing the files of a worktree, below a folder that stands for the
     /// repository.
     pub(super) fn files(&self, folder: &Path, place: &Place) -> FilesOptions {
         let store = self.store;
@@ -231,8 +231,8 @@ pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
     }
 }
 
-/// Takes the lock that excludes writers of the stack of a place. Where the file system permits, it is a hard link to
-/// the lock that [`hold`] took, so that no file is held open for each worktree.
+/// Takes the lock that excludes writers of a worktree's stack. Where the file system permits, it is made as a hard link
+/// to the lock that [`hold`] took, so that no file is held open for each worktree.
 pub(super) fn hold_stack(site: &Site<'_>, place: &Place) -> Result<Lock> {
     let (list, lock_timeout) = (Stack::list_path_in(&place.reftable()), site.stack_lock_timeout());
     let held = match Lock::acquire_linked(&site.fs, &list, &Lock::path_of(&running(site)), lock_timeout) {
@@ -290,8 +290,8 @@ impl Root {
     }
 
     /// Reads the note. Returns the options of the migration, and whether only the removal of the folder is left.
-    /// Returns `None` if there is no complete note: nothing was changed yet, or the folder is the result of a dry run
-    /// or was kept for people.
+    /// Returns `None` if there is no complete note: nothing was changed yet, the folder was being removed, or it is the
+    /// result of a dry run or was kept for people.
     pub(super) fn noted(&self, fs: &Fs) -> Result<Option<(MigrateOptions, bool)>> {
         for (path, is_done) in [(self.plan(), false), (self.done(), true)] {
             let text = match fs.read(&path) {

@@ -16,7 +16,7 @@ use std::{
 /// Maximum number of attempts to move a folder that writers may recreate after it was moved.
 const ROUNDS_MAX: usize = 8;
 
-/// Fails if a part of a place cannot be renamed to another folder of the repository.
+/// Fails if a folder or file that has refs of a worktree cannot be renamed to another folder of the repository.
 pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
     let device = site.fs.stat(&site.common)?.device;
     site.fs.check_writable(&site.common)?;
@@ -255,7 +255,7 @@ fn root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Adds HEAD to the old files. The caller must hold the lock of HEAD.
+/// Adds HEAD to the old files, unless HEAD is the placeholder already. The caller must hold the lock of HEAD.
 pub(super) fn keep_head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let (head, old) = (place.dir.join("HEAD"), place.below(&root.old()).join("HEAD"));
     make_folders(&site.fs, &root.path, &place.below(&root.old()).join("refs"))?;

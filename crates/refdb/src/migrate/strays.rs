@@ -23,7 +23,7 @@ pub(super) fn all(store: &Store) -> Result<Vec<BString>, Error> {
     match Site::to_look_at(store) {
         Ok(site) => of(&site, store.repository().ref_format()),
         Err(MigrateError::Store(error)) => Err(error),
-        // A repository that cannot be migrated, such as one whose refs are in another place, has no strays.
+        // In a repository that cannot be migrated, such as one whose refs are in another folder, no strays are sought.
         Err(_) => Ok(Vec::new()),
     }
 }
@@ -44,8 +44,8 @@ pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>, Err
     Ok(found)
 }
 
-/// Fails if there are stray refs that would be lost. Returns the reflogs whose refs were never written, and removes
-/// them unless this is a dry run.
+/// Fails if there are stray refs that would be lost. Returns the stray reflogs whose refs have no stray file, and
+/// removes them unless this is a dry run.
 pub(super) fn clear(site: &Site<'_>, dry_run: bool) -> Result<Vec<BString>> {
     let found: BTreeSet<BString> = of(site, RefFormat::Reftable)?.into_iter().collect();
     let (logs, mut refs): (Vec<_>, Vec<_>) = found.iter().cloned().partition(|path| is_lone_log(site, path, &found));

@@ -26,10 +26,11 @@ pub(super) struct Switch<'s> {
     committed: bool,
     /// Whether each new file was synced individually.
     is_synced: bool,
-    /// The state of the files that the tables were copied from, in the order of the places, if this run copied them.
+    /// The state of the files that the tables were copied from, in the order of the worktrees; empty if this run did
+    /// not copy them.
     copied: Vec<Copied>,
     // The locks are dropped in this order.
-    /// The locks of all stacks, in the order of the places. The stacks themselves are open one at a time.
+    /// The locks of all stacks, in the order of the worktrees. The stacks themselves are open one at a time.
     stacks: Vec<Lock>,
     config: Option<Lock>,
     packed: Option<Lock>,

@@ -11,8 +11,8 @@ use refdb_types::{Ident, OrderedNames, RefName, Scope, is_pseudo, is_root_ref};
 use reftable::{LogRecord, LogValue, Merged, RefEntry, RefValue};
 use std::ops::ControlFlow;
 
-/// Writes all refs, and the reflogs if they are kept, to fresh files. Returns whether they are on stable storage.
-/// Counts the entries that are left out because they have neither an old nor a new value.
+/// Writes all refs that readers see, and their reflogs if these are kept, to fresh files. Returns whether the files are
+/// on stable storage. Counts the entries that are left out because they have neither an old nor a new value.
 pub(super) fn copy(
     merged: &Merged,
     place: &Place,

@@ -20,8 +20,8 @@ const FORGET_EVERY: u64 = 1 << 16;
 /// The update index of every ref, of the marker of an empty reflog, and of the oldest entry that a reflog has room for.
 const FIRST_INDEX: u64 = 1;
 
-/// The update index of the newest entry of each reflog; older entries count down from it. A reflog has at most this
-/// many entries, so that the entries need not be counted first.
+/// The update index of the newest entry of each reflog; older entries count down from it, so that the entries need not
+/// be counted first. A reflog with more entries than this is refused.
 const LAST_INDEX: u64 = 1 << 32;
 
 /// The state of the files that were copied. A file that still looks the same later has not changed, and need not be
@@ -221,7 +221,7 @@ fn fits(names: &mut OrderedNames, view: &RefView<'_>) -> std::result::Result<(),
     }
 }
 
-/// Returns the value that a record of this ref has; peels the target if packed-refs does not say where it leads.
+/// Returns the value that a record of this ref has. If `view` does not say where a tag leads, the tag is peeled.
 pub(super) fn value_of<'v>(files: &FilesBackend, view: &RefView<'v>) -> Result<RefValue<'v>, Error> {
     let known = |target: ObjectId, peeled: Option<ObjectId>| match peeled {
         Some(peeled) => RefValue::Peeled { target, peeled },

@@ -89,8 +89,8 @@ impl Names<'_> {
         }
     }
 
-    /// Where a ref leads: the last ref, and its object. Returns `None` if there is no such ref, if it is broken, or if
-    /// the chain of symbolic refs is too long.
+    /// Where a ref leads: the last ref of the chain of symbolic refs, and its object. Returns `None` if a ref of the
+    /// chain does not exist or is broken, or if the chain is too long.
     fn follow(&self, name: &RefName) -> Result<Option<(RefName, ObjectId)>, NameError> {
         let mut name = name.clone();
         for _ in 0..SYMREF_DEPTH_MAX {

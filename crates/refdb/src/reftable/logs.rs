@@ -1,6 +1,6 @@
 //! Reads reflogs.
 //!
-//! A log record whose two ids are null marks a reflog that exists without entries. It is never shown.
+//! A log record whose two ids are null marks that a reflog exists, even without entries. Such a record is not shown.
 
 use super::{stacks::Place, state::ReftableSnapshot};
 use crate::Result;

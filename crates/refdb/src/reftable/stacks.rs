@@ -94,7 +94,7 @@ impl Stacks {
         dir.join("reftable")
     }
 
-    /// Returns whether this is the stack of another worktree and no longer exists.
+    /// Returns whether this is the stack of another worktree and does not exist.
     pub(super) fn is_gone(&self, place: &Place) -> bool {
         matches!(place, Place::Other(_)) && matches!(self.options.fs.find(&self.folder(place)), Ok(None))
     }

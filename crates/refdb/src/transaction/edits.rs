@@ -91,7 +91,8 @@ impl Edits {
         self.text(self.items[item as usize].name)
     }
 
-    /// The name as the caller spelt it, for messages about the item.
+    /// The name as the caller spelt it, for messages about the item; the canonical name for an item that was not added
+    /// by the caller.
     pub(super) fn shown(&self, item: u32) -> &BStr {
         self.given.get(&item).map_or_else(|| self.name(item), |given| self.text(*given))
     }
@@ -265,7 +266,7 @@ impl Edits {
         Ok(at)
     }
 
-    /// Restores the first `added` items as they were added, sorted, and drops all other items.
+    /// Restores the first `added` items as they were added, except for `left_out`, and drops all other items.
     pub(super) fn reset(&mut self, added: usize) {
         for (at, action) in self.followed.drain(..) {
             self.items[at as usize].action = action;

@@ -2,7 +2,8 @@ use super::ObjectClass;
 use refdb_types::ObjectId;
 use std::collections::HashMap;
 
-/// Object ids, each stored once, with the known class of their objects. Transactions name few objects in many edits.
+/// Object ids, each stored once, with the known class of their objects. Many edits of a transaction often name few
+/// objects.
 #[derive(Default)]
 pub(super) struct Ids {
     list: Vec<ObjectId>,

@@ -118,7 +118,7 @@ impl MergedRefCursor {
     /// Checks that the current ref's name is plausible, for a caller that ends its walk there because of that name.
     ///
     /// In a damaged table a name can sort after the wanted prefix by mistake, which would silently end the list early.
-    /// The check compares it with the next name that is stored whole.
+    /// The check compares the current name in each table with the next name that the table stores whole.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl MergedRefCursor {
         self.walk.check_ahead()
     }
 
-    /// Returns the current ref again, or `None` at the end.
+    /// Returns the ref to which [`next`](Self::next) or [`advance`](Self::advance) has moved, or `None` at the end.
     pub fn current(&self) -> Option<RefRecord<'_>> {
         self.walk.current().map(Cursor::<RefRecords>::record)
     }

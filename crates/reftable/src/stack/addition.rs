@@ -132,7 +132,7 @@ impl Addition {
     /// # Errors
     ///
     /// The error of `build`; [`StackError::UpdateIndex`] if `limits` begin before
-    /// [`next_update_index`](Self::next_update_index) or are empty; and errors of reading older tables and of writing.
+    /// [`next_update_index`](Self::next_update_index) or are empty; and errors of copying older tables and of writing.
     pub fn add_table<E: From<StackError>>(
         &mut self,
         limits: RangeInclusive<u64>,

@@ -74,7 +74,8 @@ impl Stack {
     /// Merges the tables in `scope` into one.
     ///
     /// The list is locked at the beginning and at the end, each time waiting for the time of `lock_timeout` at most; in
-    /// between other processes can add tables. With [`Scope::All`] compactions by other processes are waited for.
+    /// between other processes can add tables. With [`Scope::All`] up to 100 compactions by other processes are waited
+    /// for, each for the time of `lock_timeout` at most.
     ///
     /// # Errors
     ///

@@ -70,8 +70,8 @@ impl Group {
         !self.members.is_empty()
     }
 
-    /// Gives the next waiting writer a turn on top of `table`, and returns its answer. `None` if nobody waits or it is
-    /// time to commit.
+    /// Gives the next waiting writer a turn on top of `table`, and returns its answer. `None` if nobody waits, or if
+    /// the group takes no more members.
     pub(super) fn next_turn(&mut self, new_list: NewList, listed: usize, table: &[u8]) -> Option<(Channel, Vec<u8>)> {
         let offer = Offer { new_list, listed: listed as u64, table }.encode();
         while self.members.len() < MEMBERS_MAX && table.len() <= FULL_BYTES && self.begun.elapsed() < GATHER_MAX {
@@ -272,7 +272,7 @@ impl Turn {
         }
     }
 
-    /// Finds out what came of the group when its leader was killed.
+    /// Finds out what came of the group after its leader has ended without telling the outcome.
     fn judge(&self, stack: &Stack) -> Result<Past, StackError> {
         let path = Lock::content_path_of(stack.list_path(), self.is_signed);
         let own = self.new_list.stat()?.file_id();
@@ -313,7 +313,8 @@ fn remove_dead(fs: &Fs, file: &File, lock: &Path) -> Result<(), StackError> {
     Ok(())
 }
 
-/// A member's answer, without the byte that keeps it from being empty.
+/// The table in a member's answer, without the byte that keeps the answer from being empty; `None` if the answer is
+/// malformed.
 pub(super) fn table_of(answer: &[u8]) -> Option<&[u8]> {
     answer.split_first().filter(|(first, table)| **first == 0 && table.len() <= TABLE_BYTES_MAX).map(|(_, table)| table)
 }

@@ -99,8 +99,8 @@ pub(super) fn is_leftover(name: &[u8]) -> bool {
         || name.rfind(b".temp.").is_some_and(|at| name[at + 6..].len() == 6 && name.starts_with(b"0x"))
 }
 
-/// Appends a number in hexadecimal, padded with zeros to `digits`. The standard formatting would take a twentieth of
-/// the instructions of a small transaction, each of which makes a name.
+/// Appends a number in hexadecimal, padded with zeros to `digits`. A small transaction would spend a twentieth of its
+/// instructions on the name of its table if the name were made with the standard formatting.
 fn put_hex(out: &mut Vec<u8>, number: u64, digits: u32) {
     let needed = (u64::BITS - number.leading_zeros()).div_ceil(4);
     for at in (0..digits.max(needed)).rev() {

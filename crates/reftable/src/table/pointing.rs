@@ -32,8 +32,8 @@ impl Table {
         Ok(self.few_refs_pointing_at(id, usize::MAX)?.unwrap_or_default())
     }
 
-    /// Returns what [`refs_pointing_at`](Self::refs_pointing_at) does, or `None` if there are more than `most` refs. The
-    /// search ends as soon as it has found more.
+    /// Returns what [`refs_pointing_at`](Self::refs_pointing_at) does, or `None` if there are more than `most` refs.
+    /// Once more have been found, no further refs are compared.
     ///
     /// # Errors
     ///

@@ -50,7 +50,8 @@ impl Edit {
         Ok(())
     }
 
-    /// Removes all values of a variable. A section that becomes empty is removed too, unless it contains a comment.
+    /// Removes all values of a variable. A section that becomes empty is removed too, unless it contains a comment, or
+    /// its header a `#` or `;`.
     pub(crate) fn unset(&mut self, section: &str, name: &str) -> Result<(), BadLine> {
         let mut left = usize::MAX;
         loop {

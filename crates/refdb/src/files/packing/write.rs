@@ -16,7 +16,8 @@ use std::{
     sync::Arc,
 };
 
-/// The present packed-refs, whose order is checked completely, so that a disordered file is not copied.
+/// Returns the present packed-refs. If the file promises an order, the order of all its records is checked, because the
+/// ranges of a file that breaks the promise must not be copied.
 pub(crate) fn examined_packed(store: &Arc<Store>) -> Result<Arc<PackedFile>> {
     let old = store.packed()?;
     if old.packed.is_copyable() && !old.packed.is_sorted()? {
@@ -60,7 +61,7 @@ impl<'a> PackedEdit<'a> {
     }
 }
 
-/// Ranges of at least this many bytes are copied by the kernel.
+/// The length in bytes from which a range of the old file is copied by the kernel instead of through the buffer.
 const COPY_FROM: usize = 64 << 10;
 /// Buffered lines are written once they have this many bytes.
 const BUFFER_LEN: usize = 256 << 10;
@@ -227,7 +228,7 @@ fn keep_records(store: &Store, writer: &mut RangeWriter<'_>, range: Range<usize>
     Ok(())
 }
 
-/// The object to which an annotated tag peels, for its peeled line.
+/// Returns the object to which an annotated tag peels, for its peeled line; `None` for any other object.
 pub(crate) fn peel(store: &Store, id: &ObjectId) -> Result<Option<ObjectId>> {
     Ok(store.options.objects.peel_tag(id)?)
 }

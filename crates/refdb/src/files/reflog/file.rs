@@ -53,8 +53,8 @@ pub(crate) fn taken(store: &Store, source: &BStr) -> Result<Option<Vec<u8>>> {
     store.layout.log_path(source).map_or(Ok(None), |path| read(store, &path))
 }
 
-/// Writes `content`, another ref's reflog, as the reflog of a locked ref in place of any that it has, and returns the
-/// path.
+/// Writes `content`, another ref's reflog, as the reflog of a locked ref in place of any that it has. Returns the path,
+/// or `None` and writes nothing if the ref's name can have no file.
 pub(crate) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<Option<PathBuf>> {
     let options = &store.options;
     let Some(path) = store.layout.log_path(name) else { return Ok(None) };
@@ -76,7 +76,7 @@ pub(crate) fn replace(store: &Store, path: &Path, content: &[u8]) -> Result<()> 
 pub(crate) fn replace_file(store: &Store, path: &Path, content: &[u8]) -> Result<()> {
     let options = &store.options;
     debug_assert!(content.is_empty() || content.ends_with(b"\n"), "a log is whole lines");
-    // Nobody else holds this lock, because the ref is locked.
+    // This lock is normally free, because a writer of the reflog holds the ref's lock.
     let mut lock = Lock::acquire(&options.fs, path, 0o666, LockTimeout::None)?;
     let file = lock.content()?;
     file.write_all(content)?;

@@ -18,7 +18,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The minimum number of bytes that are read at a time while a reflog is read backwards from its end.
+/// The number of bytes that are read at a time while a reflog is read backwards from its end: more while a line is
+/// longer, fewer at the start of the file.
 const BLOCK_LEN: usize = 8192;
 
 /// Returns whether a ref has a reflog of its own. As in git, a symbolic link is not the ref's own reflog, so that
@@ -46,7 +47,7 @@ pub(crate) fn having(
     names: &mut dyn Iterator<Item = &BStr>,
     found: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<()> {
-    // Folders of refs, with their slash: the last one without reflogs, and the last one with reflogs.
+    // The last folder of refs, with its slash, that is missing below `logs`, and the last one that exists there.
     let (mut missing, mut there) = (Vec::new(), Vec::new());
     for (at, name) in names.enumerate() {
         if !missing.is_empty() && name.starts_with(&missing) {
@@ -69,7 +70,8 @@ pub(crate) fn having(
 }
 
 /// The length of the part of a ref's name, with its slash, that names the highest missing folder above the ref's
-/// reflog; `None` if no folder is missing. `refs` itself is not considered, because it exists in more than one place.
+/// reflog; `None` if no folder is missing. Only folders below `refs` are considered, because the shared refs and those
+/// of a worktree each have their own `logs/refs`.
 fn highest_missing(store: &Store, name: &BStr) -> Option<usize> {
     const ABOVE: &[u8] = b"refs/";
     if !name.starts_with(ABOVE) {
@@ -144,8 +146,8 @@ struct LinesFromEnd {
     file: Option<File>,
     /// The offset before which nothing has been read yet.
     start: u64,
-    /// The bytes that were read but not returned. They end with the newline of the next line to return, or are an
-    /// incomplete last line.
+    /// The bytes that were read but not returned. They end with the newline of the next line to return, except that an
+    /// incomplete last line follows until the first line is returned.
     pending: Vec<u8>,
 }
 
