@@ -29,7 +29,11 @@ use reftable::{
     BlockCache, WriteOptions,
     stack::{Access, Durability, StackOptions},
 };
-use std::{fmt, path::Path, sync::Arc};
+use std::{
+    fmt,
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 /// A repository's refs as seen from one worktree, opened with [`Store::open`] or made by [`Store::in_memory`].
 ///
@@ -48,6 +52,8 @@ pub struct Store {
     objects: Arc<Objects>,
     is_synced: bool,
     context: StoreContext,
+    /// Whether the folder of [`GlobalIntents`] is known to be on stable storage.
+    has_durable_intents: Arc<AtomicBool>,
 }
 
 /// Names the committer for reflogs. Called at most once per transaction, and only if there is something to log.
@@ -151,7 +157,20 @@ impl Store {
         let bad = || settings.bad_for_writers.clone().map(Misuse::Setting);
         let forbidden = quarantine.or_else(bad).or_else(|| decided_elsewhere(&config, &repository));
         let context = StoreContext { objects, committer, hooks, forbidden };
-        Ok(Store { fs, repository, environment, config, settings, backend, objects: own_objects, is_synced, context })
+        let has_durable_intents = Arc::default();
+        let objects = own_objects;
+        Ok(Store {
+            fs,
+            repository,
+            environment,
+            config,
+            settings,
+            backend,
+            objects,
+            is_synced,
+            context,
+            has_durable_intents,
+        })
     }
 
     /// The file system through which all changes of the disk go.
@@ -310,7 +329,8 @@ impl Store {
     #[doc(hidden)]
     pub fn global_intents(&self) -> GlobalIntents {
         let common_dir = self.repository.common_dir().to_owned();
-        GlobalIntents::new(self.fs.clone(), common_dir, self.settings.shared_repository, self.hash())
+        let is_durable = Arc::clone(&self.has_durable_intents);
+        GlobalIntents::new(self.fs.clone(), common_dir, self.settings.shared_repository, self.hash(), is_durable)
     }
 
     /// The repository's hooks.

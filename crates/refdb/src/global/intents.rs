@@ -8,6 +8,10 @@ use refdb_vfs::Fs;
 use std::{
     io,
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 const FOLDER: &str = "refdb-global";
@@ -29,11 +33,19 @@ pub struct GlobalIntents {
     common_dir: PathBuf,
     sharing: SharedRepository,
     hash: HashKind,
+    /// Whether the folder's name is known to be on stable storage.
+    is_durable: Arc<AtomicBool>,
 }
 
 impl GlobalIntents {
-    pub(crate) fn new(fs: Fs, common_dir: PathBuf, sharing: SharedRepository, hash: HashKind) -> Self {
-        GlobalIntents { fs, common_dir, sharing, hash }
+    pub(crate) fn new(
+        fs: Fs,
+        common_dir: PathBuf,
+        sharing: SharedRepository,
+        hash: HashKind,
+        is_durable: Arc<AtomicBool>,
+    ) -> Self {
+        GlobalIntents { fs, common_dir, sharing, hash, is_durable }
     }
 
     fn folder(&self) -> PathBuf {
@@ -55,12 +67,17 @@ impl GlobalIntents {
         if intent.len() > LEN_MAX_BYTES {
             return Err(Undecided::TooLarge { refs: refs.len(), len_max_bytes: LEN_MAX_BYTES }.into());
         }
-        if !self.is_there()? {
+        let is_there = self.is_there()?;
+        if !is_there {
             match fs.create_dir(&folder, 0o777) {
                 Err(error) if !error.is_exists() => return Err(error.into()),
                 _ => crate::files::share(fs, &folder, self.sharing, true)?,
             }
+        }
+        // A process that created the folder may have died before the folder's name was on stable storage.
+        if !is_there || !self.is_durable.load(Ordering::Acquire) {
             fs.sync_dir(&self.common_dir)?;
+            self.is_durable.store(true, Ordering::Release);
         }
         let new = folder.join(format!("{}{NEW}", mark.id));
         let mut file = fs.create_afresh(&new, 0o666)?;
@@ -203,8 +220,8 @@ mod tests {
     fn what_a_killed_process_was_writing_goes_after_a_while() {
         let repository = tempfile::tempdir().unwrap();
         let folder = repository.path().join(FOLDER);
-        let intents =
-            GlobalIntents::new(Fs::real(), repository.path().to_owned(), SharedRepository::Umask, HashKind::Sha1);
+        let (fs, path) = (Fs::real(), repository.path().to_owned());
+        let intents = GlobalIntents::new(fs, path, SharedRepository::Umask, HashKind::Sha1, Arc::default());
         std::fs::create_dir(&folder).unwrap();
         let day = std::time::Duration::from_secs(86_400);
         for (name, age) in [("a-1-1.new", day), ("a-1-2.new", std::time::Duration::ZERO), ("notes.txt", day)] {

@@ -299,8 +299,10 @@ impl<'s> Switch<'s> {
         lock.close();
         lock.publish()?;
         self.committed = true;
+        // The file may be in another folder, to which a symbolic link leads.
+        let folder = lock.target().parent().unwrap_or(&site.common).to_owned();
         lock.release()?;
-        Ok(site.fs.sync_dir(&site.common)?)
+        Ok(site.fs.sync_dir(&folder)?)
     }
 
     fn look(&mut self, migrated: &mut Migrated) -> Result<()> {
@@ -353,7 +355,9 @@ fn link_or_copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
     let stat = source.stat()?;
     let mut file = site.fs.create_new(to, 0o666)?;
     file.copy_from(&source, 0, stat.len_bytes)?;
-    Ok(file.set_mode(stat.mode & 0o7777)?)
+    file.set_mode(stat.mode & 0o7777)?;
+    // Unlike a link, the copy is not on stable storage yet.
+    Ok(file.sync()?)
 }
 
 /// Moves a file or folder that was built to its final place.

@@ -146,14 +146,16 @@ impl Stack {
             let files = unsynced.into_iter().chain([file.duplicate()?]).collect();
             self.fs().sync_together(files, &BTreeSet::from([self.dir().to_owned()]))
         });
-        if let Err(error) = prepared {
-            if is_led {
-                give_up_content(file)?;
-            }
-            return Err(error.into());
-        }
         // The rename is the point of no return, so everything that can fail comes before it.
-        let merged = merge(&tables)?;
+        let merged = match prepared.map_err(StackError::from).and_then(|()| Ok(merge(&tables)?)) {
+            Ok(merged) => merged,
+            Err(error) => {
+                if is_led {
+                    give_up_content(file)?;
+                }
+                return Err(error);
+            }
+        };
         let mut publisher = self.publisher();
         let file = lock.commit()?.filter(|_| !self.fs().asks_server());
         let snapshot = Snapshot::new(*publisher.sequence + 1, ListFile::new(content, file), tables, merged);

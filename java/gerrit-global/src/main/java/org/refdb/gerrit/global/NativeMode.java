@@ -11,6 +11,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
@@ -57,6 +58,9 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   private final GlobalRefs refs;
   private final StoredRefs stored;
   private final Intents intents;
+  /** Keeps the locks of {@link #nodeIn} until the process ends: a file that nothing refers to is closed. */
+  private static final Set<FileLock> HELD = ConcurrentHashMap.newKeySet();
+
   private final Map<String, Open> open = new ConcurrentHashMap<>();
   private final ScheduledExecutorService settling =
       Executors.newSingleThreadScheduledExecutor(Thread.ofPlatform().daemon().name("refdb-native").factory());
@@ -81,7 +85,6 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
    */
   private static NodeName nodeIn(Path folder) throws IOException {
     Files.createDirectories(folder);
-    // The lock is held as long as the process lives.
     FileChannel channel =
         FileChannel.open(folder.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
     FileLock lock = channel.tryLock();
@@ -89,6 +92,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
       channel.close();
       return NodeName.of("program-" + Generation.random().id());
     }
+    HELD.add(lock);
     return NodeName.in(folder);
   }
 

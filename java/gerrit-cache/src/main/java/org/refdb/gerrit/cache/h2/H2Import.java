@@ -62,8 +62,9 @@ final class H2Import {
   /** Ends the import, which is not continued after a restart. */
   void finish() throws IOException {
     if (!ended) {
-      ended = true;
+      // Until the file is set aside, the next process would continue the import, so changes are noted until then.
       file.setAside(file.importing());
+      ended = true;
       changed.discard();
     }
   }

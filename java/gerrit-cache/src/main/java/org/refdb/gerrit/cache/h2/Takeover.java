@@ -3,6 +3,7 @@ package org.refdb.gerrit.cache.h2;
 import com.google.common.flogger.FluentLogger;
 import com.google.common.util.concurrent.MoreExecutors;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Driver;
@@ -65,7 +66,11 @@ public final class Takeover {
     }
     boolean hasEntries = hasReadable(file, begins ? file.own() : file.importing(), spec);
     if (begins) {
-      store.clear(true);
+      try {
+        store.clear(true);
+      } catch (UncheckedIOException e) {
+        throw e.getCause();
+      }
     }
     if (!hasEntries) {
       file.setAside(begins ? file.own() : file.importing());

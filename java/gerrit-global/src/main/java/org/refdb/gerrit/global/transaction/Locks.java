@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.refdb.gerrit.global.etcd.Deadline;
 import org.refdb.gerrit.global.etcd.Etcd;
@@ -183,9 +184,10 @@ public final class Locks {
     } catch (NoAnswer e) {
       log.atFine().withCause(e).log("a lock is released later");
       return false;
-    } catch (GlobalRefException e) {
-      log.atWarning().withCause(e).log("a lock is not released; it ends with this node's lease");
-      return true;
+    } catch (Refused e) {
+      // Whatever etcd refused now, for example because of too many requests, it may accept later.
+      log.atWarning().atMostEvery(1, TimeUnit.MINUTES).withCause(e).log("a lock is not released yet");
+      return false;
     }
   }
 

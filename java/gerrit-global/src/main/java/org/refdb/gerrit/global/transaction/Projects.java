@@ -101,8 +101,11 @@ public final class Projects {
             Op.put(keys.removed(found.get()), Keys.bytes(project), PutOption.DEFAULT)),
         List.of(),
         deadline);
+    Optional<Generation> left = look(project, deadline);
     known.remove(project);
-    return true;
+    // If an import of the generation has ended meanwhile, the generation is still there, with another entry.
+    boolean isImported = !left.equals(found) && left.map(Generation::id).equals(found.map(Generation::id));
+    return !isImported || remove(project, deadline);
   }
 
   /** Renames a project. */
