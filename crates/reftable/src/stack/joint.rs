@@ -21,10 +21,12 @@ impl Stack {
     pub fn join(&self, lock_timeout: LockTimeout) -> Result<Addition, StackError> {
         match self.take_turn(lock_timeout, true)? {
             Acquired::Lock(lock) => self.locked(lock),
-            Acquired::Turn(turn) => match Turn::begin(self, turn).map(|turn| Addition::of_turn(self, turn)) {
-                None | Some(Err(StackError::GroupGivenUp)) => self.lock(lock_timeout),
-                Some(joined) => joined,
-            },
+            Acquired::Turn(turn) => {
+                match Turn::begin(self, turn, lock_timeout).map(|turn| Addition::of_turn(self, turn)) {
+                    None | Some(Err(StackError::GroupGivenUp)) => self.lock(lock_timeout),
+                    Some(joined) => joined,
+                }
+            }
         }
     }
 }
