@@ -47,7 +47,7 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 const REMOVED_EVERY: Duration = Duration::from_micros(200);
 
 /// How long after a writer outside the queue, such as git, has written, it is expected to write again.
-const EXPECT_STRANGERS: Duration = Duration::from_millis(300);
+pub(super) const EXPECT_STRANGERS: Duration = Duration::from_millis(300);
 
 /// The least time for which a group leaves the lock to a writer outside the queue that is expected to write; usually it
 /// is half as long again as the group held the lock. Git pauses for a millisecond after a failed attempt, and longer
@@ -105,10 +105,10 @@ impl Group {
     /// Describes the group for the next turns of its writers: the leader `found` this stack, `left` this next update
     /// index, and held the lock for this time. If git or JGit has written since the last head of the queue left the
     /// stack, the lock stays free for a while.
-    pub(super) fn past(&mut self, found: &Snapshot, left: u64, took: Duration) -> Past {
+    pub(super) fn past(&mut self, stack: &Stack, found: &Snapshot, left: u64, took: Duration) -> Past {
         let (now, relay) = (monotonic_nanos(), &mut self.head.relay);
         let after = |duration: Duration| now.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-        let has_other_newest = || found.tables().last().is_some_and(|newest| !newest.name.is_of_refdb());
+        let has_other_newest = || found.tables().last().is_some_and(|newest| !newest.name.is_by(stack.writers()));
         if relay.left != found.next_update_index() && has_other_newest() {
             relay.strangers_until = after(EXPECT_STRANGERS);
         }

@@ -104,6 +104,7 @@ impl Addition {
         let group = turn.end(&stack, table)?;
         let found = base.next_update_index();
         let mut backoff = stack.backoff();
+        backoff.meet(&stack, &base, Instant::now());
         backoff.end_turn(locked, Instant::now(), found, group.relay.left.max(found));
         backoff.end_group(group);
         Ok(Committed { compaction: None })
