@@ -89,8 +89,9 @@ impl Backoff {
     /// under its lock. Where there is no queue, this is assumed.
     pub(super) fn meet(&mut self, stack: &Stack, found: &Snapshot, now: Instant) {
         let Some(last) = &self.last_turn else { return };
-        let new = found.tables().iter().rev().take_while(|at| at.table.max_update_index() >= last.next_update_index);
-        if stack.fs().asks_server() || new.into_iter().any(|at| !at.name.is_by(stack.writers())) {
+        let mut new =
+            found.tables().iter().rev().take_while(|at| at.table.max_update_index() >= last.next_update_index);
+        if stack.fs().asks_server() || new.any(|at| !at.name.is_by(stack.writers())) {
             self.strangers_until = Some(now + EXPECT_STRANGERS);
         }
     }
@@ -127,10 +128,7 @@ fn pause_after(turn: Duration, others: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        RefRecord, RefValue, WriteOptions,
-        stack::{StackError, StackOptions},
-    };
+    use crate::{RefRecord, RefValue, WriteOptions, stack::StackOptions};
     use refdb_vfs::{Fs, IoHook, LockTimeout, Op, Verdict};
     use std::{cell::Cell, sync::Arc};
 
@@ -184,9 +182,7 @@ mod tests {
             let mut addition = stack.lock(LockTimeout::For(Duration::from_secs(60))).unwrap();
             let (index, value) = (addition.next_update_index(), RefValue::Symbolic("refs/heads/main".into()));
             let record = RefRecord { name: name.as_str().into(), update_index: index, value };
-            let table =
-                addition.add_table(index..=index, 0, |writer| writer.add_ref(&record).map_err(StackError::from));
-            table.unwrap();
+            addition.add_table(index..=index, 0, |writer| writer.add_ref(&record)).unwrap();
             std::thread::sleep(Duration::from_millis(1));
             drop(addition.commit().unwrap());
         };
