@@ -261,7 +261,9 @@ impl Addition {
         let synced = stack.sync_names().map_err(StackError::NotDurable);
         let mut backoff = stack.backoff();
         let now = Instant::now();
-        backoff.meet(&stack, &base, now);
+        if has_met_strangers(&stack, &base, backoff.left()) {
+            backoff.expect_strangers(now);
+        }
         backoff.end_turn(locked, now, base.next_update_index(), next_update_index);
         backoff.end_list(begun.elapsed());
         let past = group.as_mut().map(|group| group.past(&stack, &base, next_update_index, locked.elapsed()));
@@ -371,6 +373,14 @@ impl Held {
             Held::Turn(_) => unreachable!("a turn ends with an answer, not with a list"),
         }
     }
+}
+
+/// Returns whether a writer outside the queue of `stack` has written since the last turn, which `left` this next update
+/// index, when the stack is `found` under its lock. Where there is no queue, this is assumed.
+pub(super) fn has_met_strangers(stack: &Stack, found: &Snapshot, left: Option<u64>) -> bool {
+    let Some(left) = left else { return false };
+    let mut new = found.tables().iter().rev().take_while(|listed| listed.table.max_update_index() >= left);
+    stack.fs().asks_server() || new.any(|listed| !listed.name.is_by(stack.writers()))
 }
 
 /// Returns whether a table has any records.

@@ -1,4 +1,3 @@
-use super::{Snapshot, Stack, group::EXPECT_STRANGERS};
 use refdb_vfs::{Crowd, Relay};
 use std::time::{Duration, Instant};
 
@@ -20,6 +19,9 @@ pub(super) struct Backoff {
     /// Until when writers outside the queue are expected.
     strangers_until: Option<Instant>,
 }
+
+/// How long after a writer outside the queue, such as git, has written, it is expected to write again.
+pub(super) const EXPECT_STRANGERS: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]
 struct LastTurn {
@@ -85,15 +87,14 @@ impl Backoff {
         }
     }
 
-    /// Notes whether writers outside the queue of `stack` have written since the last turn, when the stack is `found`
-    /// under its lock. Where there is no queue, this is assumed.
-    pub(super) fn meet(&mut self, stack: &Stack, found: &Snapshot, now: Instant) {
-        let Some(last) = &self.last_turn else { return };
-        let mut new =
-            found.tables().iter().rev().take_while(|at| at.table.max_update_index() >= last.next_update_index);
-        if stack.fs().asks_server() || new.any(|at| !at.name.is_by(stack.writers())) {
-            self.strangers_until = Some(now + EXPECT_STRANGERS);
-        }
+    /// The next update index at the end of the last turn.
+    pub(super) fn left(&self) -> Option<u64> {
+        self.last_turn.as_ref().map(|last| last.next_update_index)
+    }
+
+    /// Records that a writer outside the queue has written since the last turn, or may have.
+    pub(super) fn expect_strangers(&mut self, now: Instant) {
+        self.strangers_until = Some(now + EXPECT_STRANGERS);
     }
 
     /// The part of the pause after the last turn that has not passed yet.
@@ -128,7 +129,10 @@ fn pause_after(turn: Duration, others: u64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{RefRecord, RefValue, WriteOptions, stack::StackOptions};
+    use crate::{
+        RefRecord, RefValue, WriteOptions,
+        stack::{Stack, StackOptions},
+    };
     use refdb_vfs::{Fs, IoHook, LockTimeout, Op, Verdict};
     use std::{cell::Cell, sync::Arc};
 

@@ -15,7 +15,10 @@
 //! a descriptor, whether the list was replaced: it was if the file no longer has its first name, and is not marked as
 //! given up. Otherwise the member begins anew.
 
-use super::{Snapshot, Stack, StackError, backoff::Past};
+use super::{
+    Snapshot, Stack, StackError,
+    backoff::{EXPECT_STRANGERS, Past},
+};
 use refdb_vfs::{
     Channel, File, Fs, Lock, LockTimeout, QueueHead, Received, Relay, Stat, give_up_content, interrupt,
     is_content_given_up, monotonic_nanos,
@@ -45,9 +48,6 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
 /// How often a member looks whether another one has removed the lock of their dead leader.
 const REMOVED_EVERY: Duration = Duration::from_micros(200);
-
-/// How long after a writer outside the queue, such as git, has written, it is expected to write again.
-pub(super) const EXPECT_STRANGERS: Duration = Duration::from_millis(300);
 
 /// The least time for which a group leaves the lock to a writer outside the queue that is expected to write; usually it
 /// is half as long again as the group held the lock. Git pauses for a millisecond after a failed attempt, and longer

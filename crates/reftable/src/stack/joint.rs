@@ -3,7 +3,7 @@
 
 use super::{
     Addition, Committed, NewTable, Snapshot, Stack, StackError,
-    addition::Held,
+    addition::{Held, has_met_strangers},
     group::{self, Group, NewList, Turn},
     snapshot::{ListFile, merge},
 };
@@ -104,7 +104,9 @@ impl Addition {
         let group = turn.end(&stack, table)?;
         let found = base.next_update_index();
         let mut backoff = stack.backoff();
-        backoff.meet(&stack, &base, Instant::now());
+        if has_met_strangers(&stack, &base, backoff.left()) {
+            backoff.expect_strangers(Instant::now());
+        }
         backoff.end_turn(locked, Instant::now(), found, group.relay.left.max(found));
         backoff.end_group(group);
         Ok(Committed { compaction: None })
