@@ -2,13 +2,13 @@
 //! told of a change that is not there, and each gets its part.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use refdb_testkit::{Git, JGit, RefFormat, Repo, Rng, UpdateRefs};
+use refdb_testkit::{ForeignLock, Git, JGit, RefFormat, Repo, Rng, UpdateRefs, await_queue, queued_writers};
 use refdb_types::{HashKind, ObjectId};
 use std::{
     collections::BTreeSet,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
@@ -272,6 +272,53 @@ fn on_an_idle_machine_eight_processes_get_the_same_within_a_third() {
 fn most_to_fewest(told: &[(String, Told)]) -> f64 {
     let counts = || told.iter().map(|(_, told)| told.done.len());
     counts().max().unwrap() as f64 / counts().min().unwrap() as f64
+}
+
+#[test]
+fn those_that_wait_in_a_queue_fail_when_their_lock_timeout_has_passed() {
+    let change: &[&str] = &["update-ref", "refs/heads/main"];
+    let delete: &[&str] = &["update-ref", "-d", "refs/heads/packed"];
+    for (format, locked, setting, words) in [
+        (RefFormat::Reftable, "reftable/tables.list", "reftable.lockTimeout", change),
+        (RefFormat::Files, "refs/heads/main", "core.filesRefLockTimeout", change),
+        (RefFormat::Files, "packed-refs", "core.packedRefsTimeout", delete),
+    ] {
+        let (repo, id) = repository(format);
+        repo.create_refs([("refs/heads/packed", id)]);
+        repo.git(["pack-refs", "--all"]);
+        repo.create_refs([("refs/heads/main", id)]);
+        let locked = repo.git_dir().join(locked);
+        let folder = locked.parent().unwrap();
+        let foreign = ForeignLock::of(&locked);
+        let next = repo.commits(2)[1].to_string();
+        let words = || words.iter().copied().chain((words.len() == 2).then_some(next.as_str()));
+        let start = |millis: i32| {
+            let mut command = repo.command(REFDB);
+            command.args(["-c", &format!("{setting}={millis}")]).args(words()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        // One that waits for packed-refs now and then releases its other locks, and leaves the queue meanwhile.
+        let await_queue = |count| {
+            if !locked.ends_with("packed-refs") {
+                await_queue(folder, count)
+            }
+        };
+        let mut head = start(-1);
+        await_queue(1);
+        let begun = Instant::now();
+        let behind = start(1500);
+        await_queue(2);
+        let told = behind.wait_with_output().unwrap();
+        let took = begun.elapsed();
+        assert!(!told.status.success() && took >= Duration::from_millis(1500), "{setting}: {took:?}");
+        assert!(took < Duration::from_secs(50), "it does not wait for the head: {took:?}");
+        let told = String::from_utf8(told.stderr).unwrap();
+        assert!(told.contains(&format!("{}.lock", locked.file_name().unwrap().display())), "{told}");
+        assert!(!start(0).wait_with_output().unwrap().status.success(), "{setting}=0 does not wait");
+        assert!(head.try_wait().unwrap().is_none(), "{setting}=-1 has no end");
+        drop(foreign);
+        assert!(head.wait().unwrap().success(), "{setting}");
+        assert_eq!(queued_writers(folder), 0, "the queue ends with its last writer");
+    }
 }
 
 #[test]

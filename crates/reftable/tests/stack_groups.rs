@@ -19,7 +19,7 @@ use std::{
     path::Path,
     process::{Child, Command, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -295,7 +295,7 @@ fn a_table_that_is_too_large_for_a_group_is_written_alone() {
 fn if_an_operation_is_refused_all_writers_are_told_the_truth() {
     let dir = tempfile::tempdir().unwrap();
     write(&open(dir.path()), &[("refs/heads/main", Some(oid(0)))]);
-    let told = std::sync::Mutex::new(Vec::new());
+    let told = Mutex::new(Vec::new());
     refuse_everywhere(
         dir.path(),
         |fs, dir| {
@@ -473,6 +473,69 @@ fn kill_leader_at_each_step(signed: bool, (found_done, found_undone): &mut (usiz
         step += 1;
         assert!(step < 40, "a leader takes fewer steps");
     }
+}
+
+/// Stands still before it writes the new list, like a process that is stopped.
+struct StoppedAtTheList(mpsc::Sender<()>, Mutex<mpsc::Receiver<()>>);
+
+impl IoHook for StoppedAtTheList {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if matches!(op, Op::Write(path, _) if path.ends_with("tables.list.lock")) {
+            self.0.send(()).unwrap();
+            self.1.lock().unwrap().recv_timeout(LONG).unwrap();
+        }
+        Verdict::Proceed
+    }
+}
+
+/// A member that is told to end, in a process of its own.
+#[test]
+fn a_member_that_is_told_to_end() {
+    let Some(dir) = env::var_os(DIR).filter(|_| env::var_os(STEP).is_none()) else { return };
+    refdb_vfs::interrupt::catch_signals().unwrap();
+    let told = join(&stack(&Fs::real(), Path::new(&dir)).unwrap(), "refs/heads/member", Duration::ZERO);
+    assert!(matches!(told, Err(StackError::OutcomeUnknown)), "{told:?}");
+}
+
+#[test]
+fn a_member_of_a_leader_that_is_stopped_ends_when_it_is_told_to() {
+    // The leader may leave the member out on a busy machine.
+    let is_told = (0..ATTEMPTS).any(|_| {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        write(&open(dir), &[("refs/heads/main", Some(oid(0)))]);
+        let ((stopped, is_stopped), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel());
+        let fs = Fs::with_hook(Arc::new(StoppedAtTheList(stopped, Mutex::new(goes_on))));
+        let holder = holder(dir);
+        thread::scope(|scope| {
+            let leader = stack(&fs, dir).unwrap();
+            let leader = scope.spawn(move || join(&leader, "refs/heads/leader", Duration::ZERO));
+            await_queue(dir, 2);
+            let mut command = Command::new(env::current_exe().unwrap());
+            command.args(["--exact", "a_member_that_is_told_to_end", "--test-threads=1"]).env(DIR, dir);
+            let mut member = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            await_queue(dir, 3);
+            drop(holder);
+            is_stopped.recv_timeout(LONG).unwrap();
+            let pid = member.id().to_string();
+            assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+            let begun = Instant::now();
+            let ended = loop {
+                match member.try_wait().unwrap() {
+                    Some(ended) => break ended,
+                    None if begun.elapsed() > LONG / 2 => {
+                        member.kill().unwrap();
+                        panic!("the member waits in spite of the signal");
+                    }
+                    None => thread::sleep(Duration::from_millis(5)),
+                }
+            };
+            go_on.send(()).unwrap();
+            leader.join().unwrap().unwrap();
+            ended.success() && has(dir, "member")
+        })
+    });
+    assert!(is_told, "no member was in the group");
 }
 
 #[test]

@@ -44,7 +44,22 @@ impl LockTimeout {
             Ok(millis) => LockTimeout::For(Duration::from_millis(millis)),
         }
     }
+
+    /// Returns how long all holders of a lock together are waited for, or `None` if there is no limit.
+    pub fn of_all_holders(self) -> Option<Duration> {
+        match self {
+            LockTimeout::None => Some(Duration::ZERO),
+            LockTimeout::For(limit) => Some(limit.saturating_mul(HOLDERS_TIMES).max(HOLDERS_MIN)),
+            LockTimeout::Forever => None,
+        }
+    }
 }
+
+/// How many times longer than for one holder a writer waits for all holders together, before it fails.
+const HOLDERS_TIMES: u32 = 60;
+/// The least limit on the time for which a writer waits for all holders together, because otherwise it would hardly
+/// wait if the timeout for one holder is a few milliseconds.
+const HOLDERS_MIN: Duration = Duration::from_secs(60);
 
 /// Why a lock could not be taken.
 #[derive(Debug, thiserror::Error)]

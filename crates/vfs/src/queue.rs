@@ -35,6 +35,7 @@ use rustix::{
 use std::{
     collections::VecDeque,
     hash::{DefaultHasher, Hash, Hasher},
+    os::unix::fs::MetadataExt,
     path::Path,
     sync::OnceLock,
     time::{Duration, Instant},
@@ -207,11 +208,18 @@ impl QueueHead {
     /// Takes writers out of the backlog until it is empty, or as many have arrived as can be passed on.
     fn accept_all(&mut self) {
         while self.arrived.len() < PASSED_MAX {
-            let accepted = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
-            let Ok(socket) = accepted else { return };
+            let Some(arrived) = self.accept() else { return };
+            self.arrived.push_back(arrived);
+        }
+    }
+
+    /// Takes the next writer out of the backlog.
+    fn accept(&self) -> Option<Arrived> {
+        loop {
+            let socket = accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK).ok()?;
             let channel = Channel::new(socket);
             if channel.is_of_this_user() {
-                self.arrived.push_back(Arrived { channel, kind: None });
+                return Some(Arrived { channel, kind: None });
             }
         }
     }
@@ -256,8 +264,8 @@ impl QueueHead {
 
 impl Drop for QueueHead {
     fn drop(&mut self) {
-        self.accept_all();
-        while let Some(next) = self.arrived.pop_front() {
+        // Those in the backlog wait there as well, and need not be passed on one by one.
+        while let Some(next) = self.arrived.pop_front().or_else(|| self.accept()) {
             let sockets = self.arrived.iter().map(|arrived| arrived.channel.fd());
             let passed: Vec<_> = [self.listener.as_fd()].into_iter().chain(sockets).collect();
             let kinds = self.arrived.iter().map(|arrived| arrived.kind.unwrap_or(UNREAD));
@@ -330,12 +338,14 @@ fn is_of_this_user(socket: &OwnedFd) -> bool {
 }
 
 /// What decides, apart from a program's settings, which owner and which permissions the files have that this process
-/// creates. Only writers with the same text may write files for one another.
+/// creates, and with which processes it can share the name of a socket. Only writers with the same text may write files
+/// for one another.
 pub fn writer_terms() -> &'static str {
     static TERMS: OnceLock<String> = OnceLock::new();
     TERMS.get_or_init(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let umask = status.lines().find(|line| line.starts_with("Umask:")).unwrap_or("Umask: unknown");
-        format!("{umask} group {}", getegid().as_raw())
+        let network = std::fs::metadata("/proc/self/ns/net").map_or(0, |namespace| namespace.ino());
+        format!("{umask} user {} group {} network {network}", geteuid().as_raw(), getegid().as_raw())
     })
 }

@@ -31,10 +31,27 @@ struct Options {
     /// Leave out the lines with writers of git.
     #[arg(long)]
     no_git: bool,
+    /// Measure only this format, reftable or files.
+    #[arg(long)]
+    format: Option<String>,
+    /// Measure only with syncs (true) or without (false).
+    #[arg(long)]
+    synced: Option<bool>,
+    /// Measure only with this many writers.
+    #[arg(long)]
+    writers: Option<usize>,
+    /// Also measure processes that answer the same requests and do nothing, which is the most that the driver's pipes
+    /// allow.
+    #[arg(long)]
+    floor: bool,
+    /// Be such a process.
+    #[arg(long, hide = true, conflicts_with_all = ["no_git", "floor"])]
+    answer: bool,
 }
 
 fn main() -> ExitCode {
-    match run(&Options::parse()) {
+    let options = Options::parse();
+    match if options.answer { answer() } else { run(&options) } {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("refdb-bench-queue: {error:#}");
@@ -47,20 +64,62 @@ fn run(options: &Options) -> Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "| format | synced | writers | a second | p50 | p99 | p99.9 (ms) | most / fewest | failed |")?;
     writeln!(out, "|-|-|-|-|-|-|-|-|-|")?;
+    let is_wanted = |options: &Options, format: &str, synced: bool, writers: usize| {
+        options.format.as_deref().is_none_or(|wanted| wanted == format)
+            && options.synced.is_none_or(|wanted| wanted == synced)
+            && options.writers.is_none_or(|wanted| wanted == writers)
+    };
     for format in ["reftable", "files"] {
         for synced in [true, false] {
             for writers in [1, 8, 32, 64] {
-                race(options, format, synced, writers, 0, &mut out)?;
+                if !is_wanted(options, format, synced, writers) {
+                    continue;
+                }
+                race(options, format, synced, Writers { own: writers, gits: 0 }, &mut out)?;
                 if !options.no_git {
-                    race(options, format, synced, 0, writers, &mut out)?;
+                    race(options, format, synced, Writers { own: 0, gits: writers }, &mut out)?;
                 }
             }
-            if !options.no_git {
-                race(options, format, synced, 7, 1, &mut out)?;
+            if !options.no_git && is_wanted(options, format, synced, options.writers.unwrap_or(8)) {
+                race(options, format, synced, Writers { own: 7, gits: 1 }, &mut out)?;
             }
         }
     }
+    for writers in [1, 8, 32, 64] {
+        if options.floor && is_wanted(options, "reftable", false, writers) {
+            let done = write_all(options, &vec![Writer::Answers; writers], &options.folder, "", "")?;
+            print(&mut out, &["none", "no", &format!("{writers} that only answer")], &done, options.seconds)?;
+        }
+    }
     Ok(())
+}
+
+/// Answers each request of [`transact`] at once.
+fn answer() -> Result<()> {
+    let mut out = std::io::stdout();
+    for line in std::io::stdin().lines() {
+        match line?.as_str() {
+            "start" => out.write_all(b"start: ok\n")?,
+            "commit" => out.write_all(b"commit: ok\n")?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Who writes at the same time.
+#[derive(Clone, Copy)]
+struct Writers {
+    own: usize,
+    gits: usize,
+}
+
+/// A process that is measured.
+#[derive(Clone, Copy)]
+enum Writer {
+    Own,
+    Git,
+    Answers,
 }
 
 /// How long each committed transaction of one writer took, and how many transactions failed.
@@ -69,25 +128,15 @@ struct Done {
     failed: usize,
 }
 
-/// Measures `own` writers of refdb and `gits` of git at the same time, and prints a line for all of them. If both
-/// write, a second line is for git alone.
-fn race(options: &Options, format: &str, synced: bool, own: usize, gits: usize, out: &mut impl Write) -> Result<()> {
+/// Measures writers of refdb and of git at the same time, and prints a line for all of them. If both write, a second
+/// line is for git alone.
+fn race(options: &Options, format: &str, synced: bool, writers: Writers, out: &mut impl Write) -> Result<()> {
     let folder = tempfile::tempdir_in(&options.folder)?;
     let id = make_repository(options, format, folder.path())?;
-    let until = Instant::now() + Duration::from_secs(options.seconds);
     let setting = if synced { "core.fsync=reference,loose-object" } else { "core.fsync=none" };
-    let done = thread::scope(|scope| {
-        let programs = (0..own).map(|_| &options.refdb).chain((0..gits).map(|_| &options.git));
-        let writers: Vec<_> = programs
-            .enumerate()
-            .map(|(at, program)| {
-                let (id, folder) = (&id, folder.path());
-                scope.spawn(move || write_until(until, program, folder, setting, at, id))
-            })
-            .collect();
-        let join = |writer: thread::ScopedJoinHandle<'_, _>| writer.join().expect("a writer does not panic");
-        writers.into_iter().map(join).collect::<Result<Vec<Done>>>()
-    })?;
+    let Writers { own, gits } = writers;
+    let all = [vec![Writer::Own; own], vec![Writer::Git; gits]].concat();
+    let done = write_all(options, &all, folder.path(), setting, &id)?;
     let who = match (own, gits) {
         (own, 0) => format!("{own} refdb"),
         (0, gits) => format!("{gits} git"),
@@ -99,6 +148,37 @@ fn race(options: &Options, format: &str, synced: bool, own: usize, gits: usize, 
         print(out, &[format, synced, "of these git"], &done[own..], options.seconds)?;
     }
     Ok(())
+}
+
+/// Lets these writers write at the same time.
+fn write_all(options: &Options, writers: &[Writer], folder: &Path, setting: &str, id: &str) -> Result<Vec<Done>> {
+    let until = Instant::now() + Duration::from_secs(options.seconds);
+    thread::scope(|scope| {
+        let write = |(at, writer): (usize, &Writer)| {
+            let writer = *writer;
+            scope.spawn(move || write_until(until, &|| command(options, writer, folder, setting), at, id))
+        };
+        let writers: Vec<_> = writers.iter().enumerate().map(write).collect();
+        let join = |writer: thread::ScopedJoinHandle<'_, _>| writer.join().expect("a writer does not panic");
+        writers.into_iter().map(join).collect()
+    })
+}
+
+fn command(options: &Options, writer: Writer, folder: &Path, setting: &str) -> Result<Command> {
+    let program = match writer {
+        Writer::Own => &options.refdb,
+        Writer::Git => &options.git,
+        Writer::Answers => &std::env::current_exe()?,
+    };
+    let mut command = Command::new(program);
+    if matches!(writer, Writer::Answers) {
+        // The required options mean nothing to it.
+        command.args(["--answer", "--refdb", "-", "--git", "-", "--folder", "-"]);
+    } else {
+        command.arg("-C").arg(folder).args(["-c", setting, "update-ref", "--stdin"]);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    Ok(command)
 }
 
 fn print(out: &mut impl Write, words: &[&str], done: &[Done], seconds: u64) -> Result<()> {
@@ -147,13 +227,10 @@ fn make_repository(options: &Options, format: &str, folder: &Path) -> Result<Str
 }
 
 /// Writes until the time is over. A program that fails is started again.
-fn write_until(until: Instant, program: &Path, folder: &Path, setting: &str, writer: usize, id: &str) -> Result<Done> {
+fn write_until(until: Instant, program: &dyn Fn() -> Result<Command>, writer: usize, id: &str) -> Result<Done> {
     let (mut done, mut number) = (Done { times: Vec::new(), failed: 0 }, 0);
     while Instant::now() < until {
-        let mut command = Command::new(program);
-        command.arg("-C").arg(folder).args(["-c", setting, "update-ref", "--stdin"]);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("a writer")?;
+        let mut child = program()?.spawn().context("a writer")?;
         let mut stdin = child.stdin.take().context("the input is a pipe")?;
         let mut stdout = BufReader::new(child.stdout.take().context("the output is a pipe")?);
         while Instant::now() < until {

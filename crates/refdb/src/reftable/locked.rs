@@ -224,15 +224,21 @@ impl Locked for ReftableLocked {
     fn commit(self: Box<Self>, _: &dyn Steps) -> Result<()> {
         let lock_timeout = self.stacks.options.lock_timeout();
         let mut due: Vec<Compaction> = Vec::new();
+        let mut not_durable = None;
         for addition in self.additions.into_values() {
-            due.extend(addition.commit()?.compaction);
+            match addition.commit() {
+                Ok(committed) => due.extend(committed.compaction),
+                // The change is made. Without those of the other stacks the transaction would be made in part.
+                Err(error @ StackError::NotDurable(_)) => not_durable = not_durable.or(Some(error)),
+                Err(error) => return Err(error.into()),
+            }
         }
         // The locks are released before the compactions, so that no writer waits for a compaction. If a compaction
         // fails, the refs have changed nevertheless, and the next writer tries again.
         for compaction in due {
             let _ = compaction.run(lock_timeout);
         }
-        Ok(())
+        not_durable.map_or(Ok(()), |error| Err(error.into()))
     }
 }
 

@@ -303,8 +303,8 @@ impl Prepared<'_> {
     /// reflog. With the files backend earlier refs of the transaction may have their new values by then; see
     /// [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed or undone where that is
     /// possible; [`Error::Unrecovered`](crate::Error::Unrecovered) and [`Error::HalfDone`](crate::Error::HalfDone) say
-    /// that it was not. With reftables, [`StackError::NotDurable`](crate::StackError::NotDurable) says that the changes
-    /// of a stack are made, but may not survive a loss of power; those of later stacks are not made then.
+    /// that it was not. With reftables, [`StackError::NotDurable`](crate::StackError::NotDurable) says that all changes
+    /// are made, but those of a stack may not survive a loss of power; the hook is not run then.
     /// [`Error::Hook`](crate::Error::Hook) says that all refs are changed, but the hook could not be run, and so does
     /// [`Error::Interrupted`](crate::Error::Interrupted) if a signal came while the hook ran.
     pub fn commit(mut self) -> Result<Committed> {

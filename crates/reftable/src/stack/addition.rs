@@ -56,9 +56,9 @@ pub(super) enum Held {
 impl Stack {
     /// Locks the stack for an addition, waiting for the time of `lock_timeout` at most, and reads the list again.
     ///
-    /// If other processes wrote between the last two additions of this open stack, this first pauses (except with
-    /// [`LockTimeout::None`]) for up to a millisecond so that they get the lock, too, or for up to 10 ms if git or JGit
-    /// has written beside a group of processes that [join](Self::join) one another.
+    /// If git, JGit or other writers that do not wait in the same queue have written in the last 0.3 s, this first
+    /// pauses (except with [`LockTimeout::None`]) for up to a millisecond so that they get the lock, too, or for up to
+    /// 10 ms if they have written beside a group of processes that [join](Self::join) one another.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl Addition {
         if self.tables.is_empty() && self.kept == self.base.tables().len() {
             self.lock.into_own().release()?;
             if let Some(group) = &mut group {
-                let past = group.past(&self.base, self.next_update_index, self.locked.elapsed());
+                let past = group.past(&self.stack, &self.base, self.next_update_index, self.locked.elapsed());
                 group.tell(Outcome::Done { is_durable: true, group: past });
             }
             return Ok(Committed { compaction: None });
@@ -263,14 +263,20 @@ impl Addition {
         added.into_iter().for_each(NewTable::keep);
         let synced = stack.sync_names().map_err(StackError::NotDurable);
         let mut backoff = stack.backoff();
-        backoff.end_turn(locked, Instant::now(), base.next_update_index(), next_update_index);
+        let now = Instant::now();
+        if has_met_strangers(&stack, &base, backoff.left()) {
+            backoff.expect_strangers(now);
+        }
+        backoff.end_turn(locked, now, base.next_update_index(), next_update_index);
         backoff.end_list(begun.elapsed());
-        let past = group.as_mut().map(|group| group.past(&base, next_update_index, locked.elapsed()));
+        let past = group.as_mut().map(|group| group.past(&stack, &base, next_update_index, locked.elapsed()));
         past.into_iter().for_each(|past| backoff.end_group(past));
         drop(backoff);
         if let (Some(group), Some(past)) = (&mut group, past) {
             group.tell(Outcome::Done { is_durable: synced.is_ok(), group: past });
         }
+        // The next writer need not wait until the tables that are merged now are removed.
+        drop(group);
         synced?;
         let kept = if refdb_vfs::planted("reftable-retire") { 0 } else { kept };
         stack.remove_tables(&base.tables()[kept..]);
@@ -370,6 +376,14 @@ impl Held {
             Held::Turn(_) => unreachable!("a turn ends with an answer, not with a list"),
         }
     }
+}
+
+/// Returns whether a writer outside the queue of `stack` has written since the last turn, which `left` this next update
+/// index, when the stack is `found` under its lock. Where there is no queue, this is assumed.
+pub(super) fn has_met_strangers(stack: &Stack, found: &Snapshot, left: Option<u64>) -> bool {
+    let Some(left) = left else { return false };
+    let mut new = found.tables().iter().rev().take_while(|listed| listed.table.max_update_index() >= left);
+    stack.fs().asks_server() || new.any(|listed| !listed.name.is_by(stack.writers()))
 }
 
 /// Returns whether a table has any records.

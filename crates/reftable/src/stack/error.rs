@@ -65,8 +65,9 @@ pub enum StackError {
     /// can begin anew.
     #[error("the process that was to write this change together with its own gave up; try again")]
     GroupGivenUp,
-    /// A signal asked this process to end, and the process that writes this addition together with its own, which may
-    /// have been stopped, did not answer within a second.
+    /// The process that writes this addition together with its own, which may have been stopped, has not answered: not
+    /// within a second after a signal asked this process to end, or not within a minute, or sixty times the lock
+    /// timeout if that is more.
     #[error(
         "a process that was writing this change together with its own has not answered; whether the change was made is \
          not known: read the refs once that process goes on or is killed"

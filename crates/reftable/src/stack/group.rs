@@ -15,10 +15,13 @@
 //! a descriptor, whether the list was replaced: it was if the file no longer has its first name, and is not marked as
 //! given up. Otherwise the member begins anew.
 
-use super::{Snapshot, Stack, StackError, backoff::Past};
+use super::{
+    Snapshot, Stack, StackError,
+    backoff::{EXPECT_STRANGERS, Past},
+};
 use refdb_vfs::{
-    Channel, File, Fs, Lock, QueueHead, Received, Relay, Stat, give_up_content, interrupt, is_content_given_up,
-    monotonic_nanos,
+    Channel, File, Fs, Lock, LockTimeout, QueueHead, Received, Relay, Stat, give_up_content, interrupt,
+    is_content_given_up, monotonic_nanos,
 };
 use std::{
     path::Path,
@@ -43,8 +46,8 @@ const TABLE_BYTES_MAX: usize = 48 << 10;
 /// How long a member still waits for the outcome once a signal has told the member to end.
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
-/// How long after a writer outside the queue, such as git, has written, it is expected to write again.
-const EXPECT_STRANGERS: Duration = Duration::from_millis(300);
+/// How often a member looks whether another one has removed the lock of their dead leader.
+const REMOVED_EVERY: Duration = Duration::from_micros(200);
 
 /// The least time for which a group leaves the lock to a writer outside the queue that is expected to write; usually it
 /// is half as long again as the group held the lock. Git pauses for a millisecond after a failed attempt, and longer
@@ -102,10 +105,10 @@ impl Group {
     /// Describes the group for the next turns of its writers: the leader `found` this stack, `left` this next update
     /// index, and held the lock for this time. If git or JGit has written since the last head of the queue left the
     /// stack, the lock stays free for a while.
-    pub(super) fn past(&mut self, found: &Snapshot, left: u64, took: Duration) -> Past {
+    pub(super) fn past(&mut self, stack: &Stack, found: &Snapshot, left: u64, took: Duration) -> Past {
         let (now, relay) = (monotonic_nanos(), &mut self.head.relay);
         let after = |duration: Duration| now.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
-        let has_other_newest = || found.tables().last().is_some_and(|newest| !newest.name.is_of_refdb());
+        let has_other_newest = || found.tables().last().is_some_and(|newest| !newest.name.is_by(stack.writers()));
         if relay.left != found.next_update_index() && has_other_newest() {
             relay.strangers_until = after(EXPECT_STRANGERS);
         }
@@ -225,6 +228,7 @@ pub(super) struct Turn {
     /// The file of the new list.
     new_list: File,
     is_signed: bool,
+    lock_timeout: LockTimeout,
     pub(super) listed: usize,
     /// The table of those that had their turn before, if it has any records.
     pub(super) table: Vec<u8>,
@@ -232,13 +236,13 @@ pub(super) struct Turn {
 
 impl Turn {
     /// Begins a turn. `None` if the lock is not that of this stack's list, or the message is of no use.
-    pub(super) fn begin(stack: &Stack, turn: refdb_vfs::Turn) -> Option<Self> {
+    pub(super) fn begin(stack: &Stack, turn: refdb_vfs::Turn, lock_timeout: LockTimeout) -> Option<Self> {
         let offer = Offer::decode(&turn.content)?;
         let NewList { file, is_signed } = offer.new_list;
         let new_list = stack.fs().open_to_overwrite(&Lock::content_path_of(stack.list_path(), is_signed)).ok()?;
         let is_meant = new_list.stat().is_ok_and(|stat| stat.file_id() == file);
         let (listed, table) = (usize::try_from(offer.listed).ok()?, offer.table.to_vec());
-        is_meant.then_some(Turn { channel: turn.channel, new_list, is_signed, listed, table })
+        is_meant.then_some(Turn { channel: turn.channel, new_list, is_signed, lock_timeout, listed, table })
     }
 
     /// Answers with the table of all records so far, or with nothing if this writer adds none, and waits until the
@@ -247,7 +251,7 @@ impl Turn {
         if table.len() > TABLE_BYTES_MAX || !self.channel.send_bytes(&[&[0], table].concat()) {
             return Err(StackError::GroupGivenUp);
         }
-        let mut leave_at: Option<Instant> = None;
+        let (begun, mut signalled): (_, Option<Instant>) = (Instant::now(), None);
         loop {
             match self.channel.receive(Duration::from_millis(50)) {
                 Received::Message(message, _) => match Outcome::decode(&message) {
@@ -261,13 +265,14 @@ impl Turn {
                     Some(Outcome::GivenUp) | None => return Err(StackError::GroupGivenUp),
                 },
                 Received::Ended => return self.judge(stack),
-                Received::Nothing if interrupt::check().is_err() => {
-                    let leave_at = leave_at.get_or_insert_with(|| Instant::now() + LEAVE_AFTER);
-                    if Instant::now() >= *leave_at {
+                Received::Nothing => {
+                    if interrupt::check().is_err() {
+                        signalled.get_or_insert_with(Instant::now);
+                    }
+                    if is_lost(begun.elapsed(), signalled.map(|at| at.elapsed()), self.lock_timeout) {
                         return Err(StackError::OutcomeUnknown);
                     }
                 }
-                Received::Nothing => {}
             }
         }
     }
@@ -279,7 +284,7 @@ impl Turn {
         let was_replaced = if is_at(stack.fs(), &path, own)? {
             // A signed lock is removed by the next one who wants it.
             if !self.is_signed {
-                remove_dead(stack.fs(), &self.new_list, &path)?;
+                remove_dead(stack.fs(), &self.new_list, &path, self.lock_timeout)?;
             }
             false
         } else {
@@ -295,6 +300,13 @@ impl Turn {
     }
 }
 
+/// Returns whether a member stops waiting for the outcome: after [`LEAVE_AFTER`] once a signal has come, or when all
+/// holders of a lock together would have taken too long, because a leader that is stopped may never go on.
+fn is_lost(waited: Duration, since_signal: Option<Duration>, lock_timeout: LockTimeout) -> bool {
+    let has_limit = |limit: Duration| waited >= limit;
+    since_signal.is_some_and(|since| since >= LEAVE_AFTER) || lock_timeout.of_all_holders().is_some_and(has_limit)
+}
+
 /// Whether the file of this identity has the name `path`.
 fn is_at(fs: &Fs, path: &Path, file: (u64, u64)) -> Result<bool, StackError> {
     Ok(fs.find_link(path)?.as_ref().map(Stat::file_id) == Some(file))
@@ -302,11 +314,23 @@ fn is_at(fs: &Fs, path: &Path, file: (u64, u64)) -> Result<bool, StackError> {
 
 /// Removes the lock of a leader that was killed. The members agree by `flock(2)` on the file which of them does so, so
 /// that none removes the lock of a writer that came after.
-fn remove_dead(fs: &Fs, file: &File, lock: &Path) -> Result<(), StackError> {
+///
+/// One that is stopped meanwhile leaves the lock where it is. The others wait for `lock_timeout` at most, and then begin
+/// anew, as writers that find the lock held.
+fn remove_dead(fs: &Fs, file: &File, lock: &Path, lock_timeout: LockTimeout) -> Result<(), StackError> {
+    let (begun, own) = (Instant::now(), file.stat()?.file_id());
     while !file.try_lock()? {
-        std::thread::sleep(Duration::from_micros(200));
+        let is_over = match lock_timeout {
+            LockTimeout::None => true,
+            LockTimeout::For(limit) => begun.elapsed() >= limit,
+            LockTimeout::Forever => false,
+        };
+        if is_over || interrupt::check().is_err() || !is_at(fs, lock, own)? {
+            return Ok(());
+        }
+        std::thread::sleep(REMOVED_EVERY);
     }
-    if is_at(fs, lock, file.stat()?.file_id())? {
+    if is_at(fs, lock, own)? {
         give_up_content(file)?;
         fs.remove_existing(lock)?;
     }
@@ -349,5 +373,36 @@ mod tests {
             prop_assert_eq!(Offer::decode(&bytes).is_some(), bytes.len() >= 32);
             prop_assert_eq!(table_of(&bytes).is_some(), bytes.first() == Some(&0));
         }
+    }
+
+    #[test]
+    fn a_leader_that_is_stopped_is_not_waited_for_without_end() {
+        let (second, tenth) = (Duration::from_secs(1), LockTimeout::For(Duration::from_millis(100)));
+        assert!(!is_lost(second * 59, None, tenth) && is_lost(second * 60, None, tenth));
+        assert!(!is_lost(second * 60, None, LockTimeout::For(second * 2)));
+        assert!(!is_lost(second * 10_000, None, LockTimeout::Forever));
+        for lock_timeout in [tenth, LockTimeout::Forever] {
+            assert!(!is_lost(second, Some(second / 2), lock_timeout) && is_lost(second, Some(second), lock_timeout));
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_stopped_while_it_removes_a_dead_leaders_lock_holds_nobody_up_without_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, path) = (Fs::real(), dir.path().join("tables.list.lock"));
+        std::fs::write(&path, "0x1.ref\n").unwrap();
+        let [stopped, member, late] = [(); 3].map(|()| fs.open_to_overwrite(&path).unwrap());
+        assert!(stopped.try_lock().unwrap());
+        remove_dead(&fs, &member, &path, LockTimeout::For(Duration::from_millis(20))).unwrap();
+        assert!(path.exists(), "the one that is stopped may still remove it");
+        // Once it has done so, nobody waits.
+        std::thread::scope(|scope| {
+            scope.spawn(|| remove_dead(&fs, &late, &path, LockTimeout::Forever).unwrap());
+            std::fs::remove_file(&path).unwrap();
+        });
+        std::fs::write(&path, "the lock of the next writer").unwrap();
+        drop(stopped);
+        remove_dead(&fs, &member, &path, LockTimeout::Forever).unwrap();
+        assert!(path.exists(), "it is another lock");
     }
 }

@@ -2,6 +2,7 @@ use super::{
     Durability, Listed, Snapshot, StackError, StackOptions, TableName,
     backoff::Backoff,
     list::{self, LIST_FILE},
+    name::sum_of,
     options::NEW_FILE_MODE,
     snapshot::{ListFile, merge},
 };
@@ -33,8 +34,8 @@ struct Shared {
     /// become `current`, so that an older state never replaces a newer one.
     publishing: Mutex<u64>,
     backoff: Mutex<Backoff>,
-    /// What processes must agree on to write together.
-    terms: OnceLock<String>,
+    /// What processes must agree on to wait in one queue and write together, and a checksum of that.
+    terms: OnceLock<(String, u8)>,
 }
 
 impl Stack {
@@ -111,8 +112,22 @@ impl Stack {
         joins: bool,
         crowd: Option<Crowd>,
     ) -> Result<Acquired, StackError> {
-        let terms = self.0.terms.get_or_init(|| self.options().terms());
+        let (terms, _) = self.terms();
         Ok(Lock::acquire_or_join(self.fs(), self.list_path(), NEW_FILE_MODE, lock_timeout, terms, joins, crowd)?)
+    }
+
+    fn terms(&self) -> &(String, u8) {
+        self.0.terms.get_or_init(|| {
+            let terms = self.options().terms();
+            let sum = sum_of(0, terms.as_bytes());
+            (terms, sum)
+        })
+    }
+
+    /// The number that is most likely the same for all writers that wait in one queue for this stack, and only for
+    /// them.
+    pub(super) fn writers(&self) -> u8 {
+        self.terms().1
     }
 
     /// Writes the new list into the lock file, syncs it and the `unsynced` files of new tables, renames it into place,

@@ -3,7 +3,7 @@
 
 use super::{
     Addition, Committed, NewTable, Snapshot, Stack, StackError,
-    addition::Held,
+    addition::{Held, has_met_strangers},
     group::{self, Group, NewList, Turn},
     snapshot::{ListFile, merge},
 };
@@ -21,10 +21,12 @@ impl Stack {
     pub fn join(&self, lock_timeout: LockTimeout) -> Result<Addition, StackError> {
         match self.take_turn(lock_timeout, true)? {
             Acquired::Lock(lock) => self.locked(lock),
-            Acquired::Turn(turn) => match Turn::begin(self, turn).map(|turn| Addition::of_turn(self, turn)) {
-                None | Some(Err(StackError::GroupGivenUp)) => self.lock(lock_timeout),
-                Some(joined) => joined,
-            },
+            Acquired::Turn(turn) => {
+                match Turn::begin(self, turn, lock_timeout).map(|turn| Addition::of_turn(self, turn)) {
+                    None | Some(Err(StackError::GroupGivenUp)) => self.lock(lock_timeout),
+                    Some(joined) => joined,
+                }
+            }
         }
     }
 }
@@ -102,6 +104,9 @@ impl Addition {
         let group = turn.end(&stack, table)?;
         let found = base.next_update_index();
         let mut backoff = stack.backoff();
+        if has_met_strangers(&stack, &base, backoff.left()) {
+            backoff.expect_strangers(Instant::now());
+        }
         backoff.end_turn(locked, Instant::now(), found, group.relay.left.max(found));
         backoff.end_group(group);
         Ok(Committed { compaction: None })

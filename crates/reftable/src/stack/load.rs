@@ -1,6 +1,6 @@
 use super::{Access, Listed, NewTable, Snapshot, Stack, StackError, TableName, list, snapshot::merge};
 use crate::{Error, PagedFile, Source, Table};
-use refdb_vfs::{AskingOnce, File, Mapping};
+use refdb_vfs::{AskingOnce, File, Fs, Mapping};
 use std::{
     os::unix::ffi::OsStringExt,
     sync::Arc,
@@ -25,12 +25,18 @@ enum OpenError {
 }
 
 /// Reads the file from its start until it ends or `bytes` is full. Returns the number of bytes read.
-fn read_start(file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
+///
+/// A local file system gives fewer bytes than it was asked for only at the end of a file, so that nothing has to be read
+/// there. If a file were cut short nevertheless, it would have no valid footer.
+fn read_start(fs: &Fs, file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
     let mut len = 0;
     while len < bytes.len() {
         match file.read_at(&mut bytes[len..], len as u64)? {
             0 => break,
             got => len += got,
+        }
+        if !fs.asks_server() {
+            break;
         }
     }
     Ok(len)
@@ -125,14 +131,14 @@ impl Stack {
     pub(super) fn open_source(&self, name: &TableName) -> Result<Source, Error> {
         let file = self.fs().open(&self.path_of(name))?;
         let mut start = [0; SMALLEST_TABLE_BYTES];
-        let len = read_start(&file, &mut start)?;
+        let len = read_start(self.fs(), &file, &mut start)?;
         if len < start.len() {
             return Ok(Source::Memory(start[..len].into()));
         }
         let len_bytes = file.stat()?.len_bytes;
         if len_bytes <= SMALL_TABLE_BYTES {
             let mut whole = vec![0; len_bytes as usize];
-            let len = read_start(&file, &mut whole)?;
+            let len = read_start(self.fs(), &file, &mut whole)?;
             return Ok(Source::Memory(whole[..len].into()));
         }
         Ok(match &self.options().access {

@@ -24,8 +24,14 @@ impl TableName {
 
     /// Returns a new name for a table with these update indexes, in the form that git uses. Its random suffix
     /// distinguishes tables of the same range, which compactions can produce one after another. The last byte of the
-    /// suffix is a checksum of the name before it, by which writers recognize tables of refdb.
+    /// suffix is a checksum of the name before it.
     pub fn fresh(min_update_index: u64, max_update_index: u64) -> Self {
+        Self::by(0, min_update_index, max_update_index)
+    }
+
+    /// As [`fresh`](Self::fresh); the checksum begins with a number by which writers of one queue recognize the tables
+    /// that they have made.
+    pub(super) fn by(writers: u8, min_update_index: u64, max_update_index: u64) -> Self {
         let mut name = Vec::with_capacity(48);
         for (before, number, digits) in
             [("0x", min_update_index, 12), ("-0x", max_update_index, 12), ("-", u64::from(random() >> 8), 6)]
@@ -33,20 +39,20 @@ impl TableName {
             name.extend_from_slice(before.as_bytes());
             put_hex(&mut name, number, digits);
         }
-        let sum = sum_of(&name);
+        let sum = sum_of(writers, &name);
         put_hex(&mut name, u64::from(sum), 2);
         name.extend_from_slice(b".ref");
         debug_assert!(Self::new(&name).is_some() && is_leftover(&name), "`clean` knows our names: {}", name.as_bstr());
         TableName(name.into())
     }
 
-    /// Returns whether refdb has made the table. One in 256 tables that others have made passes for one of refdb's, so
-    /// the answer may decide only about pauses.
-    pub(super) fn is_of_refdb(&self) -> bool {
+    /// Returns whether the writers of this number have made the table. One in 256 tables that others have made passes
+    /// for one of theirs, so the answer may decide only about pauses.
+    pub(super) fn is_by(&self, writers: u8) -> bool {
         let parts = self.0.strip_suffix(b".ref").and_then(|name| name.split_last_chunk::<2>());
         parts.is_some_and(|(rest, digits)| {
             let mut expected = Vec::with_capacity(2);
-            put_hex(&mut expected, u64::from(sum_of(rest)), 2);
+            put_hex(&mut expected, u64::from(sum_of(writers, rest)), 2);
             expected == digits
         })
     }
@@ -79,8 +85,9 @@ impl fmt::Debug for TableName {
     }
 }
 
-fn sum_of(bytes: &[u8]) -> u8 {
-    bytes.iter().fold(0, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte))
+/// A checksum of one byte that begins with `seed`.
+pub(super) fn sum_of(seed: u8, bytes: &[u8]) -> u8 {
+    bytes.iter().fold(seed, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte))
 }
 
 /// The suffix of a table that is being written and may not be listed yet.
@@ -126,6 +133,7 @@ mod tests {
         assert!(a.to_string().ends_with(".ref"), "{a}");
         assert_eq!(a.as_bstr().len(), "0x000000000001-0x000000000002-624fa1ae.ref".len());
         assert_ne!(a, b);
+        assert!(a.is_by(0) && (1..=255).all(|writers| !a.is_by(writers)), "each number has its own sum: {a}");
         let wide = TableName::fresh(0, u64::MAX).to_string();
         assert!(wide.starts_with("0x000000000000-0xffffffffffffffff-"), "{wide}");
     }

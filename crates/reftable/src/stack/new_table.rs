@@ -33,7 +33,7 @@ impl NewTable {
     /// Creates a table for a writer that holds the list's lock. Its file needs no temporary name, because nobody reads
     /// a table that no list names, and a clean-up locks the list first.
     pub(super) fn under_lock(stack: &Stack, min_update_index: u64, max_update_index: u64) -> Self {
-        let name = TableName::fresh(min_update_index, max_update_index);
+        let name = TableName::by(stack.writers(), min_update_index, max_update_index);
         let path = stack.path_of(&name);
         NewTable {
             stack: stack.clone(),

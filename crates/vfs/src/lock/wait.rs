@@ -11,12 +11,6 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// How many times longer than for one holder a writer waits for all holders together, before it fails.
-const HOLDERS_TIMES: u32 = 60;
-/// The least limit on the time for which a writer waits for all holders together, because otherwise it would hardly
-/// wait if the timeout for one holder is a few milliseconds.
-const HOLDERS_MIN: Duration = Duration::from_secs(60);
-
 /// A waiter that finds the lock free this many times in a row, each after at most [`Wait::SLICE`], leaves the queue and
 /// polls itself.
 const FREE_SLICES_MAX: u32 = 2;
@@ -277,7 +271,8 @@ impl Wait {
     /// because all holders together have taken too long. A different holder restarts the time.
     fn is_over(&mut self, holder: Option<Stat>, limit: Duration, now: Instant) -> bool {
         let holder = identity(holder);
-        if holder == self.holder || now - self.begun >= limit.saturating_mul(HOLDERS_TIMES).max(HOLDERS_MIN) {
+        let is_endless = LockTimeout::For(limit).of_all_holders().is_some_and(|limit| now - self.begun >= limit);
+        if holder == self.holder || is_endless {
             return true;
         }
         (self.holder, self.since) = (holder, now);
