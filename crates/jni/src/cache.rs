@@ -170,7 +170,8 @@ fn split(bytes: &mut [u8], len: jint) -> Result<(&mut [u8], &mut [u8]), Failure>
 const STORED: jint = 0;
 const REFUSED: jint = 1;
 const NO_ROOM: jint = 2;
-/// A flag beside the durability: the put waits for nothing, and stores nothing if there is no room.
+/// A flag beside the durability: the put waits neither for room nor for the disk, and stores nothing if there is no
+/// room.
 const AT_ONCE: jint = 4;
 
 /// Puts a value. The exchange buffer has the key, and the value behind it. If the value is too large for the cache, it

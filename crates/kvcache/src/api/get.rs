@@ -170,8 +170,8 @@ impl Cache {
         }
     }
 
-    /// Returns whether a key has a value that has not expired, without reading the value. A damaged record counts as
-    /// present, and so does the record of another key with the same hash.
+    /// Returns whether a key has a value that has not expired, without reading the value. A record counts as present
+    /// also if it is damaged, if it is being moved, or if it is that of another key with the same hash.
     pub fn contains(&self, key: &[u8]) -> bool {
         let Store { view, ages, .. } = &*self.store;
         let hash = self.sealer.hash(key);

@@ -41,7 +41,8 @@ impl Cache {
     ///
     /// Files that cannot be used, for example because they are damaged, of an older format, or encrypted with a key
     /// that is not given, are deleted: the cache starts without them, and [`Cache::notices`] says so. Opening uses the
-    /// index that [`Cache::close`] saved, if there is one and the files have not changed since. Otherwise, for example
+    /// index that [`Cache::close`] saved, if there is one, the files have not changed since and they fit into the limit.
+    /// Otherwise, for example
     /// after a kill, it reads the footers of all segments, and the whole of a segment without an intact footer, which
     /// usually is the last one.
     ///
@@ -144,7 +145,8 @@ impl Cache {
     }
 
     /// Opens a cache for reading as its files are at this moment, even while another process writes to it. Nothing on
-    /// disk is changed. Later changes are not seen, and a value whose segment is deleted later may be a miss.
+    /// disk is changed. Later changes are not seen, a value whose segment is deleted later may be a miss, and no
+    /// value expires.
     ///
     /// # Errors
     ///

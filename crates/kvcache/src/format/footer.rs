@@ -141,7 +141,7 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// Bytes of the segment's file that marks take with their footer entries.
+    /// Bytes of the segment's file that marks (see [`Kind`]) take with their footer entries.
     pub(crate) fn mark_bytes(&self) -> u64 {
         let marks = self.iter().filter(|entry| entry.kind != Kind::Put);
         marks.map(|entry| (entry.len + ENTRY_BYTES) as u64).sum()

@@ -134,7 +134,7 @@ pub(crate) struct RecordHeader {
     pub(crate) encrypted: bool,
     /// The key's hash, or a segment's number.
     pub(crate) hash: u64,
-    /// Milliseconds since 1970.
+    /// Time of creation, in milliseconds since 1970.
     pub(crate) created_ms: u64,
     pub(crate) key_len: u32,
     pub(crate) value_len: u32,

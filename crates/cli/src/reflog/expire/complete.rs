@@ -21,7 +21,7 @@ pub(super) struct Complete<'a> {
 }
 
 impl<'a> Complete<'a> {
-    /// Reads everything that refs lead to. Fails if a ref is broken or the object that it holds is missing.
+    /// Reads everything that refs lead to. A broken ref, and a ref whose object is missing, are errors.
     pub(super) fn new(session: &'a Session, history: &'a History<'a>) -> failure::Result<Self> {
         let reach = Reach::new(session, history);
         let mut tips: Vec<(BString, Option<ObjectId>)> = Vec::new();

@@ -20,7 +20,7 @@ pub(super) struct Cutoff<T> {
     pub(super) unreachable: T,
 }
 
-/// All settings.
+/// The times that the configuration sets, or else git's defaults.
 #[derive(Debug)]
 pub(super) struct Settings {
     usual: Cutoff<u64>,
