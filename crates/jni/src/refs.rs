@@ -499,8 +499,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_flush<'l>(
     call(env, |_| Ok(VIEW.get(view)?.flush()?))
 }
 
-/// Compares the view with the disk. Returns the number of refs, the number of broken refs and each
-/// of these, and the differences.
+/// Compares the view with the disk. Returns the number of refs, the number of broken refs and each of these, and the
+/// differences.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_verify<'l>(
     env: EnvUnowned<'l>,

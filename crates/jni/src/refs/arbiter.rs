@@ -45,8 +45,8 @@ impl<'a, 'l> JavaArbiter<'a, 'l> {
         })
     }
 
-    /// Clears an exception that the Java object threw all the same, because a pending exception makes the next call into
-    /// Java fail.
+    /// Clears an exception that the Java object threw all the same, because a pending exception makes the next call
+    /// into Java fail.
     fn forget_exception(&mut self) {
         self.env.exception_clear();
     }

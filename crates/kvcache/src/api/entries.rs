@@ -105,8 +105,8 @@ impl Cache {
         places
     }
 
-    /// Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are
-    /// dead, as far as there is room for copies of their live entries, and returns by how many bytes the files became
+    /// Frees the dead space of segments that have no live entry, or of which at least a tenth and 512 bytes are dead,
+    /// as far as there is room for copies of their live entries, and returns by how many bytes the files became
     /// smaller. The call blocks while live entries are copied and synced.
     ///
     /// # Errors

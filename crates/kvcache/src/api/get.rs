@@ -188,8 +188,8 @@ impl Cache {
         }
     }
 
-    /// Returns when the value of a key was created, in milliseconds since 1970. Neither the statistics nor
-    /// the use count of the entry count this as a get.
+    /// Returns when the value of a key was created, in milliseconds since 1970. Neither the statistics nor the use
+    /// count of the entry count this as a get.
     pub(crate) fn created_ms(&self, key: &[u8]) -> Option<u64> {
         let hash = self.sealer.hash(key);
         match with_scratch(|scratch| self.look_up(hash, key, usize::MAX, false, scratch, |_, created_ms| created_ms)) {

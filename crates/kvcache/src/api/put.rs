@@ -39,7 +39,8 @@ pub enum Put {
     Stored,
     /// There was no room in the write buffer or within the limit for
     /// [`Options::put_timeout`](crate::Options::put_timeout), or at the moment if [`PutOptions::at_once`] is set or all
-    /// writes to the disk have already failed for that long. The key has no value now, because an older one must not be served in its place.
+    /// writes to the disk have already failed for that long. The key has no value now, because an older one must not be
+    /// served in its place.
     Refused,
     /// After the ticket was taken, the key, or another that shares its counter, was changed in a way that makes a
     /// [`Ticket`] void, so this put changed nothing.

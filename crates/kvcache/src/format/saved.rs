@@ -47,7 +47,8 @@ impl Content {
     }
 }
 
-/// A segment in the list, with the bytes that its marks (tombstones, for example) take, so that the entries of its footer need not be read.
+/// A segment in the list, with the bytes that its marks (tombstones, for example) take, so that the entries of its
+/// footer need not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
     pub(crate) content: Content,

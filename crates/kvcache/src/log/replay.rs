@@ -126,7 +126,7 @@ fn count(entries: &Entries, counts: &mut [usize]) -> u64 {
     mark_bytes
 }
 
-/// Divides `0..len` into equal parts.
+/// Divides `0..len` into nearly equal parts.
 pub(super) fn shares(len: usize, parts: usize) -> Vec<Range<usize>> {
     (0..parts).map(|part| len * part / parts..len * (part + 1) / parts).collect()
 }
