@@ -155,7 +155,7 @@ const NOT_FOUND: jint = -1;
 /// Longer values are returned in an array of their own, which costs less than copying them twice. `Cache.java` has the
 /// same number.
 const SHORT_VALUE_BYTES: usize = 16 << 10;
-/// Bytes of the time of creation.
+/// Number of bytes that a time of creation takes.
 const CREATED_BYTES: usize = 8;
 /// The buffer for keys and values. `Exchange.java` has the same length.
 type Exchange = Lent<{ 64 << 10 }>;
@@ -255,7 +255,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_clear<'l>(
     call(env, |_| Ok(CACHES.get(handle)?.clear_with(durability_of(durability)?)?))
 }
 
-/// Waits until everything that was put or removed before is as durable as `durability` says.
+/// Waits until everything that was put or removed before this call is as durable as `durability` says.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_flush<'l>(
     env: EnvUnowned<'l>,

@@ -323,8 +323,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     })
 }
 
-/// Returns a proof of the rows of a list: two lists of the same views that were begun with equal arguments have equal
-/// rows if their proofs are equal and not empty. A proof that would be long is empty.
+/// Returns a proof of the rows of a list: two lists by the same [`Views`] that were begun with equal arguments have
+/// equal rows if their proofs are equal and not empty. A proof that would be long is empty.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_listProof<'l>(
     env: EnvUnowned<'l>,

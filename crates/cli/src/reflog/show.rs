@@ -114,7 +114,8 @@ impl Look<'_> {
     }
 }
 
-/// Returns whether the configuration has nothing that would make git show the log differently, or stop.
+/// Returns whether the settings for logs, encodings, colors and abbreviation neither make git show the log differently
+/// nor make git stop.
 fn is_plain(config: &Config) -> bool {
     let is_always =
         |key: &str| config.all(key).any(|value| value.raw.is_some_and(|raw| raw.eq_ignore_ascii_case(b"always")));

@@ -12,7 +12,7 @@ use refdb::{RefFormat, Store, objects::Lookups};
 use refdb_types::{HashKind, LineStart, Memo, ObjectId};
 use std::ops::ControlFlow;
 
-/// Shows each ref as its full id and its name. A ref whose object is missing is an error.
+/// Shows each ref that matches the patterns as its full id and its name. A ref whose object is missing is an error.
 pub(super) struct PlainLister<'a> {
     patterns: &'a [BString],
     hash: HashKind,

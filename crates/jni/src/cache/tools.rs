@@ -74,7 +74,7 @@ fn show(
     })
 }
 
-/// Reads and checks every record. Returns the numbers of intact and of corrupt ones.
+/// Reads and checks the record of every entry. Returns the numbers of intact and of corrupt records.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_verify<'l>(
     env: EnvUnowned<'l>,

@@ -110,7 +110,8 @@ impl Cache {
         self.put_with(key, value, PutOptions::default())
     }
 
-    /// Puts a value, which every reader of this process sees when the call returns [`Put::Stored`].
+    /// Puts a value, which every reader of this process sees when the call returns [`Put::Stored`], unless the value
+    /// has expired already.
     ///
     /// A buffered put waits for no sync, nor for a lock that is held during a disk access. While the write buffer is
     /// full or the limit is reached, it writes a segment to the page cache or waits, and is refused at the latest after

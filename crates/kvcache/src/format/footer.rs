@@ -8,9 +8,9 @@ use crate::format::{
 
 const TRAILER_MAGIC: [u8; 8] = *b"refdbkvE";
 
-/// Length of a footer entry.
+/// Length of a footer entry, in bytes.
 pub(crate) const ENTRY_BYTES: usize = 16;
-/// Length of the trailer.
+/// Length of the trailer, in bytes.
 pub(crate) const TRAILER_BYTES: usize = 64;
 
 /// The footer's entry about one record.
@@ -18,7 +18,7 @@ pub(crate) const TRAILER_BYTES: usize = 64;
 pub(crate) struct Entry {
     pub(crate) hash: u64,
     pub(crate) kind: Kind,
-    /// Offset of the record in the segment.
+    /// Offset of the record in the segment, in bytes.
     pub(crate) offset: usize,
     /// Length of the record, padding included, in bytes.
     pub(crate) len: usize,

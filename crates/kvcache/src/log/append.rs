@@ -131,7 +131,7 @@ pub(crate) struct Log {
     largest_bytes: u64,
     /// Bytes of a segment with the largest record that is known to wait for room; 0 if none is.
     awaited_bytes: u64,
-    /// Removed keys whose tombstones found no room yet; these are appended before any put or copy.
+    /// Hashes of removed keys whose tombstones found no room yet; these are appended before any put or copy.
     pending_removals: VecDeque<u64>,
     /// Position up to which the log must be durable so that all removals in it are durable; `None` if it has none.
     removals_end: Option<LogPosition>,
@@ -158,7 +158,7 @@ pub(crate) struct Start {
     pub(crate) old: Vec<Old>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
-    /// Where the records of the preceding segment end; 0 if there is none.
+    /// Where the records of the preceding segment end, in bytes; 0 if there is none.
     pub(crate) before_end: u64,
     /// Segments up to this number are on stable storage.
     pub(crate) synced_seq: u64,

@@ -45,7 +45,7 @@ impl<'a> Complete<'a> {
         Ok(complete)
     }
 
-    /// Adds all objects below the tips to the set. A missing object leads nowhere.
+    /// Adds all objects below the tips to `below_refs`. A missing object leads nowhere.
     fn mark(&mut self) -> Result<()> {
         let mut left: Vec<ObjectId> = self.below_refs.iter().copied().collect();
         let mut data = Vec::new();
