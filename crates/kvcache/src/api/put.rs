@@ -114,9 +114,10 @@ impl Cache {
     /// has expired already.
     ///
     /// A buffered put waits for no sync, nor for a lock that is held during a disk access. While the write buffer is
-    /// full or the limit is reached, it writes a segment to the page cache or waits, and is refused at the latest after
-    /// [`Options::put_timeout`](crate::Options::put_timeout). A written or synced put waits until the value is as
-    /// durable as asked and is not refused, unless [`PutOptions::at_once`] is set.
+    /// full or the limit is reached, it writes a segment to the page cache or waits, and is refused after
+    /// [`Options::put_timeout`](crate::Options::put_timeout), or at once if all writes to the disk have already failed
+    /// for that long. A written or synced put waits until the value is as durable as asked and is not refused, unless
+    /// [`PutOptions::at_once`] is set.
     ///
     /// # Errors
     ///
