@@ -6,11 +6,11 @@ use refdb::{Error, Result, Snapshot, Store, TargetView};
 use refdb_types::ObjectId;
 use std::{collections::HashMap, os::unix::ffi::OsStrExt};
 
-/// The variable that disables replacements, whatever its value is.
+/// The environment variable that disables replacements, whatever its value is.
 pub const NOT_HEEDED: &str = "GIT_NO_REPLACE_OBJECTS";
 
 /// Makes the store show the replacements of objects that `git replace` has replaced. Replace refs are read only once,
-/// at the first call for a store.
+/// at the first call that succeeds for a store.
 pub fn apply(store: &Store) -> Result<()> {
     store.objects().apply_replacements(|| find(store))
 }

@@ -32,7 +32,7 @@ impl Revisions<'_> {
     /// Returns the object that `text` names. Returns `None` if there is none, if the form is not supported, or if an
     /// abbreviated id is ambiguous, which is reported on standard error.
     pub fn resolve(&self, text: &BStr) -> Result<Option<ObjectId>> {
-        // A name without one of these characters is resolved without reading an object.
+        // Replacements matter only to names with one of these characters, which lead through objects.
         if text.find_byteset(b"^~:").is_some() {
             replaced::apply(self.store)?;
         }

@@ -1,4 +1,4 @@
-//! `refdb serve`: starts `refdb-serve`, the resident server. It is looked for beside this program, then in `PATH`.
+//! `refdb serve`: starts the resident server, a program `refdb-serve` beside this one or else in `PATH`.
 
 use crate::{Invocation, beside, failure::Result, options::Command};
 

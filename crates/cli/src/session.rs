@@ -123,8 +123,8 @@ pub fn before_locks() -> Result<()> {
 /// The folders of a repository.
 #[derive(Clone, Debug)]
 pub struct Paths {
-    /// The worktree's own folder.
+    /// The worktree's own git folder, which is `common_dir` for the main worktree.
     pub git_dir: PathBuf,
-    /// The folder that all worktrees share.
+    /// The git folder that all worktrees share.
     pub common_dir: PathBuf,
 }

@@ -26,7 +26,7 @@ use std::{ffi::OsString, io::IsTerminal, os::unix::ffi::OsStrExt};
 
 mod created;
 
-/// `--contains`, the first of the options that both commands have.
+/// `--contains`, the first of the options that `branch --list` and `tag --list` have in common.
 pub const CONTAINS: Opt =
     Opt::flag("contains", "show only references that contain the commit").takes(Value::UnlessLast("commit")).fixed();
 pub const NO_CONTAINS: Opt = Opt::flag("no-contains", "show only references that do not contain the commit")
@@ -107,8 +107,8 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// Reads the options that both commands have. Returns `None` if git finds a mistake. Nothing is printed yet,
-    /// because git would print the same again if the command line is then left to git.
+    /// Reads the options that `branch --list` and `tag --list` have in common. Returns `None` if git finds a mistake.
+    /// Nothing is printed yet, because git would print the same again if the command line is then left to git.
     pub fn read(session: &Session, name: &str, words: &Words<'_>) -> Option<Self> {
         let config = session.store.config();
         let columns = Columns::configured(config, name)?;
@@ -169,8 +169,8 @@ impl Wish {
         }
     }
 
-    /// Returns whether colors are shown, or `None` if the configuration is invalid. `key` takes precedence over
-    /// `color.ui`.
+    /// Returns whether colors are shown, or `None` if the configuration is invalid. `--color` takes precedence over
+    /// `key`, and `key` over `color.ui`.
     pub fn colors(&self, session: &Session, key: &str) -> Option<bool> {
         let config = session.store.config();
         if !are_colors_sound(config, key) {
@@ -212,7 +212,7 @@ pub fn is_sound(config: &Config, booleans: &[&str]) -> bool {
         && booleans.iter().all(|key| config.all(key).all(|value| value.boolean().is_ok()))
 }
 
-/// Compiles a format, or reports why it is invalid, in the words that both commands use.
+/// Compiles a format, or reports why it is invalid, in the words that `git branch` and `git tag` use.
 pub fn format(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<Format> {
     match Format::parse(text, Quote::None, find) {
         Ok(format) => Ok(format),

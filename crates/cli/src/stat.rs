@@ -49,7 +49,7 @@ struct Refs {
     by_prefix: BTreeMap<String, u64>,
     symbolic: u64,
     dangling: u64,
-    /// Annotated tags whose targets the store knows.
+    /// The number of annotated tags whose peeled objects are stored beside the refs.
     peeled: u64,
     /// The number of refs, and of folders of refs, that are broken or cannot be read; `total` does not include them.
     broken: u64,

@@ -78,7 +78,8 @@ fn lists(words: &Words<'_>) -> bool {
     asks || shortlist::arguments(words).is_empty()
 }
 
-/// Returns how many lines of messages `-n` asks for, if it is given. Returns `None` if its value is invalid.
+/// Returns the number of lines of messages that `-n` asks for, `Some(None)` if `-n` is not given, or `None` if the
+/// value of `-n` is invalid.
 fn lines(words: &Words<'_>) -> Option<Option<i32>> {
     let mut lines = None;
     for word in words {

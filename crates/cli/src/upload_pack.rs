@@ -42,7 +42,7 @@ pub static COMMAND: Command = Command {
     ],
 };
 
-/// The variable that names the socket of the server.
+/// The environment variable that names the socket of the server.
 const SOCKET: &str = "REFDB_SERVE_SOCKET";
 
 /// A parsed command line.

@@ -155,7 +155,7 @@ const NOT_FOUND: jint = -1;
 /// Longer values are returned in an array of their own, which costs less than copying them twice. `Cache.java` has the
 /// same number.
 const SHORT_VALUE_BYTES: usize = 16 << 10;
-/// Bytes of the time of creation.
+/// Number of bytes that a time of creation takes.
 const CREATED_BYTES: usize = 8;
 /// The buffer for keys and values. `Exchange.java` has the same length.
 type Exchange = Lent<{ 64 << 10 }>;
@@ -170,7 +170,8 @@ fn split(bytes: &mut [u8], len: jint) -> Result<(&mut [u8], &mut [u8]), Failure>
 const STORED: jint = 0;
 const REFUSED: jint = 1;
 const NO_ROOM: jint = 2;
-/// A flag beside the durability: the put waits for nothing, and stores nothing if there is no room.
+/// A flag beside the durability: the put waits neither for room nor for the disk, and stores nothing if there is no
+/// room.
 const AT_ONCE: jint = 4;
 
 /// Puts a value. The exchange buffer has the key, and the value behind it. If the value is too large for the cache, it
@@ -254,7 +255,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_clear<'l>(
     call(env, |_| Ok(CACHES.get(handle)?.clear_with(durability_of(durability)?)?))
 }
 
-/// Waits until everything that was put or removed before is as durable as `durability` says.
+/// Waits until everything that was put or removed before this call is as durable as `durability` says.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_flush<'l>(
     env: EnvUnowned<'l>,

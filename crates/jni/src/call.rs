@@ -36,7 +36,7 @@ pub(crate) fn copy_bytes(env: &Env<'_>, array: &JByteArray<'_>, into: &mut [u8])
 
 /// Copies bytes into a Java array, from the index `at` on.
 pub(crate) fn put_bytes(env: &Env<'_>, array: &JByteArray<'_>, at: jint, bytes: &[u8]) -> Result<(), Failure> {
-    // SAFETY: as above.
+    // SAFETY: as in `copy_bytes`.
     let signed = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<i8>(), bytes.len()) };
     Ok(array.set_region(env, at, signed)?)
 }

@@ -323,8 +323,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     })
 }
 
-/// Returns a proof of the rows of a list: two lists of the same views that were begun with equal arguments have equal
-/// rows if their proofs are equal and not empty. A proof that would be long is empty.
+/// Returns a proof of the rows of a list: two lists by the same [`Views`] that were begun with equal arguments have
+/// equal rows if their proofs are equal and not empty. A proof that would be long is empty.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_listProof<'l>(
     env: EnvUnowned<'l>,
@@ -499,7 +499,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_flush<'l>(
     call(env, |_| Ok(VIEW.get(view)?.flush()?))
 }
 
-/// Compares the view with the disk. Returns the number of refs, the number of broken ones, these, and the differences.
+/// Compares the view with the disk. Returns the number of refs, the number of broken refs and each of these, and the
+/// differences.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_verify<'l>(
     env: EnvUnowned<'l>,

@@ -16,7 +16,8 @@ pub enum DelegationReason {
     FsckMessages,
     /// The repository is a shallow clone.
     Shallow,
-    /// An alternate has alternates itself or does not exist; see [`Objects::alternates`].
+    /// Refdb cannot use `objects/info/alternates`, for example because an alternate has alternates itself or does not
+    /// exist; see [`Objects::alternates`].
     Alternates,
     /// The repository is a partial clone, so objects that a promisor remote has may be missing.
     PartialClone,

@@ -15,7 +15,7 @@ pub(super) const REWRITE: Opt =
 pub(super) const UPDATE_REF: Opt = Opt::flag("updateref", "set the reference to the value of its newest reflog entry");
 pub(super) const VERBOSE: Opt = Opt::flag("verbose", "print what happens to each entry");
 
-/// Applies one of these options, and returns whether it is one of them.
+/// Applies an option that `delete` and `expire` have in common, and returns whether `name` is one of those.
 pub(super) fn set(how: &mut PruneLogs, name: &str, is_on: bool) -> bool {
     match name {
         "dry-run" => how.dry_run = is_on,
@@ -61,14 +61,14 @@ impl Teller {
         self.failed.push(error);
     }
 
-    /// Prints the messages that were collected.
+    /// Prints the reports and the errors that were collected.
     pub(super) fn flush(&mut self) -> Result<()> {
         self.output.flush()?;
         self.has_failed |= !self.failed.is_empty();
         std::mem::take(&mut self.failed).into_iter().try_for_each(say_failed)
     }
 
-    /// Prints the messages that were collected, and returns the exit code.
+    /// Prints the reports and the errors that were collected, and returns the exit code.
     pub(super) fn end(mut self) -> Result<u8> {
         self.flush()?;
         Ok(if self.has_failed { FAILED } else { 0 })

@@ -114,7 +114,8 @@ impl Look<'_> {
     }
 }
 
-/// Returns whether the configuration has nothing that would make git show the log differently, or stop.
+/// Returns whether the settings for logs, encodings, colors and abbreviation neither make git show the log differently
+/// nor make git stop.
 fn is_plain(config: &Config) -> bool {
     let is_always =
         |key: &str| config.all(key).any(|value| value.raw.is_some_and(|raw| raw.eq_ignore_ascii_case(b"always")));
@@ -126,7 +127,8 @@ fn is_plain(config: &Config) -> bool {
         && !config.iter().any(|value| concerns(value.key))
 }
 
-/// Returns whether git would load notes. If git loads notes, it reports notes refs that are missing or broken.
+/// Returns whether notes refs are configured, or `refs/notes/commits` exists or is broken. Git would load such notes,
+/// and report notes refs that are missing or broken.
 fn has_notes(session: &Session, snapshot: &dyn Snapshot) -> bool {
     let is_in_environment = |name: &&str| session.store.environment().get(name).is_some();
     let is_configured = |key: &&str| session.store.config().last(key).is_some();

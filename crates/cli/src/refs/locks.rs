@@ -21,12 +21,12 @@ pub(super) static COMMAND: Command = Command {
     about: "List lock files with who made them, or remove those of a machine that is gone",
     synopsis: &["[--boot=<id>] [--porcelain] [-z]", "--remove --boot=<id> [--machine-is-off] [--porcelain] [-z]"],
     options: &[
-        Opt::flag("boot", "only what was made since the start of a machine with this boot id")
+        Opt::flag("boot", "only locks made since the start of a machine with this boot id")
             .takes(Value::Required("id")),
         Opt::flag("remove", "recover the batches of that boot and remove its locks, except those that somebody holds"),
         Opt::flag("machine-is-off", "remove also where the mount does not show whether another machine holds a lock"),
         Opt::flag("porcelain", "print fields with tabs between them, for programs"),
-        Opt::letter("z", "the same, each line ended by a NUL, and paths as they are"),
+        Opt::letter("z", "like --porcelain, but with each line ended by a NUL and paths as they are"),
     ],
 };
 

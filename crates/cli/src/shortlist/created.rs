@@ -94,11 +94,11 @@ static TAG: Command = Command {
     ],
 };
 
-/// Options with which `git branch` creates no branch.
+/// Options, besides those that [`asks_for_list`] knows, with which `git branch` creates no branch.
 const BRANCH_MODES: [&str; 9] =
     ["delete", "D", "list", "show-current", "edit-description", "set-upstream-to", "unset-upstream", "with", "without"];
 
-/// Options with which `git tag` creates no tag.
+/// Options, besides those that [`asks_for_list`] knows, with which `git tag` creates no tag.
 const TAG_MODES: [&str; 6] = ["list", "n", "delete", "verify", "with", "without"];
 
 /// Fails if the command line makes git create a ref whose name is too long for the repository's tables. A command line

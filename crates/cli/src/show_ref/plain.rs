@@ -12,7 +12,7 @@ use refdb::{RefFormat, Store, objects::Lookups};
 use refdb_types::{HashKind, LineStart, Memo, ObjectId};
 use std::ops::ControlFlow;
 
-/// Shows each ref as its full id and its name. A ref whose object is missing is an error.
+/// Shows each ref that matches the patterns as its full id and its name. A ref whose object is missing is an error.
 pub(super) struct PlainLister<'a> {
     patterns: &'a [BString],
     hash: HashKind,
@@ -59,7 +59,7 @@ impl<'a> PlainLister<'a> {
     fn look_for(&mut self, digits: &[u8]) -> bool {
         let Ok(id) = ObjectId::from_hex(self.hash, digits) else { return false };
         let has_upper_case = digits.iter().fold(false, |any, digit| any | digit.is_ascii_uppercase());
-        // If anything is wrong with a line, it is visited as a row, and `row` reports the fault.
+        // A line that is refused here is visited as a row, and `row` reports what is wrong with the line, if anything.
         if id.is_null() || has_upper_case || !matches!(self.lookups.exists(&id), Ok(true)) {
             return false;
         }

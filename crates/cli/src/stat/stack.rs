@@ -38,7 +38,7 @@ struct Table {
     update_indexes: [u64; 2],
 }
 
-/// Log records that git cannot compact, so that all its writes fail.
+/// Log records that are too large for git to compact, so that a write by git fails when it compacts the table.
 #[derive(Debug, Serialize)]
 struct TooLarge {
     records: u64,

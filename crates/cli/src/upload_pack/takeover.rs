@@ -72,9 +72,9 @@ fn feed(mut pipe: ChildStdin, begin: &[u8], mut input: File) -> io::Result<()> {
 /// The number of bytes that are copied at once, which is the usual capacity of a pipe.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Copies all bytes. [`io::copy`] is not used, because it would call splice(2), which keeps a pipe locked while it
-/// waits for the bytes of a socket, so git could not read earlier bytes. Like git, this waits if a descriptor is
-/// non-blocking.
+/// Copies all bytes up to the end of `from`. [`io::copy`] is not used, because it would call splice(2), which keeps a
+/// pipe locked while it waits for the bytes of a socket, so git could not read earlier bytes. Like git, this waits if a
+/// descriptor is non-blocking.
 fn pass_on(from: &mut (impl Read + AsFd), to: &mut (impl Write + AsFd)) -> io::Result<()> {
     let mut buffer = vec![0; PIECE_BYTES];
     loop {

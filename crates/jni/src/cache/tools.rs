@@ -21,8 +21,8 @@ enum End {
     Failed(Failure),
 }
 
-/// Shows every entry to a visitor until it returns false, without values unless they are wanted. Returns the numbers of
-/// intact and of corrupt records, or the number of entries shown and 0 if the visitor returned false.
+/// Shows the entries to a visitor until the visitor returns false, without values unless `values` is set. Returns the
+/// numbers of intact and of corrupt records, or the number of entries shown and 0 if the visitor returned false.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_forEach<'l>(
     env: EnvUnowned<'l>,
@@ -74,7 +74,7 @@ fn show(
     })
 }
 
-/// Reads and checks every record. Returns the numbers of intact and of corrupt ones.
+/// Reads and checks the record of every entry. Returns the numbers of intact and of corrupt records.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_verify<'l>(
     env: EnvUnowned<'l>,

@@ -242,7 +242,7 @@ pub(super) fn encode_stats(stats: &Stats, answer: &mut Answer) {
     }
 }
 
-/// Encodes numbers in eight bytes each, in the order of the fields.
+/// Encodes the fields of [`Holdings`] in their order, in eight bytes each.
 pub(super) fn encode_holdings(holdings: &Holdings, answer: &mut Answer) {
     let Holdings {
         views,

@@ -16,7 +16,7 @@ use refdb::global::{Arbiter, GlobalRef, Mark, Verdict};
 /// The number of local references that a question may make.
 const REFERENCES: usize = 8;
 
-/// The Java object that is asked. Its methods throw nothing, and keep their failures for the object's owner.
+/// The Java object that is asked. Its methods should throw nothing, and keep their failures for the object's owner.
 pub(super) struct JavaArbiter<'a, 'l> {
     env: &'a mut Env<'l>,
     arbiter: &'a JObject<'l>,
@@ -45,7 +45,8 @@ impl<'a, 'l> JavaArbiter<'a, 'l> {
         })
     }
 
-    /// Clears an exception that was thrown all the same, because it would make the next call into Java fail.
+    /// Clears an exception that the Java object threw all the same, because a pending exception makes the next call
+    /// into Java fail.
     fn forget_exception(&mut self) {
         self.env.exception_clear();
     }

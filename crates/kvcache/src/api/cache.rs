@@ -51,9 +51,10 @@ impl Cache {
     }
 
     /// Returns the statistics that a process with the cache in `dir` open for writing last published. While such a
-    /// process runs, they are at most about ten seconds old: it publishes changes every four seconds while it writes,
-    /// and every ten while it only reads. A process that has just opened the cache publishes nothing before its first
-    /// operation, so the numbers may still be those of the one before. Returns `None` if none were ever published.
+    /// process runs and its disk takes writes, they are at most about ten seconds old: the process publishes changes
+    /// every four seconds while it writes, and every ten while it only reads. A process that has just opened the cache
+    /// publishes nothing before its first operation, so the numbers may still be those of the process before. Returns
+    /// `None` if none were ever published.
     ///
     /// # Errors
     ///
@@ -111,8 +112,8 @@ impl Cache {
             return Ok(());
         }
         debug_assert!(!holds_log(), "the threads need the log's lock to end");
-        // A thread that holds the log's lock or writes to the files finishes first; any later thread gets an error.
-        // So nothing is written after the last write below, when the files may already belong to another handle.
+        // A thread that holds the log's lock or writes to the files finishes first; any later thread gets an error. So
+        // nothing is written after the last write below, when the files may already belong to another handle.
         drop(self.store.log());
         self.reclaim.finish_compaction();
         for worker in self.workers.lock().drain(..) {

@@ -29,8 +29,8 @@ pub struct Verified {
 }
 
 impl Cache {
-    /// Calls `entry` with the key, the value and the facts of every entry, expired ones included, in the order of the
-    /// files. An entry that changes during the walk is shown with its old value, with its new value, or not at all.
+    /// Calls `entry` with the key, the value and the facts of every intact entry, expired ones included, file by file.
+    /// An entry that changes during the walk is shown with its old value, with its new value, or not at all.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Cache {
         Some((record, key_at, value_at, value_end, info))
     }
 
-    /// Reads every record and verifies its checksum, without decrypting it.
+    /// Reads the record of each entry and verifies its checksum, without decrypting the record.
     pub fn verify(&self) -> Verified {
         let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
         for (place, hash) in self.places() {
@@ -96,7 +96,7 @@ impl Cache {
         is_there && !(self.read_only && segment.is_none_or(|segment| segment.is_gone(&self.store.files.fs)))
     }
 
-    /// The places of all entries, in the order of the files, so that these are read once from start to end.
+    /// The places of all entries, file by file, so that each file is read once from start to end.
     fn places(&self) -> Vec<(Place, u64)> {
         self.reclaim.finish_loading();
         let mut places = Vec::new();
@@ -105,8 +105,8 @@ impl Cache {
         places
     }
 
-    /// Frees the dead space of all segments that have no live entry, or of which at least a tenth and 512 bytes are
-    /// dead, as far as there is room for copies of their live entries, and returns by how many bytes the files became
+    /// Frees the dead space of segments that have no live entry, or of which at least a tenth and 512 bytes are dead,
+    /// as far as there is room for copies of their live entries, and returns by how many bytes the files became
     /// smaller. The call blocks while live entries are copied and synced.
     ///
     /// # Errors

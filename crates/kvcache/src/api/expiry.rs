@@ -5,9 +5,9 @@ use crate::{api::cache::Cache, error::Result, log::store::Store, reclaim::report
 
 impl Cache {
     /// If the clock was set back since the last run, permanently removes the entries that had expired when that run
-    /// last published its time and those whose creation now lies in the future; without an age limit, leaves them to
-    /// the next run that has one. The clock is trusted again afterwards: if it had mistakenly been far ahead for a
-    /// while, entries that are put later would otherwise be lost.
+    /// last published its time and those whose creation now lies too far in the future; without an age limit, leaves
+    /// them to the next run that has one. The clock is trusted again afterwards: if it had mistakenly been far ahead
+    /// for a while, entries that are put later would otherwise be lost.
     pub(crate) fn forget_expired(&self) -> Result<()> {
         let Store { ages, files, .. } = &*self.store;
         assert!(!self.read_only, "a process that only reads removes nothing");

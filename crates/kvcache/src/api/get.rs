@@ -170,8 +170,8 @@ impl Cache {
         }
     }
 
-    /// Returns whether a key has a value that has not expired, without reading the value. A damaged record counts as
-    /// present, and so does the record of another key with the same hash.
+    /// Returns whether a key has a value that has not expired, without reading the value. A record counts as present
+    /// also if it is damaged, if it is being moved, or if it is that of another key with the same hash.
     pub fn contains(&self, key: &[u8]) -> bool {
         let Store { view, ages, .. } = &*self.store;
         let hash = self.sealer.hash(key);
@@ -188,8 +188,8 @@ impl Cache {
         }
     }
 
-    /// Returns when the value of a key was created, in milliseconds since 1970. Neither the statistics nor
-    /// the use count of the entry count this as a get.
+    /// Returns when the value of a key was created, in milliseconds since 1970. Neither the statistics nor the use
+    /// count of the entry count this as a get.
     pub(crate) fn created_ms(&self, key: &[u8]) -> Option<u64> {
         let hash = self.sealer.hash(key);
         match with_scratch(|scratch| self.look_up(hash, key, usize::MAX, false, scratch, |_, created_ms| created_ms)) {

@@ -41,9 +41,9 @@ impl Cache {
     ///
     /// Files that cannot be used, for example because they are damaged, of an older format, or encrypted with a key
     /// that is not given, are deleted: the cache starts without them, and [`Cache::notices`] says so. Opening uses the
-    /// index that [`Cache::close`] saved, if there is one and the files have not changed since. Otherwise, for example
-    /// after a kill, it reads the footers of all segments, and the whole of a segment without an intact footer, which
-    /// usually is the last one.
+    /// index that [`Cache::close`] saved, if there is one, the files have not changed since and they fit into the
+    /// limit. Otherwise, for example after a kill, it reads the footers of all segments, and the whole of a segment
+    /// without an intact footer, which usually is the last one.
     ///
     /// If there are more than a million records, a background thread fills the index after this call has returned.
     /// Until an entry has been found, it is a miss, [`Cache::stats`] does not count it, and [`Cache::remove`] removes
@@ -87,8 +87,8 @@ impl Cache {
         Cache::open_with(fs, dir, options, &Pace { read_at_open: usize::MAX, ..Pace::usual() })
     }
 
-    /// [`Cache::open_idle`] without filling the index, which [`Cache::read_on`] does in parts of about `records_at_once`
-    /// records.
+    /// [`Cache::open_idle`] without filling the index, which [`Cache::read_on`] does in parts of about
+    /// `records_at_once` records.
     #[doc(hidden)]
     pub fn open_unread(fs: Fs, dir: &Path, options: Options, records_at_once: usize) -> Result<Cache> {
         Cache::open_with(fs, dir, options, &Pace { read_at_open: 0, records_at_once })
@@ -144,7 +144,8 @@ impl Cache {
     }
 
     /// Opens a cache for reading as its files are at this moment, even while another process writes to it. Nothing on
-    /// disk is changed. Later changes are not seen, and a value whose segment is deleted later may be a miss.
+    /// disk is changed. Later changes are not seen, a value whose segment is deleted later may be a miss, and no value
+    /// expires.
     ///
     /// # Errors
     ///

@@ -38,8 +38,9 @@ pub enum Put {
     /// The value is in the cache.
     Stored,
     /// There was no room in the write buffer or within the limit for
-    /// [`Options::put_timeout`](crate::Options::put_timeout), or at the moment if [`PutOptions::at_once`] is set. The
-    /// key has no value now, because an older one must not be served in its place.
+    /// [`Options::put_timeout`](crate::Options::put_timeout), or at the moment if [`PutOptions::at_once`] is set or all
+    /// writes to the disk have already failed for that long. The key has no value now, because an older one must not be
+    /// served in its place.
     Refused,
     /// After the ticket was taken, the key, or another that shares its counter, was changed in a way that makes a
     /// [`Ticket`] void, so this put changed nothing.
@@ -109,12 +110,14 @@ impl Cache {
         self.put_with(key, value, PutOptions::default())
     }
 
-    /// Puts a value, which every reader of this process sees when the call returns [`Put::Stored`].
+    /// Puts a value, which every reader of this process sees when the call returns [`Put::Stored`], unless the value
+    /// has expired already.
     ///
     /// A buffered put waits for no sync, nor for a lock that is held during a disk access. While the write buffer is
     /// full or the limit is reached, it writes a segment to the page cache or waits, and is refused after
-    /// [`Options::put_timeout`](crate::Options::put_timeout). A written or synced put waits until the value is as
-    /// durable as asked and is not refused, unless [`PutOptions::at_once`] is set.
+    /// [`Options::put_timeout`](crate::Options::put_timeout), or at once if all writes to the disk have already failed
+    /// for that long. A written or synced put waits until the value is as durable as asked and is not refused, unless
+    /// [`PutOptions::at_once`] is set.
     ///
     /// # Errors
     ///

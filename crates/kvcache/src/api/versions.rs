@@ -8,8 +8,8 @@ use refdb_vfs::{EntryKind, Fs};
 use std::path::{Path, PathBuf};
 
 /// The folder of the cache with this name and version below `root`: `root/<name>/v<version>`. In the name, bytes other
-/// than letters, digits, `_`, `-` and `.`, and a leading dot, are written as `%XX`, and the empty name as `%`, so that
-/// every name has one folder of its own.
+/// than ASCII letters, digits, `_`, `-` and `.`, and a leading dot, are written as `%XX`, and the empty name as `%`, so
+/// that every name has one folder of its own.
 pub fn version_dir(root: &Path, name: &str, version: u32) -> PathBuf {
     name_dir(root, name).join(format!("v{version}"))
 }
@@ -43,7 +43,7 @@ fn name_dir(root: &Path, name: &str) -> PathBuf {
 ///
 /// # Errors
 ///
-/// [`Error::File`] if a folder cannot be read or a file cannot be deleted.
+/// [`Error::File`], for example if a folder cannot be read or a file cannot be deleted.
 pub fn clean_versions(root: &Path, name: &str, keep: u32) -> Result<Vec<PathBuf>> {
     let fs = Fs::real();
     let dir = name_dir(root, name);
@@ -77,8 +77,8 @@ fn version_of(folder: &[u8]) -> Option<u32> {
 ///
 /// # Errors
 ///
-/// [`Error::Locked`] if a process has the cache open for writing; [`Error::File`] if the folder cannot be read or a
-/// file cannot be deleted.
+/// [`Error::Locked`] if a process has the cache open for writing; [`Error::File`], for example if the folder cannot be
+/// read or a file cannot be deleted.
 pub fn delete_cache(dir: impl AsRef<Path>) -> Result<bool> {
     delete(&Fs::real(), dir.as_ref())
 }

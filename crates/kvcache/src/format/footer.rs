@@ -8,9 +8,9 @@ use crate::format::{
 
 const TRAILER_MAGIC: [u8; 8] = *b"refdbkvE";
 
-/// Length of a footer entry.
+/// Length of a footer entry, in bytes.
 pub(crate) const ENTRY_BYTES: usize = 16;
-/// Length of the trailer.
+/// Length of the trailer, in bytes.
 pub(crate) const TRAILER_BYTES: usize = 64;
 
 /// The footer's entry about one record.
@@ -18,7 +18,7 @@ pub(crate) const TRAILER_BYTES: usize = 64;
 pub(crate) struct Entry {
     pub(crate) hash: u64,
     pub(crate) kind: Kind,
-    /// Offset of the record in the segment.
+    /// Offset of the record in the segment, in bytes.
     pub(crate) offset: usize,
     /// Length of the record, padding included, in bytes.
     pub(crate) len: usize,
@@ -141,7 +141,7 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// Bytes of the segment's file that marks take with their footer entries.
+    /// Bytes of the segment's file that marks (see [`Kind`]) take with their footer entries.
     pub(crate) fn mark_bytes(&self) -> u64 {
         let marks = self.iter().filter(|entry| entry.kind != Kind::Put);
         marks.map(|entry| (entry.len + ENTRY_BYTES) as u64).sum()

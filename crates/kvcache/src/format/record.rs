@@ -14,13 +14,13 @@ pub(crate) const FORMAT_VERSION: u32 = 2;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"refdbkv2";
 
-/// Length of a segment's header.
+/// Length of a segment's header, in bytes.
 pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
-/// Length of a record's header.
+/// Length of a record's header, in bytes.
 pub(crate) const RECORD_HEADER_BYTES: usize = 32;
-/// Length of the nonce before an encrypted key.
+/// Length of the nonce before an encrypted key, in bytes.
 pub(crate) const NONCE_BYTES: usize = 24;
-/// Length of the tag after an encrypted value.
+/// Length of the tag after an encrypted value, in bytes.
 pub(crate) const TAG_BYTES: usize = 16;
 /// Bytes that encryption adds to key and value.
 pub(crate) const EXTRA_BYTES: usize = NONCE_BYTES + TAG_BYTES;
@@ -132,22 +132,22 @@ pub(crate) struct RecordHeader {
     pub(crate) kind: Kind,
     /// Whether key and value are encrypted: nonce and tag stand around them.
     pub(crate) encrypted: bool,
-    /// The key's hash, or a segment's number.
+    /// The key's hash or, in [`Kind::Dropped`], the segment's number.
     pub(crate) hash: u64,
-    /// Milliseconds since 1970.
+    /// Time of creation, in milliseconds since 1970.
     pub(crate) created_ms: u64,
     pub(crate) key_len: u32,
     pub(crate) value_len: u32,
 }
 
 impl RecordHeader {
-    /// Key, value and what encryption adds, without padding.
+    /// Length of key, value and what encryption adds, without padding, in bytes.
     pub(crate) fn payload_len(&self) -> usize {
         let extra = if self.encrypted { EXTRA_BYTES } else { 0 };
         (self.key_len as usize).saturating_add(self.value_len as usize).saturating_add(extra)
     }
 
-    /// The whole record, padding included.
+    /// Length of the whole record, padding included, in bytes.
     pub(crate) fn record_len(&self) -> usize {
         record_len(self.payload_len())
     }

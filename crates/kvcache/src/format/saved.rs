@@ -17,13 +17,13 @@ use crate::format::{
 const MAGIC: [u8; 8] = *b"refdbkvI";
 const VERSION: u32 = 1;
 const HEAD_BYTES: usize = 64;
-/// Bytes before the list of segments.
+/// Number of bytes before the list of segments.
 const LIST_AT: usize = SEGMENT_HEADER_BYTES + HEAD_BYTES;
 const SEGMENT_BYTES: usize = 32;
 const SHARD_BYTES: usize = 8;
 /// More shards than any version of the index has had.
 const MAX_SHARDS: usize = 1 << 12;
-/// Length of an entry.
+/// Length of an entry, in bytes.
 pub(crate) const ENTRY_BYTES: usize = 14;
 
 /// What identifies the content of a sealed segment: its length, and the checksums of its header and of its trailer,
@@ -47,7 +47,8 @@ impl Content {
     }
 }
 
-/// A segment in the list, with the bytes that its marks take, so that the entries of its footer need not be read.
+/// A segment in the list, with the bytes that its marks (tombstones, for example) take, so that the entries of its
+/// footer need not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
     pub(crate) content: Content,
@@ -66,7 +67,7 @@ pub(crate) struct Part {
 pub(crate) struct Contents {
     /// Identity of the cache.
     pub(crate) store: u64,
-    /// In the order of the log; the slot in an entry's place is a position in this list.
+    /// The segments in the order of the log; the slot in an entry's place is a position in this list.
     pub(crate) segments: Vec<Listed>,
     pub(crate) shards: Vec<Part>,
 }

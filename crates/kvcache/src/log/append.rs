@@ -36,7 +36,7 @@ use std::{
 /// Why there is no room for a record at the moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoRoom {
-    /// The limit is reached, or there are as many segments as possible.
+    /// For this kind of write the limit leaves no room, or no further segment may be started.
     Space,
     /// The write buffer is full.
     Buffer,
@@ -55,7 +55,7 @@ pub(crate) struct Meta {
     pub(crate) seq: u64,
     /// Bytes of the file that live records, to which the index leads, take with their footer entries.
     pub(crate) live_bytes: u64,
-    /// Bytes of the file that marks take with their footer entries.
+    /// Bytes of the file that marks (see [`Kind`]) take with their footer entries.
     pub(crate) mark_bytes: u64,
     /// Length of the file, footer included, in bytes.
     pub(crate) file_bytes: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    /// Bytes that a compaction copies. The marks of the oldest segment are not needed any more.
+    /// Bytes that a compaction copies at most. The marks of the oldest segment are not needed any more.
     pub(crate) fn kept_bytes(&self, oldest_seq: u64) -> u64 {
         self.live_bytes + if self.seq == oldest_seq { 0 } else { self.mark_bytes }
     }
@@ -131,7 +131,7 @@ pub(crate) struct Log {
     largest_bytes: u64,
     /// Bytes of a segment with the largest record that is known to wait for room; 0 if none is.
     awaited_bytes: u64,
-    /// Removed keys whose tombstones found no room yet; these are appended before any put or copy.
+    /// Hashes of removed keys whose tombstones found no room yet; these are appended before any put or copy.
     pending_removals: VecDeque<u64>,
     /// Position up to which the log must be durable so that all removals in it are durable; `None` if it has none.
     removals_end: Option<LogPosition>,
@@ -158,7 +158,7 @@ pub(crate) struct Start {
     pub(crate) old: Vec<Old>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
-    /// Where the records of the preceding segment end; 0 if there is none.
+    /// Where the records of the preceding segment end, in bytes; 0 if there is none.
     pub(crate) before_end: u64,
     /// Segments up to this number are on stable storage.
     pub(crate) synced_seq: u64,
@@ -390,8 +390,8 @@ impl Log {
         self.space.admits(self.disk_bytes, more, priority)
     }
 
-    /// Notes that a put that waited for room has found it or has given up. Other waiting puts register themselves
-    /// again the next time that they try.
+    /// Notes that a put that waited for room has found it or has given up. Other waiting puts register themselves again
+    /// the next time that they try.
     pub(crate) fn stop_waiting(&mut self) {
         self.awaited_bytes = 0;
     }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 /// Health of the disk, as the last operations showed it.
 pub(crate) struct Health {
     last_error: Lock<Option<String>>,
-    /// The moment since which every write to a segment has failed; `None` if the last write succeeded.
+    /// The moment since which every write to a segment has failed; `None` if the last write succeeded or none was
+    /// tried.
     failing_since: Lock<Option<Instant>>,
     /// Whether the last sync failed.
     sync_fails: AtomicBool,

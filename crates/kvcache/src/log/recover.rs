@@ -39,9 +39,9 @@ pub(crate) struct Found {
     pub(crate) newest_ms: u64,
     /// Whether the file has an intact footer.
     pub(crate) sealed: bool,
-    /// Whether all its records are known, at least by the hashes of their keys.
+    /// Whether all records of the segment are known, at least by the hashes of their keys.
     is_whole: bool,
-    /// Whether it had a footer that is damaged now.
+    /// Whether the file had a footer that is damaged now.
     was_sealed: bool,
     /// The records found when damaged ones are stepped over, if there were damaged ones.
     stepped: Option<Scanned>,
@@ -93,7 +93,7 @@ enum Loaded {
 
 /// The usable part of a log.
 pub(crate) struct Recovered {
-    /// In the order of the log.
+    /// The usable segments, in the order of the log.
     pub(crate) segments: Vec<Found>,
     /// Files to be deleted: void, without an intact header, after a gap (see [`usable`]), or of another cache; all
     /// files of segments if the damage cannot come from a crash.
@@ -225,8 +225,8 @@ pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     Ok(log.judge())
 }
 
-/// Does what [`recover`] does while another process may write. What that process deletes and moves may look like a
-/// gap, so a log with a gap is read again.
+/// Does what [`recover`] does while another process may write. What that process deletes and moves may look like a gap,
+/// so a log with a gap is read again.
 pub(crate) fn recover_to_read(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     for _ in 1..READ_AGAIN {
         let recovered = recover(fs, dir, store)?;
@@ -242,10 +242,10 @@ pub(crate) fn recover_to_read(fs: &Fs, dir: &Path, store: u64) -> Result<Recover
 struct FoundLog {
     segments: Vec<Found>,
     obsolete: Vec<PathBuf>,
-    /// Number, path, and whether there is a (damaged) header.
+    /// Files without an intact header: number, path, and whether there is a damaged header.
     without_header: Vec<(u64, PathBuf, bool)>,
     saved: Option<SavedIndex>,
-    /// The number after the largest in the folder.
+    /// The number after the largest segment number in the folder.
     after_all: u64,
 }
 

@@ -54,7 +54,7 @@ pub(crate) struct FoundShard {
 
 /// The records of a log, of which the live ones are found shard by shard.
 pub(crate) struct Replay {
-    /// In the order of the log; they have the slots from 0 in that order.
+    /// The entries of each segment, in the order of the log; in that order, the segments have the slots from 0.
     segments: Vec<Entries>,
     threads: usize,
     /// The segments whose records one thread sorts, and how many of these each part of a shard has; empty if that was
@@ -126,14 +126,14 @@ fn count(entries: &Entries, counts: &mut [usize]) -> u64 {
     mark_bytes
 }
 
-/// Divides `0..len` into equal parts.
+/// Divides `0..len` into nearly equal parts.
 pub(super) fn shares(len: usize, parts: usize) -> Vec<Range<usize>> {
     (0..parts).map(|part| len * part / parts..len * (part + 1) / parts).collect()
 }
 
 /// The records of some segments in some shards, sorted by parts of shards, and within a part in the order of the log.
 struct Sorted {
-    /// Hash, and the word of a place with the kind instead of the use count.
+    /// For each record, its hash, and the word of a place with the kind instead of the use count.
     records: Vec<(u64, u64)>,
     /// Where each part's records end.
     ends: Vec<usize>,

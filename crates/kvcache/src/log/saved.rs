@@ -61,8 +61,8 @@ fn sealed(fs: &Fs, path: &Path, seq: u64, store: u64) -> Option<Sealed> {
     Some(Sealed { content: Content::new(seq, file_bytes, &head, &end), found })
 }
 
-/// The segments of the folder; `None` if there are none, or unless all of them are sealed ones of this cache and none
-/// is void.
+/// The segments of the folder; `None` if there are none, or if one of them is void or is not a sealed segment of this
+/// cache.
 fn all_sealed(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Option<Vec<Sealed>> {
     let all: Option<Vec<_>> = on_files(names, |(seq, path)| sealed(fs, path, *seq, store)).into_iter().collect();
     let floor = all.iter().flatten().map(|sealed| sealed.found.header.floor).max().unwrap_or(0);

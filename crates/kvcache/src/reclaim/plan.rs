@@ -28,7 +28,7 @@ pub(crate) enum Step {
     /// Empty the oldest segment: copy as many entries as there is room for. Unless a write was ever synced, the space
     /// of the oldest segment is free at once; that of other segments is free only after a sync.
     Vacate(u16),
-    /// Compact a segment with much dead space: copy every entry.
+    /// Compact a segment: copy every entry that is intact and has not expired.
     Compact(u16),
     /// Delete the oldest segment without copies, which needs no room and writes nothing.
     Drop,
@@ -54,7 +54,7 @@ pub(crate) struct State {
     /// Whether emptied segments cannot be deleted, because syncs fail or because a tombstone must come first and finds
     /// no room.
     pub(crate) is_stuck: bool,
-    /// Number of compactions in a row that were made because space was short; any other step, or none, resets it.
+    /// Number of steps in a row that compacted or vacated a segment because space was short.
     pub(crate) in_a_row: u32,
 }
 
@@ -206,8 +206,9 @@ fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     (copy_room(victim.kept_bytes(oldest.1.seq)) <= state.free_bytes(space)).then_some(step)
 }
 
-/// Returns whether at least one part in `part` of a segment and [`LEAST_DEAD_BYTES`] are dead, so that each compaction
-/// leaves less dead space than before. Partly filled blocks are not dead space, because the copies would have them too.
+/// Returns whether at least one part in `part` of a segment and [`LEAST_DEAD_BYTES`] are dead, not counting marks that
+/// a compaction may keep, so that each compaction leaves less dead space than before. Partly filled blocks are not dead
+/// space, because the copies would have them too.
 pub(crate) fn tidiable(meta: &Meta, oldest_seq: u64, part: u64) -> bool {
     let marks = if meta.seq == oldest_seq { 0 } else { meta.mark_bytes };
     let dead = meta.dead_bytes().saturating_sub(marks);

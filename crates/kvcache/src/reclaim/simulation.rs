@@ -32,7 +32,7 @@ pub(crate) struct Simulations {
 
 struct SimulatedCaches {
     limit_bytes: u64,
-    /// With half, once and twice the limit.
+    /// The simulated caches with half, once and twice the limit.
     by_limit: [SimulatedCache; 3],
 }
 
@@ -62,8 +62,8 @@ impl Simulations {
         is_sampled(hash, self.shift.load(Ordering::Relaxed))
     }
 
-    /// Simulates a get. If another thread is using the simulations, this get is not counted, because nobody waits for
-    /// a statistic.
+    /// Simulates a get. If another thread is using the simulations, this get is not counted, because nobody waits for a
+    /// statistic.
     pub(crate) fn on_get(&self, hash: u64, counters: &Counters) {
         let Some(mut caches) = self.caches.try_lock() else { return };
         let [half, same, twice] = caches.by_limit.each_mut().map(|cache| u64::from(cache.get(known(hash))));

@@ -151,8 +151,8 @@ impl Reclaim {
         state
     }
 
-    /// Returns whether puts should yield the processor to compaction, because dead space grows faster than it is
-    /// freed and little space is left.
+    /// Returns whether puts should yield the processor to compaction, because dead space grows faster than it is freed
+    /// and little space is left.
     pub(crate) fn is_outgrown(&self, log: &Log) -> bool {
         let space = &self.store.space;
         self.frees.load(Ordering::Relaxed)
@@ -172,7 +172,7 @@ impl Reclaim {
     }
 
     /// Compacts the segments that are [`tidiable`] by a tenth or have no live entry, except for those whose copies find
-    /// no room. Stops early if the cache is closed meanwhile.
+    /// no room or whose marks cannot be read. Stops early if the cache is closed meanwhile.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.finish_loading();
         let (mut turn, store) = (self.turn(), &self.store);

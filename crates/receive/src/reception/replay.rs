@@ -1,5 +1,5 @@
-//! Delegates a push to git after the refs were advertised: git receives the bytes that the client has sent so far,
-//! and everything that the client sends later.
+//! Delegates a push to git after the refs were advertised: git receives the bytes that the client has sent so far, and
+//! everything that the client sends later.
 
 use super::{Client, Failure, Reception, supervise::Supervised};
 use crate::Watch;
@@ -39,8 +39,8 @@ impl Reception {
     }
 }
 
-/// Passes `bytes`, and then everything that the client sends, to git, and waits for git's end. Kills git if they cannot
-/// be passed on.
+/// Passes `bytes`, and then everything that the client sends, to git, and waits for git's end. Kills git if the bytes
+/// cannot be passed on.
 pub(super) fn finish(git: ChildStdin, bytes: &[u8], mut child: Supervised, client: Client<'_>) -> Result<u8, Failure> {
     match feed(git, bytes, &mut child, client) {
         Ok(()) => child.wait(),

@@ -21,7 +21,7 @@ pub(super) struct Complete<'a> {
 }
 
 impl<'a> Complete<'a> {
-    /// Reads everything that refs lead to. Fails if a ref is broken or the object that it holds is missing.
+    /// Reads everything that refs lead to. A broken ref, and a ref whose object is missing, are errors.
     pub(super) fn new(session: &'a Session, history: &'a History<'a>) -> failure::Result<Self> {
         let reach = Reach::new(session, history);
         let mut tips: Vec<(BString, Option<ObjectId>)> = Vec::new();
@@ -45,7 +45,7 @@ impl<'a> Complete<'a> {
         Ok(complete)
     }
 
-    /// Adds all objects below the tips to the set. A missing object leads nowhere.
+    /// Adds all objects below the tips to `below_refs`. A missing object leads nowhere.
     fn mark(&mut self) -> Result<()> {
         let mut left: Vec<ObjectId> = self.below_refs.iter().copied().collect();
         let mut data = Vec::new();

@@ -14,18 +14,18 @@ const DAY: u64 = 24 * 60 * 60;
 /// Times in seconds since 1970; older entries expire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Cutoff<T> {
-    /// For all entries.
+    /// The time for all entries.
     pub(super) any: T,
-    /// For entries that cannot be reached from the ref.
+    /// The time for entries whose commits cannot be reached from the ref.
     pub(super) unreachable: T,
 }
 
-/// All settings.
+/// The times that the configuration sets, or else git's defaults.
 #[derive(Debug)]
 pub(super) struct Settings {
     usual: Cutoff<u64>,
-    /// By pattern, in the order in which the patterns were first used. As in git, if only one time is set, the other
-    /// one is 0, so that nothing expires by it.
+    /// The times for patterns of refnames, in the order in which the patterns were first used. As in git, if only one
+    /// time is set, the other one is 0, so that nothing expires by it.
     patterns: Vec<(BString, Cutoff<u64>)>,
 }
 
@@ -63,8 +63,8 @@ impl Settings {
         &mut self.patterns[at].1
     }
 
-    /// Returns the times for a ref: those of the command line, or else those of the first pattern that matches, or
-    /// else those for all refs. Entries of the stash never expire unless one of the first two names a time.
+    /// Returns the times for a ref: those of the command line, or else those of the first pattern that matches, or else
+    /// those for all refs. Entries of the stash never expire unless one of the first two names a time.
     pub(super) fn cutoff(&self, name: &BStr, given: Cutoff<Option<u64>>) -> Cutoff<u64> {
         let fits = |pattern: &BString| wildmatch(pattern.as_bstr(), name, Mode::empty());
         let set = match self.patterns.iter().find(|(pattern, _)| fits(pattern)) {
@@ -76,8 +76,8 @@ impl Settings {
     }
 }
 
-/// Returns whether the name is the HEAD of a worktree. For its entries, commits that any ref below `refs/` leads to
-/// are reachable.
+/// Returns whether the name is the HEAD of a worktree. For the entries of a HEAD, commits that any ref below `refs/`
+/// leads to are reachable.
 pub(super) fn is_head(name: &BStr) -> bool {
     match Scope::of(name) {
         Scope::Main(inner) | Scope::Other { name: inner, .. } => inner == "HEAD",

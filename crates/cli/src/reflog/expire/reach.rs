@@ -1,4 +1,4 @@
-//! Which commits can be reached from a ref. All refs share the commits that were read.
+//! Which commits can be reached from a ref. A commit is read once for all refs.
 
 use crate::{for_each_ref::history::History, session::Session};
 use bstr::BStr;

@@ -4,7 +4,7 @@ use super::{Active, Full, Log, LogPosition, Meta, Next};
 use crate::log::{buffer::Buffer, replay::FoundShard, view::View};
 
 impl Log {
-    /// The next write to a file, oldest segment first; `None` if the files have everything.
+    /// The next write to a file, oldest segment first; `None` if nothing has to be written.
     pub(crate) fn next_to_write(&self) -> Option<Next> {
         if let Some(full) = self.queue.front() {
             return Some(Next::Full(full.clone()));
@@ -63,7 +63,7 @@ impl Log {
     }
 
     /// The segments with their slots, in the order of the log, if the files have everything and replaying them would
-    /// give the index as it is: it is complete, and no removal and no deletion is outstanding.
+    /// give the index as it is: the index is complete, and no removal and no deletion is outstanding.
     pub(crate) fn at_rest(&self) -> Option<Vec<(u16, Meta)>> {
         let Active { segment, entries, .. } = &self.active;
         let is_at_rest = self.is_loaded()

@@ -18,7 +18,7 @@ const _: () = assert!(SLOTS * MOST_PERCENT / 100 < SLOTS, "each table has an unu
 /// The part of a hash that a slot keeps: the low 48 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tag {
-    /// Not 0, which means an unused slot.
+    /// The low 32 bits; not 0, which means an unused slot.
     low: u32,
     high: u16,
 }
@@ -44,10 +44,10 @@ impl Tag {
 /// Slots, each in three parts, so that 14 bytes need no padding.
 #[repr(C, align(128))]
 struct Bucket {
-    /// 0 if the slot was never used.
+    /// The low 32 bits of each slot's tag; 0 if the slot was never used.
     low: [AtomicU32; SLOTS],
     high: [AtomicU16; SLOTS],
-    /// 0 if the key has no record; another key may then take the slot.
+    /// The word of each slot's place; 0 if the key has no record, so that another key may take the slot.
     places: [AtomicU64; SLOTS],
 }
 
