@@ -50,9 +50,9 @@ const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 /// # Errors
 ///
 /// Each method that takes an id fails with [`ObjectError::OtherHash`] if the id is of another hash than the
-/// repository's. A method that looks for objects fails if the database cannot be opened or searched, and one that shows
-/// the replacement of a replaced object fails with [`ObjectError::ReplacedTooOften`] if the chain of replacements is
-/// too long. A missing or broken object is not an error.
+/// repository's. A method that looks for objects may fail if the database cannot be opened or searched, and one that
+/// shows the replacement of a replaced object fails with [`ObjectError::ReplacedTooOften`] if the chain of replacements
+/// is too long. A missing, broken or unreadable object is not an error.
 #[derive(Debug)]
 pub struct Objects {
     state: Mutex<State>,
@@ -91,8 +91,8 @@ impl Objects {
         Objects { state: Mutex::new(state), replaced: Replaced::default() }
     }
 
-    /// Returns the object folders that `objects/info/alternates` names. Returns `None` if git and gitoxide could
-    /// interpret that file differently, or if it cannot be read.
+    /// Returns the object folders that `objects/info/alternates` names. Returns `None` if, for example, git and
+    /// gitoxide could interpret that file differently, or it cannot be read.
     pub fn alternates(&self) -> Option<Vec<PathBuf>> {
         alternates::alternates(&self.state().dir)
     }
@@ -164,13 +164,14 @@ impl Objects {
         self.replaced.apply(find)
     }
 
-    /// Returns the object's kind, or `None` if there is no such object.
+    /// Returns the object's kind, or `None` if there is no such object or its header cannot be read.
     pub fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>, ObjectError> {
         let id = &self.replaced.of(id)?;
         self.state_for(id)?.kind(id)
     }
 
-    /// Returns the object's kind and size from its header alone, or `None` if there is no such object.
+    /// Returns the object's kind and size from its header alone, or `None` if there is no such object or its header
+    /// cannot be read.
     pub fn header(&self, id: &ObjectId) -> Result<Option<Header>, ObjectError> {
         let id = &self.replaced.of(id)?;
         self.state_for(id)?.header(id)
@@ -290,7 +291,7 @@ impl Objects {
     }
 }
 
-/// Looks up objects under a single lock. Other calls to [`Objects`] block until this value is dropped.
+/// Looks up objects under a single lock. Other queries of the same [`Objects`] block until this value is dropped.
 #[derive(Debug)]
 pub struct Lookups<'o> {
     state: MutexGuard<'o, State>,

@@ -6,8 +6,8 @@ use bstr::ByteSlice;
 use refdb_vfs::LockTimeout;
 use std::path::PathBuf;
 
-/// The settings of the engine. A timeout is `None` if it is unset or invalid, and a number of `reftable.*` if it is
-/// unset or 0; the engine then uses its own default, which may differ from git's.
+/// The settings of the engine. Where a timeout or a number of `reftable.*` is `None`, the engine uses its own default,
+/// which may differ from git's.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `core.logAllRefUpdates`.
@@ -83,7 +83,7 @@ pub enum SharedRepository {
     Umask,
     /// These permissions in addition to what the umask allows.
     AtLeast(u32),
-    /// Exactly these permissions.
+    /// These permissions instead of what the umask allows.
     Exactly(u32),
 }
 
@@ -98,7 +98,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Fails on the first bad value for which git, too, would refuse every command.
+    /// Fails on a bad value for which git, too, would refuse nearly every command.
     pub fn load(
         config: &Config,
         environment: &Environment,
@@ -295,7 +295,7 @@ impl Settings {
     }
 }
 
-/// Validates a setting of the identity, as git does in every command, even in one that needs no identity.
+/// Validates a setting of the identity, as git does even in commands that need no identity.
 fn check_identity(value: &Value<'_>) -> Result<(), ConfigError> {
     match value.key.as_bytes() {
         b"user.name" | b"user.email" | b"author.name" | b"author.email" | b"committer.name" | b"committer.email" => {
@@ -373,8 +373,8 @@ impl SharedRepository {
         }
     }
 
-    /// Returns the permission bits that a file or folder should have, given the bits it has, or `None` if they are
-    /// right already.
+    /// Returns the permission bits that a file or folder should have, given its present bits, or `None` if those need
+    /// no change.
     pub fn adjust(self, mode: u32, is_dir: bool) -> Option<u32> {
         let (SharedRepository::AtLeast(mut extra) | SharedRepository::Exactly(mut extra)) = self else { return None };
         if mode & 0o200 == 0 {

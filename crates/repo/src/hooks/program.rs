@@ -44,8 +44,8 @@ impl HookProgram {
         }
     }
 
-    /// Returns the path of the program and the arguments that precede those of the event. A command of more than one
-    /// word, or with special characters, is run by the shell.
+    /// Returns the name or path of the program to start, and the arguments that precede those of the event. A command
+    /// of more than one word, or with special characters, is run by the shell.
     pub fn words(&self) -> (OsString, Vec<OsString>) {
         match self {
             HookProgram::File(path) => (path.clone().into_os_string(), Vec::new()),

@@ -1,4 +1,4 @@
-//! Decides whether an object is valid: its content has its id, and parses as far as git parses it.
+//! Decides whether an object is valid: its content has its id, and a commit or tag parses as far as git parses it.
 
 use super::{
     database::{ObjectKind, gix_kind},
