@@ -8,9 +8,9 @@ pub enum ObjectClass {
     Missing,
     /// A commit, which branches and `HEAD` may hold.
     Commit,
-    /// An annotated tag, with the object at the end of its chain of tags, or `None` if the tag leads nowhere: the tag is
-    /// too large to be read, a further tag is too large, missing or broken, or the object at the end is missing or of
-    /// another kind than its tag says.
+    /// An annotated tag, with the object at the end of its chain of tags, or `None` if the tag leads nowhere: the tag
+    /// is too large to be read, a further tag is too large, missing or broken, or the object at the end is missing or
+    /// of another kind than its tag says.
     Tag(Option<ObjectId>),
     /// A tree or a blob.
     Other,
