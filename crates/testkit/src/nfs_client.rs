@@ -11,8 +11,8 @@
 //!   rename or a removal is "not found".
 //!
 //! A real client forgets what it remembers after some time, and asks the server more often than this one does. The
-//! model's clients never forget. The attributes and contents of files are always the server's, because the code under
-//! test asks for them each time.
+//! model's clients forget nothing by the mere passage of time. The attributes and contents of files are the server's,
+//! because the code under test asks for them each time.
 
 use refdb_vfs::{IoHook, LookUp, Op, Verdict};
 use std::{

@@ -32,8 +32,8 @@ pub struct Settings {
     /// The settings that let git pack refs on its own, if they are the reason why `refdb.smallBatches=auto` does not
     /// write loose files.
     pub git_packs: Option<GitPacks>,
-    /// `refdb.looseRefs`: the number of loose refs at which a server packs them in the background; `None` for never,
-    /// for an invalid value, and where refs are not files.
+    /// `refdb.looseRefs`: the number of loose refs at which a server packs them in the background, if it may write
+    /// [loose batches](Self::loose_batches). `None` for never, for an invalid value, and where refs are not files.
     pub loose_refs: Option<usize>,
     /// `reftable.*`.
     pub reftable: ReftableSettings,
