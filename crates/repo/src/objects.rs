@@ -45,7 +45,8 @@ pub const DIGITS_MIN: usize = 4;
 /// The largest content, in bytes, that is read to classify an object other than a tag.
 const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 
-/// The objects of a repository. The object database is opened when it is first needed.
+/// The objects of a repository. The object database is opened when it is first needed. Objects that were found are
+/// remembered, so some queries do not notice that one has been removed since.
 ///
 /// # Errors
 ///

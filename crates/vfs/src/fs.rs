@@ -195,7 +195,7 @@ impl Fs {
         }
     }
 
-    /// Reads a whole file.
+    /// Reads a whole file. A pipe without a writer blocks the caller.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let read = || {
             let mut bytes = Vec::new();
@@ -207,7 +207,7 @@ impl Fs {
     }
 
     /// Reads a whole file into `buffer`, which is cleared first, with as few system calls as possible for a file of
-    /// less than a KiB. A symbolic link is followed only if `follow` is set.
+    /// less than a KiB. A symbolic link is followed only if `follow` is set. A pipe without a writer blocks the caller.
     pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         let read = || -> io::Result<()> {
