@@ -59,9 +59,9 @@ struct Known {
 /// What a remembered name of a replaced file leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replaced {
-    /// The old file.
+    /// The name leads to the old file.
     OldFile,
-    /// A stale handle.
+    /// The name is a stale handle.
     Stale,
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn install() -> io::Result<()> {
     installed
 }
 
-/// The place where a path is recorded.
+/// The number of the word at which the path of a lock is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Note(u32);
 

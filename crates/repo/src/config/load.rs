@@ -21,8 +21,8 @@ pub(crate) struct Loader<'a> {
     pub(super) local: Option<&'a Local<'a>>,
     pub(super) config: Config,
     pub(super) depth: u32,
-    /// Whether this pass only collects remote URLs. It also checks that files whose inclusion depends on URLs configure
-    /// no URL, even if their condition turns out not to hold.
+    /// Whether this pass only collects remote URLs. Such a pass also checks that files whose inclusion depends on URLs
+    /// configure no URL, even if their condition turns out not to hold.
     pub(super) only_urls: bool,
     /// Whether the current file was included by a condition on remote URLs, directly or through other files.
     pub(super) urls_forbidden: bool,

@@ -81,9 +81,9 @@ pub struct ReftableSettings {
 pub enum SharedRepository {
     /// The permissions that the umask allows.
     Umask,
-    /// These permissions in addition to what the umask allows.
+    /// These permission bits in addition to what the umask allows.
     AtLeast(u32),
-    /// These permissions instead of what the umask allows.
+    /// These permission bits instead of what the umask allows.
     Exactly(u32),
 }
 

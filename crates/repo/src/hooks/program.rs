@@ -76,7 +76,7 @@ pub struct HookPrograms {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot run the reference-transaction hook '{program}': {source}")]
 pub struct HookError {
-    /// The command, or the path of the file.
+    /// The hook's command, or the path of its file.
     pub program: String,
     /// The system's error.
     pub source: io::Error,

@@ -27,7 +27,7 @@ pub(super) enum Content {
 pub struct Commit {
     /// The commit's tree.
     pub tree: ObjectId,
-    /// The parents, in their order.
+    /// The commit's parents, in their order.
     pub parents: Vec<ObjectId>,
 }
 

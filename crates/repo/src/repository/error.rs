@@ -87,7 +87,7 @@ pub enum RepositoryError {
     /// An environment variable that has to be a boolean is not one.
     #[error("bad boolean environment value '{value}' for '{name}'")]
     BadEnvironment {
-        /// The value.
+        /// The value of the variable.
         value: BString,
         /// The name of the variable.
         name: &'static str,
