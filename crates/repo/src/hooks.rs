@@ -23,7 +23,8 @@ pub struct RepositoryHooks {
     folder: PathBuf,
     /// The folder of hook files as it was given, which is how git names it in messages.
     shown_folder: PathBuf,
-    /// The folder in which hooks run: the top of the working tree, or the bare repository.
+    /// The folder in which hooks run: the top of the working tree, or the repository's folder if there is no working
+    /// tree.
     directory: PathBuf,
     git_dir: PathBuf,
     is_bare: bool,
@@ -125,7 +126,7 @@ impl RepositoryHooks {
 
     /// Returns how the variables of a hook differ from those of this process: by the environment's changes, and by what
     /// git sets for its hooks. `GIT_DIR` is set if it was given, or if there is no working tree. Paths are made
-    /// absolute, because a hook may run in another folder than the current one.
+    /// absolute if the current folder is known, because a hook may run in another folder.
     fn variables(&self) -> Vec<(OsString, Option<OsString>)> {
         let mut variables = self.environment.changes();
         if self.is_bare || self.environment.get("GIT_DIR").is_some() {
@@ -142,7 +143,7 @@ impl RepositoryHooks {
     }
 
     /// Returns the path from the folder in which hooks run to the current folder, with a slash at its end. The result
-    /// is empty if the current folder is not below the folder in which hooks run.
+    /// is empty if the current folder is not known to be below the folder in which hooks run.
     fn prefix(&self) -> OsString {
         let from = self.directory.canonicalize().ok();
         let here = self.environment.current_dir().ok();

@@ -5,7 +5,7 @@ use bstr::BStr;
 /// A ref that already has a reflog keeps getting entries under every policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LogPolicy {
-    /// No ref gets a reflog: `false`, and the default in a bare repository.
+    /// No ref gets a reflog unless the caller asks for one: `false`, and the default in a bare repository.
     #[default]
     Never,
     /// `HEAD`, branches, remote-tracking branches and notes get a reflog: `true`, and the default in a repository

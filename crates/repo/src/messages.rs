@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-/// Prints a message on standard error in a single write. Control characters other than tabs and newlines become `?`, as
-/// in git, so that a refname cannot control somebody's terminal.
+/// Prints a prefix and a message on standard error, usually in a single write. As in git, control characters of the
+/// message other than tabs and newlines become `?`, so that a refname cannot control somebody's terminal.
 pub fn say(prefix: &str, message: &[u8]) {
     let mut line = Vec::with_capacity(prefix.len() + message.len() + 1);
     line.extend_from_slice(prefix.as_bytes());

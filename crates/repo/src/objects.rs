@@ -45,14 +45,15 @@ pub const DIGITS_MIN: usize = 4;
 /// The largest content, in bytes, that is read to classify an object other than a tag.
 const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 
-/// The objects of a repository. The object database is opened when it is first needed.
+/// The objects of a repository. The object database is opened when it is first needed. Objects that were found are
+/// remembered, so some queries do not notice that one has been removed since.
 ///
 /// # Errors
 ///
 /// Each method that takes an id fails with [`ObjectError::OtherHash`] if the id is of another hash than the
-/// repository's. A method that looks for objects fails if the database cannot be opened or searched, and one that shows
-/// the replacement of a replaced object fails with [`ObjectError::ReplacedTooOften`] if the chain of replacements is
-/// too long. A missing or broken object is not an error.
+/// repository's. A method that looks for objects may fail if the database cannot be opened or searched, and one that
+/// shows the replacement of a replaced object fails with [`ObjectError::ReplacedTooOften`] if the chain of replacements
+/// is too long. A missing, broken or unreadable object is not an error.
 #[derive(Debug)]
 pub struct Objects {
     state: Mutex<State>,
@@ -72,7 +73,8 @@ struct State {
 }
 
 impl Objects {
-    /// Returns the objects of a repository.
+    /// Returns the objects of a repository. In a partial clone, git fetches a missing object that is classified or
+    /// peeled, which blocks the caller and runs what the repository configures for its remote.
     pub fn of(repository: &Repository, environment: &Environment) -> Self {
         let mut objects = Self::in_dir(repository.objects_dir(environment), repository.hash());
         if repository.is_partial_clone() {
@@ -91,8 +93,8 @@ impl Objects {
         Objects { state: Mutex::new(state), replaced: Replaced::default() }
     }
 
-    /// Returns the object folders that `objects/info/alternates` names. Returns `None` if git and gitoxide could
-    /// interpret that file differently, or if it cannot be read.
+    /// Returns the object folders that `objects/info/alternates` names. Returns `None` if, for example, git and
+    /// gitoxide could interpret that file differently, or it cannot be read.
     pub fn alternates(&self) -> Option<Vec<PathBuf>> {
         alternates::alternates(&self.state().dir)
     }
@@ -164,13 +166,14 @@ impl Objects {
         self.replaced.apply(find)
     }
 
-    /// Returns the object's kind, or `None` if there is no such object.
+    /// Returns the object's kind, or `None` if there is no such object or its header cannot be read.
     pub fn kind(&self, id: &ObjectId) -> Result<Option<ObjectKind>, ObjectError> {
         let id = &self.replaced.of(id)?;
         self.state_for(id)?.kind(id)
     }
 
-    /// Returns the object's kind and size from its header alone, or `None` if there is no such object.
+    /// Returns the object's kind and size from its header alone, or `None` if there is no such object or its header
+    /// cannot be read.
     pub fn header(&self, id: &ObjectId) -> Result<Option<Header>, ObjectError> {
         let id = &self.replaced.of(id)?;
         self.state_for(id)?.header(id)
@@ -290,7 +293,7 @@ impl Objects {
     }
 }
 
-/// Looks up objects under a single lock. Other calls to [`Objects`] block until this value is dropped.
+/// Looks up objects under a single lock. Other queries of the same [`Objects`] block until this value is dropped.
 #[derive(Debug)]
 pub struct Lookups<'o> {
     state: MutexGuard<'o, State>,

@@ -195,7 +195,8 @@ impl Repository {
         self.work_tree.as_deref()
     }
 
-    /// Returns the id of the linked worktree, or `None` for the main worktree.
+    /// Returns the id of the linked worktree, or `None` for the main worktree and for one whose folder is not
+    /// `worktrees/ID`.
     pub fn worktree_id(&self) -> Option<&BStr> {
         self.worktree_id.as_ref().map(|id| id.as_bstr())
     }
@@ -294,7 +295,7 @@ impl Repository {
         environment.get("GIT_QUARANTINE_PATH").is_some()
     }
 
-    /// Returns the object folder: `GIT_OBJECT_DIRECTORY`, or else `objects`.
+    /// Returns the object folder: `GIT_OBJECT_DIRECTORY`, or else `objects` in the common folder.
     pub fn objects_dir(&self, environment: &Environment) -> PathBuf {
         match environment.get("GIT_OBJECT_DIRECTORY") {
             Some(path) => environment.resolve(path.as_ref()),
@@ -302,7 +303,7 @@ impl Repository {
         }
     }
 
-    /// Returns all linked worktrees, ordered by id.
+    /// Returns the linked worktrees whose folders have the file `gitdir`, ordered by id.
     ///
     /// # Errors
     ///
@@ -318,7 +319,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if a file cannot be read, or if git would refuse what it or the environment says.
+    /// Fails where git would fail, for example because a file cannot be read, or has a bad value.
     pub fn config(
         &self,
         fs: &Fs,

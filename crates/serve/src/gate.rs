@@ -153,7 +153,7 @@ mod tests {
         assert!(gate.enter_repository("r").is_ok());
     }
 
-    /// Regression: a gate with another number of places ignored the requests that the old gate had admitted.
+    /// Regression: a gate with another number of slots ignored the requests that the old gate had admitted.
     #[tokio::test]
     async fn new_limits_count_the_requests_in_progress() {
         let limits = Limits { requests: 40, requests_per_client: 40, requests_per_repository: 2, ..limits() };

@@ -1,9 +1,9 @@
 //! `refdb serve`: a resident Git server that speaks HTTP, and takes over the clients of processes that sshd, git daemon
 //! and CGI programs start.
 //!
-//! The server answers polls of fetches (discovery and `ls-refs`) from caches of refs, the views of `refdb-refcache`. A
-//! view checks before each answer, as the trust settings demand, whether refs have changed on disk. When a client
-//! fetches objects over HTTP, the server starts real `git upload-pack`; `refdb-receive` receives pushes.
+//! The server answers most polls of fetches (discovery and `ls-refs`) from caches of refs, the views of
+//! `refdb-refcache`. A view checks before each answer, as the trust settings demand, whether refs have changed on disk.
+//! When a client fetches objects over HTTP, the server starts real `git upload-pack`; `refdb-receive` receives pushes.
 //!
 //! ```text
 //! options, settings    the command line; the file of `serve.*` settings

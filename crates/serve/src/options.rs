@@ -126,8 +126,8 @@ impl Options {
     }
 }
 
-/// Splits `PREFIX=DIR`. A word that has no `=` or a slash before the first one, is the path of an existing folder, or
-/// is not UTF-8, has no prefix.
+/// Splits `PREFIX=DIR`. A word has no prefix if it contains no `=`, contains a slash before its first `=`, is the path
+/// of an existing folder, or is not UTF-8.
 pub(crate) fn root(word: OsString) -> (String, PathBuf) {
     let split = word.to_str().and_then(|text| text.split_once('='));
     match split {

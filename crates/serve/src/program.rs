@@ -215,8 +215,8 @@ impl Git {
     }
 }
 
-/// Copies a request to a service, until the service closes its input. A service does so if it needs no more input or
-/// has failed, which its output shows.
+/// Copies a request to a service until the request ends or the service closes its input. A service closes its input if
+/// it needs no more or has failed, which its output shows.
 ///
 /// # Errors
 ///
@@ -275,8 +275,8 @@ impl Drop for Process {
     }
 }
 
-/// The number of bytes of output from which on it is no longer held back until the request has been passed on. Services
-/// write little before that.
+/// The number of bytes of output beyond which [`Running::request_read`] holds back no more. Services write little
+/// before they have read the whole request.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
 impl Running {
@@ -320,9 +320,9 @@ impl Running {
         }
     }
 
-    /// Waits until the whole request has been passed to the service or cannot be read to its end, or the service has
-    /// written at least [`HELD_BYTES_MAX`] bytes or closed its output. Returns the output so far, which is held back
-    /// because nginx and other proxies stop passing on a request once its response has begun.
+    /// Waits until the request has been passed to the service, as far as the service reads it, or cannot be read to its
+    /// end, or the service has written at least [`HELD_BYTES_MAX`] bytes or closed its output. Returns the output so
+    /// far, which is held back because nginx and other proxies stop passing on a request once its response has begun.
     ///
     /// # Errors
     ///

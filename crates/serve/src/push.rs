@@ -107,8 +107,8 @@ impl Pushes {
         self.upkeep.ended().await;
     }
 
-    /// Ends the pushes as SIGTERM ends `refdb receive-pack`: they release their locks and tell their programs to end.
-    /// Waits at most [`STOP`] for that.
+    /// Ends the pushes that are not delegated to git as SIGTERM ends `refdb receive-pack`: they release their locks and
+    /// tell their programs to end. Waits at most [`STOP`] for all pushes.
     pub(crate) async fn stop(&self) {
         interrupt::pretend(Signal::TERM.as_raw());
         // A push that takes longer ends as if the server were killed.
@@ -157,7 +157,7 @@ fn receive(
     }
 }
 
-/// Writes the message of a failure to the server's standard error, as `refdb receive-pack` does.
+/// Writes the message of a failure, if it has one, to the server's standard error, as `refdb receive-pack` does.
 fn tell(failure: Failure) {
     let lines = match failure {
         Failure::Fatal(message) => return say("fatal: ", &message),

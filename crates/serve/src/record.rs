@@ -40,7 +40,7 @@ pub(crate) struct Records {
 #[derive(Debug)]
 struct Log {
     path: PathBuf,
-    /// `None` for standard error.
+    /// The open log file; `None` for standard error.
     file: Option<File>,
 }
 

@@ -53,7 +53,8 @@ pub(crate) struct Limits {
     pub(crate) requests_per_client: usize,
     /// `serve.maxRequestsPerRepository`: requests in progress for one repository.
     pub(crate) requests_per_repository: usize,
-    /// `serve.maxFetches`: running `git upload-pack` programs, except those that are asked for their capabilities.
+    /// `serve.maxFetches`: `git upload-pack` programs that the server runs, except those that are asked for their
+    /// capabilities.
     pub(crate) fetches: usize,
     /// `serve.maxPushes`: pushes, and discoveries of pushes, that are being served.
     pub(crate) pushes: usize,
@@ -64,7 +65,8 @@ pub(crate) struct Limits {
     pub(crate) pushes_each: Option<usize>,
     /// `serve.queueSeconds`: how long a fetch or push waits for its turn before the server responds with 503.
     pub(crate) queue: Duration,
-    /// `serve.rate`: requests a second of one user, or of one address without a user. The response to more is 429.
+    /// `serve.rate`: requests a second of one user, or of one address without a user. The response to more is 429, once
+    /// the burst is used up.
     pub(crate) rate: NonZeroU32,
     /// `serve.burst`: requests of one client that may arrive at once.
     pub(crate) burst: NonZeroU32,

@@ -17,7 +17,7 @@ pub struct Model {
 /// One edit of a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ModelEdit {
-    /// The ref.
+    /// The ref that is changed or checked.
     pub name: RefName,
     /// The change to make.
     pub change: ModelChange,

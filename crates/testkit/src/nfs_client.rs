@@ -11,8 +11,8 @@
 //!   rename or a removal is "not found".
 //!
 //! A real client forgets what it remembers after some time, and asks the server more often than this one does. The
-//! model's clients never forget. The attributes and contents of files are always the server's, because the code under
-//! test asks for them each time.
+//! model's clients forget nothing by the mere passage of time. The attributes and contents of files are the server's,
+//! because the code under test asks for them each time.
 
 use refdb_vfs::{IoHook, LookUp, Op, Verdict};
 use std::{
@@ -59,9 +59,9 @@ struct Known {
 /// What a remembered name of a replaced file leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replaced {
-    /// The old file.
+    /// The name leads to the old file.
     OldFile,
-    /// A stale handle.
+    /// The name is a stale handle.
     Stale,
 }
 

@@ -46,8 +46,8 @@ static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 /// of a library has its own handlers (decision 0047).
 ///
 /// The path of a lock is recorded in memory before the lock is created, unless the lock is that of a batch, and a
-/// handler of `SIGABRT` unlinks the paths. The handler allocates nothing and waits for nothing: it only reads atomics
-/// in memory that is never freed.
+/// handler of `SIGABRT` unlinks the paths of the locks that are held. The handler allocates nothing and waits for
+/// nothing: it only reads atomics in memory that is never freed.
 pub(crate) fn install() -> io::Result<()> {
     static ONCE: Once = Once::new();
     let mut installed = Ok(());
@@ -65,7 +65,7 @@ pub(crate) fn install() -> io::Result<()> {
     installed
 }
 
-/// The place where a path is recorded.
+/// The number of the word at which the path of a lock is recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Note(u32);
 

@@ -71,8 +71,8 @@ pub(crate) fn note(folder: &Path) {
     });
 }
 
-/// Forgets all folders. This is called when a lock was taken, because what is found afterwards must be newer than the
-/// lock, and when a folder may have changed since the server was asked.
+/// Forgets all folders. This is called after an attempt to take a lock, because what is found afterwards must be newer
+/// than the attempt, and when a folder may have changed since the server was asked.
 pub(crate) fn forget() {
     ASKED.with_borrow_mut(|asked| {
         if let Some(asked) = asked {

@@ -168,7 +168,7 @@ impl File {
     }
 
     /// Writes all of `bytes` at `offset`, the end of the bytes written so far. After a failure the same bytes can be
-    /// written to the same place again.
+    /// written again at the same offset.
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.write_at(Op::Write(&self.path, bytes), bytes, offset)
     }

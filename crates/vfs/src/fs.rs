@@ -195,7 +195,7 @@ impl Fs {
         }
     }
 
-    /// Reads a whole file.
+    /// Reads a whole file. A pipe without a writer blocks the caller.
     pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let read = || {
             let mut bytes = Vec::new();
@@ -207,7 +207,7 @@ impl Fs {
     }
 
     /// Reads a whole file into `buffer`, which is cleared first, with as few system calls as possible for a file of
-    /// less than a KiB. A symbolic link is followed only if `follow` is set.
+    /// less than a KiB. A symbolic link is followed only if `follow` is set. A pipe without a writer blocks the caller.
     pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         let read = || -> io::Result<()> {
@@ -250,8 +250,8 @@ impl Fs {
         matches!(rustix::fs::access(path, rustix::fs::Access::EXEC_OK), Err(rustix::io::Errno::ACCESS))
     }
 
-    /// Fails if the process, as its effective user, may not create and remove files in a folder, because of the
-    /// folder's mode or owner or a read-only file system.
+    /// Fails if the process, as its effective user, may not create and remove files in a folder, for example because of
+    /// the folder's mode or owner or a read-only file system.
     pub fn check_writable(&self, folder: &Path) -> Result<()> {
         let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         rustix::fs::accessat(CWD, folder, access, AtFlags::EACCESS)
@@ -319,7 +319,7 @@ impl Fs {
         Ok(entries)
     }
 
-    /// Calls `entry` with a folder's entries, unsorted, without `.` and `..`, until it breaks.
+    /// Calls `entry` with a folder's entries, unsorted, without `.` and `..`, until `entry` breaks.
     pub fn read_dir_with(&self, path: &Path, entry: &mut dyn FnMut(&[u8], EntryKind) -> ControlFlow<()>) -> Result<()> {
         self.folder(path)?.read_with(entry)
     }

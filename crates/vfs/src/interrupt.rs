@@ -116,7 +116,7 @@ pub fn received() -> Option<i32> {
     (signal != 0).then_some(signal as i32)
 }
 
-/// Fails once a signal was caught.
+/// Fails once a signal was caught or [`pretend`] was called.
 pub fn check() -> io::Result<()> {
     match received() {
         None => Ok(()),

@@ -12,8 +12,8 @@ pub struct GitPacks {
     pub gc: bool,
     /// Whether `maintenance.pack-refs.enabled` lets git pack refs.
     pub maintenance: bool,
-    /// Whether a configuration file, usually the repository's own, sets a value that is the cause. Otherwise the cause
-    /// is `-c` or a setting that is missing, and the configuration of all repositories has to be changed.
+    /// Whether a configuration file, usually the repository's own, sets a value that lets git pack refs. Otherwise, git
+    /// may pack refs because of `-c` or because a setting is missing.
     pub is_own: bool,
     /// A description of these settings for people.
     text: String,
@@ -37,7 +37,7 @@ impl GitPacks {
     fn lets_pack(&mut self, config: &Config, shown: &str, lets_pack: impl Fn(&Value<'_>) -> bool) -> bool {
         let key = &shown.to_ascii_lowercase();
         // A server receives the configuration above the repository in the form of `-c`, which git in other processes
-        // does not see. The repository's own value is therefore looked for first.
+        // does not see. A value from a file is therefore looked for first.
         let own = config.all(key).rev().find(|value| value.origin.level != Level::Command);
         let said = match own.or_else(|| config.last(key)) {
             None => format!("{shown} is not set"),

@@ -12,7 +12,7 @@ pub struct ConfiguredHook {
     pub command: BString,
 }
 
-/// The events of githooks(5). A configured hook must not have the name of one of them.
+/// The events of githooks(5). A hook that the configuration sets for an event must not have the name of one of them.
 const EVENTS: [&str; 28] = [
     "applypatch-msg",
     "commit-msg",

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the configuration of a repository depends on besides the files above the repository and the environment.
+/// What the configuration of a repository depends on besides the system's and the user's files and the environment.
 pub(crate) struct Local<'a> {
     /// The repository's folder, for `includeIf.gitdir:`.
     pub(crate) git_dir: &'a Path,
@@ -26,7 +26,7 @@ pub(crate) struct Local<'a> {
     pub(crate) branch: &'a dyn Fn() -> Option<BString>,
 }
 
-/// The place of an include directive.
+/// Where an include directive stands: in a line of a file, or on the command line.
 pub(super) struct From<'a> {
     pub(super) level: Level,
     /// The path of the file, and its path as git shows it; `None` for the command line.
@@ -48,7 +48,7 @@ impl From<'_> {
 pub(super) struct NoFolder;
 
 impl NoFolder {
-    /// What git prints before it goes on.
+    /// Git's message about such a pattern. Git includes the file nevertheless.
     pub(super) const TEXT: &str = "relative config include conditionals must come from files";
 }
 
@@ -80,8 +80,8 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// Parses a pattern. Returns `None` if it begins with the home of an unknown user, in which case it matches
-    /// nothing.
+    /// Parses a pattern. Returns `None` if the pattern begins with a home (`~` or `~user`) that is unknown, in which
+    /// case it matches nothing.
     fn parse(pattern: &BStr, from: &From<'_>, environment: &Environment) -> Result<Option<Pattern>, NoFolder> {
         if let Some(rest) = pattern.strip_prefix(b"./") {
             let Some((path, _)) = from.file else { return Err(NoFolder) };
@@ -93,8 +93,8 @@ impl Pattern {
             let glob = if rest.is_empty() { BString::from("**") } else { with_all_below(rest.into()) };
             return Ok(Some(Pattern { literal: [folder, slash].concat().into(), glob }));
         }
-        // Only the home is expanded as a path, because slashes at the end of the pattern have a meaning that a path
-        // would lose.
+        // What follows the home is not handled as a path, because slashes at the end of the pattern have a meaning that
+        // a path would lose.
         let (start, rest) = match pattern.find_byte(b'/') {
             Some(slash) if pattern.starts_with(b"~") => pattern.split_at(slash),
             _ => (pattern.as_bytes(), &b""[..]),
@@ -119,8 +119,8 @@ impl Pattern {
     }
 }
 
-/// Returns the absolute path of the repository's folder with links and dots as they were written. A final `.` is kept,
-/// because only with it does a pattern that ends with a slash match the folder itself.
+/// Returns the absolute path of the repository's folder, with links and dots as they were written where that is known.
+/// A final `.` is kept, because only with it does a pattern that ends with a slash match the folder itself.
 fn spelled(local: &Local<'_>, environment: &Environment) -> Option<Vec<u8>> {
     let (standing, git_dir) = local.spelled;
     if git_dir.is_absolute() {

@@ -21,12 +21,12 @@ pub(crate) struct Loader<'a> {
     pub(super) local: Option<&'a Local<'a>>,
     pub(super) config: Config,
     pub(super) depth: u32,
-    /// Whether this pass only collects remote URLs. It also checks that files whose inclusion depends on URLs configure
-    /// no URL, even if their condition turns out not to hold.
+    /// Whether this pass only collects remote URLs. Such a pass also checks that files whose inclusion depends on URLs
+    /// configure no URL, even if their condition turns out not to hold.
     pub(super) only_urls: bool,
     /// Whether the current file was included by a condition on remote URLs, directly or through other files.
     pub(super) urls_forbidden: bool,
-    /// The remote URLs of all files, collected when the first condition asks for them.
+    /// The remote URLs of all files and of the command line, collected when the first condition asks for them.
     pub(super) remote_urls: Option<Vec<BString>>,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Loader<'a> {
         let target = expand_path(value, self.environment)
             .ok_or_else(|| from.error(format!("could not expand include path '{value}'")))?;
         let (path, shown) = match from.file {
-            // A relative path is relative to the file that contains it.
+            // A relative path is relative to the folder of the file that contains it.
             Some((path, shown)) => (beside(path, &target), beside(shown, &target)),
             None if target.is_absolute() => (target.clone(), target),
             None => return Err(from.error("relative config includes must come from files".into())),

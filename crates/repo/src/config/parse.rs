@@ -210,7 +210,7 @@ impl<'a> Parser<'a> {
     fn value(&mut self) -> Result<(), BadLine> {
         self.value.clear();
         let (mut quoted, mut comment) = (false, false);
-        // The length of the value without blanks at its end that have been read so far.
+        // The length of what has been read of the value, without blanks at its end.
         let mut kept = 0;
         loop {
             if !comment {

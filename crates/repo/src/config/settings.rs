@@ -6,8 +6,8 @@ use bstr::ByteSlice;
 use refdb_vfs::LockTimeout;
 use std::path::PathBuf;
 
-/// The settings of the engine. A timeout is `None` if it is unset or invalid, and a number of `reftable.*` if it is
-/// unset or 0; the engine then uses its own default, which may differ from git's.
+/// The settings of the engine. Where a timeout or a number of `reftable.*` is `None`, the engine uses its own default,
+/// which may differ from git's.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `core.logAllRefUpdates`.
@@ -32,8 +32,8 @@ pub struct Settings {
     /// The settings that let git pack refs on its own, if they are the reason why `refdb.smallBatches=auto` does not
     /// write loose files.
     pub git_packs: Option<GitPacks>,
-    /// `refdb.looseRefs`: the number of loose refs at which a server packs them in the background; `None` for never,
-    /// for an invalid value, and where refs are not files.
+    /// `refdb.looseRefs`: the number of loose refs at which a server packs them in the background, if it may write
+    /// [loose batches](Self::loose_batches). `None` for never, for an invalid value, and where refs are not files.
     pub loose_refs: Option<usize>,
     /// `reftable.*`.
     pub reftable: ReftableSettings,
@@ -81,9 +81,9 @@ pub struct ReftableSettings {
 pub enum SharedRepository {
     /// The permissions that the umask allows.
     Umask,
-    /// These permissions in addition to what the umask allows.
+    /// These permission bits in addition to what the umask allows.
     AtLeast(u32),
-    /// Exactly these permissions.
+    /// These permission bits instead of what the umask allows.
     Exactly(u32),
 }
 
@@ -98,7 +98,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Fails on the first bad value for which git, too, would refuse every command.
+    /// Fails on a bad value for which git, too, would refuse nearly every command.
     pub fn load(
         config: &Config,
         environment: &Environment,
@@ -295,7 +295,7 @@ impl Settings {
     }
 }
 
-/// Validates a setting of the identity, as git does in every command, even in one that needs no identity.
+/// Validates a setting of the identity, as git does even in commands that need no identity.
 fn check_identity(value: &Value<'_>) -> Result<(), ConfigError> {
     match value.key.as_bytes() {
         b"user.name" | b"user.email" | b"author.name" | b"author.email" | b"committer.name" | b"committer.email" => {
@@ -373,8 +373,8 @@ impl SharedRepository {
         }
     }
 
-    /// Returns the permission bits that a file or folder should have, given the bits it has, or `None` if they are
-    /// right already.
+    /// Returns the permission bits that a file or folder should have, given its present bits, or `None` if those need
+    /// no change.
     pub fn adjust(self, mode: u32, is_dir: bool) -> Option<u32> {
         let (SharedRepository::AtLeast(mut extra) | SharedRepository::Exactly(mut extra)) = self else { return None };
         if mode & 0o200 == 0 {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// The value of one variable, and where it was set.
 #[derive(Clone, Copy, Debug)]
 pub struct Value<'a> {
-    /// The canonical key.
+    /// The canonical key of the variable.
     pub key: &'a BStr,
     /// The text of the value; `None` for a variable without `=`.
     pub raw: Option<&'a BStr>,
@@ -22,11 +22,11 @@ pub struct Value<'a> {
 /// The number of digits to which object ids are abbreviated if the command line does not say: `core.abbrev`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Abbreviation {
-    /// As many as suit the number of objects.
+    /// As many digits as suit the number of objects.
     Auto,
-    /// All digits.
+    /// All digits of the id.
     No,
-    /// At least this many.
+    /// At least this many digits.
     AtLeast(usize),
 }
 

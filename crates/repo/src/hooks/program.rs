@@ -44,8 +44,8 @@ impl HookProgram {
         }
     }
 
-    /// Returns the path of the program and the arguments that precede those of the event. A command of more than one
-    /// word, or with special characters, is run by the shell.
+    /// Returns the name or path of the program to start, and the arguments that precede those of the event. A command
+    /// of more than one word, or with special characters, is run by the shell.
     pub fn words(&self) -> (OsString, Vec<OsString>) {
         match self {
             HookProgram::File(path) => (path.clone().into_os_string(), Vec::new()),
@@ -76,7 +76,7 @@ pub struct HookPrograms {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot run the reference-transaction hook '{program}': {source}")]
 pub struct HookError {
-    /// The command, or the path of the file.
+    /// The hook's command, or the path of its file.
     pub program: String,
     /// The system's error.
     pub source: io::Error,

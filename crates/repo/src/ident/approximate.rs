@@ -12,7 +12,7 @@ use super::{
 /// The date that git would read into a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Approximate {
-    /// Seconds since 1970.
+    /// The date, in seconds since 1970.
     pub seconds: u64,
     /// Whether any part of the text is a number or a word that means a date or a time. If not, `seconds` is the present
     /// time.

@@ -62,7 +62,7 @@ fn number(text: &[u8]) -> Option<(u64, &[u8])> {
 pub(super) struct Fields {
     pub(super) now: i64,
     pub(super) year: Option<i64>,
-    /// From 1 to 12.
+    /// The month, from 1 to 12.
     pub(super) month: Option<i64>,
     pub(super) day: Option<i64>,
     pub(super) hour: Option<i64>,

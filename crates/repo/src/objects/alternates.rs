@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 ///
 /// Returns `None` if git and gitoxide could interpret the file differently: a folder does not exist, or has alternates
 /// of its own, whose relative paths the two resolve against different folders. Returns `None`, too, if the file cannot
-/// be read.
+/// be read or, for example, the current folder is unknown.
 pub(super) fn alternates(objects: &Path) -> Option<Vec<PathBuf>> {
     let here = std::env::current_dir().ok()?;
     let folders = gix_odb::alternate::resolve(objects.to_owned(), &here).ok()?;

@@ -8,9 +8,9 @@ pub enum ObjectClass {
     Missing,
     /// A commit, which branches and `HEAD` may hold.
     Commit,
-    /// An annotated tag, with the object at the end of its chain of tags, or `None` if the tag leads nowhere: a further
-    /// tag is missing, broken or too large to be read, or the object at the end is missing or of another kind than its
-    /// tag says.
+    /// An annotated tag, with the object at the end of its chain of tags, or `None` if the tag leads nowhere: the tag
+    /// is too large to be read, a further tag is too large, missing or broken, or the object at the end is missing or
+    /// of another kind than its tag says.
     Tag(Option<ObjectId>),
     /// A tree or a blob.
     Other,
@@ -30,7 +30,8 @@ impl ObjectClass {
 ///
 /// # Errors
 ///
-/// The methods fail if the object database cannot answer. That an object is missing or broken is an answer.
+/// The methods fail if the object database cannot answer, for example because the id is of another hash. That an
+/// object is missing or broken is an answer.
 pub trait ObjectCheck: Sync {
     /// Returns the class of an object after verifying that its content has this id and parsing it. An implementation
     /// may trust the header of an object that is too large to be read.

@@ -1,4 +1,4 @@
-//! Decides whether an object is valid: its content has its id, and parses as far as git parses it.
+//! Decides whether an object is valid: its content has its id, and a commit or tag parses as far as git parses it.
 
 use super::{
     database::{ObjectKind, gix_kind},
@@ -27,7 +27,7 @@ pub(super) enum Content {
 pub struct Commit {
     /// The commit's tree.
     pub tree: ObjectId,
-    /// The parents, in their order.
+    /// The commit's parents, in their order.
     pub parents: Vec<ObjectId>,
 }
 

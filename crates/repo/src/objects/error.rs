@@ -8,7 +8,7 @@ pub enum ObjectError {
     /// The caller asked for an id of another hash than the repository's.
     #[error("'{id}' is no object id of this repository, whose ids are of {}", hash.name())]
     OtherHash {
-        /// The id.
+        /// The id that the caller asked for.
         id: ObjectId,
         /// The repository's hash.
         hash: HashKind,
@@ -30,7 +30,7 @@ pub enum ObjectError {
     /// An id cannot be abbreviated.
     #[error("cannot shorten {id}: {source}")]
     Shorten {
-        /// The id.
+        /// The id that cannot be abbreviated.
         id: ObjectId,
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,

@@ -5,7 +5,7 @@ use hashbrown::HashTable;
 use refdb_types::{HashKind, ObjectId};
 use std::collections::BTreeMap;
 
-/// A map from ids to classes. It only grows, because objects do not change.
+/// A map from ids to classes. It only grows, so it keeps objects that are removed later.
 #[derive(Debug)]
 pub(super) struct Known {
     hash: HashKind,

@@ -8,8 +8,7 @@ const CHAIN_MAX: usize = 4;
 /// The objects that `git replace` replaces by others.
 #[derive(Debug, Default)]
 pub(super) struct Replaced {
-    /// The replacement of each replaced object. If this is not set, nobody has looked for replacements, and none
-    /// apply.
+    /// The replacement of each replaced object. As long as this is not set, no replacements apply.
     by: OnceLock<HashMap<ObjectId, ObjectId>>,
 }
 

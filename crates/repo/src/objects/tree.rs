@@ -1,4 +1,4 @@
-//! The entries of a tree, read exactly as C git reads them. A more lenient reader would accept trees that git's own
+//! The entries of a tree, read as strictly as C git reads them. A more lenient reader would accept trees that git's own
 //! walks cannot pass.
 
 use super::database::ObjectKind;

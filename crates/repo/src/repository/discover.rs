@@ -31,7 +31,7 @@ enum How {
     Named,
     /// The `.git` in this folder leads to the repository.
     DotGit(PathBuf),
-    /// The current folder is inside the repository.
+    /// The folder in which the search began is the repository itself or inside it.
     Inside,
 }
 
@@ -175,8 +175,8 @@ impl Finder<'_> {
         Ok(Found { shown: git_dir.clone(), git_dir, common_dir, standing, how })
     }
 
-    /// Returns `folder` as a repository, or `None` if it is none. Fails if `may_be_bare`, which is called first, fails,
-    /// or if the repository belongs to someone else and is not trusted.
+    /// Returns `folder` as a repository, or `None` if it is none. Fails if, for example, `may_be_bare` fails, which is
+    /// called before the owner is checked, or the repository belongs to someone else and is not trusted.
     fn this(
         &self,
         folder: &Path,
@@ -190,8 +190,8 @@ impl Finder<'_> {
         Ok(Some(Found { git_dir: standing.clone(), common_dir, shown: ".".into(), standing, how: How::Inside }))
     }
 
-    /// Returns `folder` as a repository, if it is one. Fails if `safe.bareRepository` forbids repositories that were
-    /// not named.
+    /// Returns `folder` as a repository, if it is one. Fails as [`Finder::this`] does, or if `safe.bareRepository`
+    /// forbids repositories that were not named.
     fn bare(&self, folder: &Path) -> Result<Option<Found>, RepositoryError> {
         self.this(folder, |folder| {
             let outer = Outer::read(self.fs, self.environment)?;

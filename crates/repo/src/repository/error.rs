@@ -38,7 +38,7 @@ pub enum RepositoryError {
     /// The `commondir` file of a worktree is empty, for instance after a loss of power.
     #[error("failed to read {}: the file is empty", .0.display())]
     CommonDirEmpty(PathBuf),
-    /// A `.git` file is far too large to contain a path.
+    /// A `.git` file is larger than 1 MiB.
     #[error("too large to be a .git file: '{}'", .0.display())]
     GitFileTooLarge(PathBuf),
     /// A `.git` is neither a file nor a folder.
@@ -87,7 +87,7 @@ pub enum RepositoryError {
     /// An environment variable that has to be a boolean is not one.
     #[error("bad boolean environment value '{value}' for '{name}'")]
     BadEnvironment {
-        /// The value.
+        /// The value of the variable.
         value: BString,
         /// The name of the variable.
         name: &'static str,
@@ -95,10 +95,10 @@ pub enum RepositoryError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A file cannot be read.
+    /// A file or folder cannot be read.
     #[error("unable to read '{}': {}", .0.path.display(), reason(&.0.source))]
     Io(#[from] refdb_vfs::Error),
-    /// The current folder is gone, or access to it is denied.
+    /// The current folder cannot be determined, for example because it is gone or access to it is denied.
     #[error("Unable to read current working directory: {}", reason(.0))]
     CurrentDir(std::io::Error),
 }

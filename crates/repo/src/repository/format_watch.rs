@@ -22,7 +22,7 @@ impl FormatWatch {
     ///
     /// # Errors
     ///
-    /// Returns [`RepositoryError::FormatChanged`] if the refs have another format or are in another place by now, and
+    /// Returns [`RepositoryError::FormatChanged`] if the refs have another format or are in another folder by now, and
     /// other errors if `config` cannot be read or parsed.
     pub fn check(&self, fs: &Fs) -> Result<(), RepositoryError> {
         debug_assert!(self.config.starts_with(&self.common_dir), "the file is the repository's: {:?}", self.config);

@@ -36,7 +36,7 @@ pub(super) fn check(
     }
     let path = shown.to_string_lossy();
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { &path }.to_owned();
-    // As in git, a path is quoted only if the shell would change it.
+    // Like git, this does not quote a path of harmless characters. (Git's set has `=` and `^`, and lacks `%`.)
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(&byte);
     let quoted = if path.bytes().all(plain) { path.clone() } else { format!("'{}'", path.replace('\'', "'\\''")) };
     Err(RepositoryError::DubiousOwnership { path, quoted, warnings })

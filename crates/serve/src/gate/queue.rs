@@ -5,15 +5,15 @@ use std::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A limit on the fetches, or on the pushes, that run at the same time. Those of one repository occupy at most
-/// `per_repository` places, by default two thirds of all, rounded up. With fewer than all, fetches that take long or
-/// hooks that hang in one repository do not stop those in others.
+/// `per_repository` slots, by default two thirds of all, rounded up. If `per_repository` is less than the number of all
+/// slots, fetches that take long or hooks that hang in one repository do not stop those in others.
 pub(super) struct Queue {
     all: Places,
     per_repository: usize,
     repositories: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
 }
 
-/// The place of one fetch or push, both under the limit of its repository and under that of all repositories.
+/// The slots that one fetch or push occupies: one of its repository, and one of all repositories.
 #[derive(Debug)]
 pub(crate) struct Place {
     _in_repository: OwnedSemaphorePermit,
@@ -26,13 +26,13 @@ impl Queue {
     }
 
     /// Returns the same queue with other limits. For a repository whose requests run or wait, the new `per_repository`
-    /// holds only once the repository has no request in the queue, not even one that came later.
+    /// holds only once no request of this repository runs or waits, not even a later one.
     pub(super) fn resized(&self, all: usize, per_repository: usize) -> Self {
         Queue { all: self.all.resized(all), per_repository, repositories: Arc::clone(&self.repositories) }
     }
 
-    /// Waits for a place, first come first served within each repository and then among all. Returns `None` only if
-    /// the places were closed, which the server never does.
+    /// Waits for the slots of one request, first come first served within each repository and then among all. Returns
+    /// `None` only if a semaphore was closed, which the server never does.
     pub(super) async fn place(&self, repository: &str) -> Option<Place> {
         let in_repository = self.of(repository).acquire_owned().await.ok()?;
         let in_all = Arc::clone(&self.all.free).acquire_owned().await.ok()?;
@@ -60,7 +60,7 @@ impl Queue {
     }
 }
 
-/// A number of places, of which each request occupies one.
+/// A number of slots, of which each request occupies one.
 pub(super) struct Places {
     pub(super) free: Arc<Semaphore>,
     count: u32,
@@ -72,8 +72,8 @@ impl Places {
         Places { free: Arc::new(Semaphore::new(count as usize)), count }
     }
 
-    /// Returns the same places in another number. If fewer places are free than are to be removed, the rest are removed
-    /// as soon as they are free, before a request that begins to wait later gets one.
+    /// Returns the same slots in another number. If fewer slots are free than are to be removed, the rest are removed
+    /// when they become free, before a request that begins to wait later gets one.
     pub(super) fn resized(&self, count: usize) -> Self {
         let (free, count) = (Arc::clone(&self.free), Self::within_bounds(count));
         if count >= self.count {

@@ -13,7 +13,7 @@ pub(super) enum Route<'r> {
     Answer { path: &'r str, service: Service },
     /// A request that `git http-backend` would serve and this server does not, or `info/refs` without a known service.
     /// The response is 404 if the repository does not exist or the authorizer hides it, and 403 otherwise, unless the
-    /// server is busy or fails before it finds that out.
+    /// request is refused or fails before that is known.
     Disabled { path: &'r str },
     /// The path does not end like any request of git's HTTP protocols.
     Unknown,

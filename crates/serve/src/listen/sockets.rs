@@ -41,8 +41,8 @@ pub(super) fn client_at(address: SocketAddr) -> Peer {
     Peer { address: address.ip().to_canonical().to_string(), is_proxy: false }
 }
 
-/// Returns the peer of a connection to the Unix socket for HTTP. It is trusted as a proxy, because the administrator
-/// decides by the permissions of the socket who can connect.
+/// Returns the peer of a connection to the Unix socket for HTTP. This peer is trusted as a proxy, because the
+/// administrator decides by the permissions of the socket who can connect.
 pub(super) fn proxy() -> Peer {
     Peer { address: String::new(), is_proxy: true }
 }

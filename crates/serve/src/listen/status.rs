@@ -16,7 +16,7 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// The task that serves these paths. It is aborted on drop.
+/// The task that serves `/metrics`, `/health` and `/status`. It is aborted on drop.
 #[derive(Debug)]
 pub(super) struct Status(JoinHandle<()>);
 

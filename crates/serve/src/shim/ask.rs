@@ -22,7 +22,7 @@ const ACCEPT_TIME: Duration = Duration::from_secs(2);
 pub enum Answered {
     /// Nothing is left to do for the client. The shim prints the error, if there is one, and ends with this exit code.
     Ended {
-        /// The exit code.
+        /// The exit code of the shim.
         code: u8,
         /// A message for standard error. Empty if there is none.
         error: String,

@@ -14,7 +14,7 @@ const HARMLESS: [&str; 17] = [
     "GIT_COMMITTER_DATE",
     "GIT_COMMITTER_EMAIL",
     "GIT_COMMITTER_NAME",
-    // It names the repository for other commands, but upload-pack is given a path.
+    // `GIT_DIR` names the repository for other commands, but upload-pack is given a path.
     "GIT_DIR",
     "GIT_EDITOR",
     "GIT_EXEC_PATH",

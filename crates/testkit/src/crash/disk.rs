@@ -34,13 +34,14 @@ enum Node {
 /// The part of the changes of a file's content since its last sync that survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rest {
-    /// All of it.
+    /// All changes survive.
     Whole,
-    /// Nothing.
+    /// No change survives.
     Nothing,
-    /// The first half.
+    /// The first half of the changed bytes survives.
     Half,
-    /// The length, but zeros instead of the bytes. If bytes were overwritten in place, the second half of them.
+    /// The new length survives, with zeros instead of the new bytes. If bytes were overwritten in place, the second
+    /// half of the changed bytes survives instead.
     Zeros,
 }
 

@@ -90,7 +90,7 @@ fn ends_simply(name: &[u8]) -> bool {
 }
 
 /// Sets all bits for each letter, digit, `-`, `_` and slash in `this`, except for a slash that follows a slash. At each
-/// place, `before` has the byte that precedes the one in `this`.
+/// index, `before` has the byte that precedes the one in `this`.
 #[inline(always)]
 fn simplicity(before: &[u8; CHUNK], this: &[u8; CHUNK]) -> [u8; CHUNK] {
     let if_so = |so: bool| if so { 0xff } else { 0 };
