@@ -139,8 +139,8 @@ impl Watch {
     }
 }
 
-/// The commands that receive-pack runs for the push itself. Git's maintenance, which may rightly take long, is not
-/// among them.
+/// The commands of receive-pack that are limited: those that receive and check a push. Git's maintenance, which may
+/// rightly take long, is not among them.
 const WORKERS: [&str; 5] = ["index-pack", "unpack-objects", "rev-list", "merge-base", "for-each-ref"];
 
 /// Kills a program and everything that it has started.

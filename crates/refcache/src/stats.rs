@@ -13,7 +13,8 @@ pub struct Stats {
     /// Look-ups that were answered from memory, after it was checked, as far as the trust settings demand, that the
     /// answer is current.
     pub hits: u64,
-    /// Look-ups that read from disk.
+    /// Look-ups that read from disk. Those of pseudo-refs, and of refs that are named by their worktree, such as
+    /// `main-worktree/HEAD`, are counted neither here nor as hits.
     pub misses: u64,
     /// How often packed-refs or the list of tables was found changed, or the index from objects to the refs in
     /// packed-refs was built.
@@ -71,7 +72,7 @@ pub struct Holdings {
     pub files_max: u64,
     /// Bytes of private memory that all caches and views take.
     pub bytes: u64,
-    /// The limit on these bytes.
+    /// The limit on these bytes, which holds unless closed views take more than half of it.
     pub bytes_max: u64,
     /// How often loose refs were moved to packed-refs in the background.
     pub background_packs: u64,

@@ -14,7 +14,7 @@ pub enum Trust {
     /// Attributes are trusted after the file has been opened, which makes clients of network file systems ask the
     /// server.
     AfterOpen,
-    /// Attributes are not trusted, so that the file is read for each query.
+    /// Attributes are not trusted, so that each check of the file reads it.
     Never,
 }
 

@@ -157,8 +157,8 @@ impl View {
     /// Looks up several refs without following symbolic refs, and returns them in the order of `names`.
     ///
     /// Files that all refs share (packed-refs, the list of tables) are checked for all names together. A transaction
-    /// that is written to packed-refs or to reftables, and a small batch of this process, is seen whole or not at all,
-    /// unless packed-refs is replaced again and again meanwhile.
+    /// that is written to packed-refs or to one stack of reftables, and a small batch of this process, is seen whole or
+    /// not at all, unless packed-refs is replaced again and again meanwhile.
     ///
     /// # Errors
     ///
@@ -412,8 +412,8 @@ impl View {
         outcome
     }
 
-    /// Brings the refs into the form that is read fastest: packs loose refs, or compacts reftables. This may take as
-    /// long as reading and writing all refs.
+    /// Packs loose refs or compacts reftables, as `options` say, so that refs are read faster. This may take as long as
+    /// reading and writing all refs.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let opened = self.same()?;
         let done = opened.store.optimize(options);

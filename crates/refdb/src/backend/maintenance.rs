@@ -69,7 +69,7 @@ pub struct OptimizeOptions {
     pub all: bool,
     /// Remove the loose refs that were packed (files only).
     pub prune: bool,
-    /// Do nothing unless a heuristic finds that it is worthwhile.
+    /// Do nothing unless a heuristic finds that optimizing is worthwhile.
     pub auto: bool,
     /// Patterns of refs to pack; empty for the default (files only).
     pub include: Vec<BString>,
