@@ -53,7 +53,8 @@ const CLOSED_BYTES: usize = 1 << 10;
 /// that finds a file missing beside its lock file looks for it again for about 0.1 seconds. If several threads need a
 /// file that has changed, one reads it and the others wait for that thread. [`commit`](Self::commit) and
 /// [`optimize`](Self::optimize) wait for locks that others hold, as long as the repository's configuration says
-/// (`core.filesRefLockTimeout`, `core.packedRefsTimeout`, `reftable.lockTimeout`).
+/// (`core.filesRefLockTimeout`, `core.packedRefsTimeout`, `reftable.lockTimeout`); batches that are written together
+/// share one such wait.
 ///
 /// # Errors
 ///

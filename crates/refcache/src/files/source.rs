@@ -164,8 +164,8 @@ impl FilesSource {
     }
 
     /// Continues with the refs of the range that were not shown yet, from a packed-refs that is sorted in memory,
-    /// because the file is not sorted although its header says so. Fails with `ESTALE` if packed-refs is another file by
-    /// now.
+    /// because the file is not sorted although its header says so. Fails with `ESTALE` if packed-refs is another file
+    /// by now.
     #[cold]
     fn set_right(&mut self) -> Result<()> {
         debug_assert!(
