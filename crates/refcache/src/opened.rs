@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     identity: Identity,
     fs: Fs,
     charge: Charge,
-    /// Whether this one continues the sequence of changes of the repository that was open before it in the same folder.
+    /// Whether this repository continues the sequence of changes of the one that was open before in the same folder.
     pub(crate) is_next: bool,
 }
 

@@ -37,7 +37,7 @@ pub struct Stats {
     pub rejections: u64,
     /// Refs for which a verification found that the view was wrong.
     pub stale: u64,
-    /// Verifications that were made.
+    /// Verifications that ended without an error.
     pub verifications: u64,
     /// Broken refs that were found and not seen intact since; a thousand at most.
     pub broken: u64,
@@ -68,7 +68,7 @@ pub struct Holdings {
     pub closed: u64,
     /// Files that the views hold open.
     pub files: u64,
-    /// The limit on open files.
+    /// The limit on the files that the views hold open.
     pub files_max: u64,
     /// Bytes of private memory that all caches and views take.
     pub bytes: u64,

@@ -50,9 +50,9 @@ const CLOSED_BYTES: usize = 1 << 10;
 /// # Blocking
 ///
 /// Queries read files and may wait for the disk, but not for the locks of writers; on a network file system, a query
-/// that finds a file missing beside its lock file looks for it again for about 0.1 seconds. If several threads need a
-/// file that has changed, one reads it and the others wait for that thread. [`commit`](Self::commit) and
-/// [`optimize`](Self::optimize) wait for locks that others hold, as long as the repository's configuration says
+/// that finds a file missing beside its lock file looks for it again for about 0.1 s. If several threads need a
+/// packed-refs or a list of tables that has changed, one reads the file while the others wait. [`commit`](Self::commit)
+/// and [`optimize`](Self::optimize) wait for locks that others hold, as long as the repository's configuration says
 /// (`core.filesRefLockTimeout`, `core.packedRefsTimeout`, `reftable.lockTimeout`); batches that are written together
 /// share one such wait.
 ///
@@ -590,7 +590,6 @@ pub(crate) mod tests {
     use super::*;
     use crate::group::Groups;
 
-    /// The queue of batches for group commits of the repository that the view has open.
     pub(crate) fn groups_of(view: &View) -> Arc<Groups> {
         Arc::clone(&opened_of(view).groups)
     }
