@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The resources that a program and everything that it starts may use together; 0 means no limit. The processor time of
-/// programs that have ended does not count.
+/// The resources that a program and its descendants may use together; 0 means no limit. The processor time of programs
+/// that have ended does not count, and neither do descendants whose parents have ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkLimits {
     /// `refdb.receiveMemoryLimit` in bytes.

@@ -24,7 +24,7 @@ pub struct Stats {
     /// How often the repository was opened again because it had been replaced, reconfigured or converted, or because
     /// of [`View::flush`](crate::View::flush).
     pub reopens: u64,
-    /// Bytes of private memory that this view holds now, besides its share of the block cache.
+    /// Bytes of private memory that this view holds now, besides its share of the caches that all views use.
     pub bytes: u64,
     /// Batches that ended without an error, even if some or all of their edits were rejected.
     pub commits: u64,
@@ -72,7 +72,7 @@ pub struct Holdings {
     pub files_max: u64,
     /// Bytes of private memory that all caches and views take.
     pub bytes: u64,
-    /// The limit on these bytes, which holds unless closed views take more than half of it.
+    /// The limit on these bytes. If closed views take more than half of it, caches may take the other half besides.
     pub bytes_max: u64,
     /// How often loose refs were moved to packed-refs in the background.
     pub background_packs: u64,

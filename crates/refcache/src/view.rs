@@ -529,7 +529,7 @@ impl View {
             match question(&opened) {
                 Ok(Answer::Validated(answer)) => return Ok(answer),
                 Ok(Answer::NeedsRevalidation(answer)) if opened.is_same()? => return Ok(answer),
-                // Another machine has removed a file while it was read; another attempt finds what replaced it.
+                // A file was replaced while it was read; another attempt finds what replaced it.
                 Err(error) if error.is_stale() && attempts_left > 0 => {}
                 Err(error) if opened.is_same()? => return Err(error),
                 _ => opened = self.reopen(Some(&opened))?,
