@@ -49,7 +49,7 @@ pub enum Error {
     /// a listing continues after it.
     #[error(transparent)]
     BrokenRef(Box<BrokenRef>),
-    /// packed-refs, a journal entry or another text file of the store is corrupt.
+    /// packed-refs, a journal entry or another text file of the store is corrupt, or something else is in its place.
     #[error("{}:{line}: {what}", path.display())]
     Corrupt {
         /// The file.

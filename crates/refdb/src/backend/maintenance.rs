@@ -17,8 +17,8 @@ pub trait Maintenance: Backend {
 
     /// Removes entries from the reflogs of these refs.
     ///
-    /// `judge` decides about each entry. It is notified of each log that cannot be changed; the other logs are edited
-    /// all the same. `objects` peels annotated tags if the format stores the peeled object.
+    /// `judge` decides about each entry. The judge is notified of each log that cannot be changed; the other logs are
+    /// edited all the same. `objects` peels annotated tags if the format stores the peeled object.
     ///
     /// # Errors
     ///
