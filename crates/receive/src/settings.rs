@@ -23,8 +23,8 @@ pub struct Settings {
     /// `receive.unpackLimit`, or `transfer.unpackLimit` if that is unset or negative, or else 100. A pack with fewer
     /// objects is unpacked into loose objects; others are kept as packs.
     pub unpack_limit: u32,
-    /// `receive.maxInputSize`, the largest accepted pack in bytes; 0 means no limit. As in git, a negative number
-    /// refuses every pack.
+    /// `receive.maxInputSize`, the largest accepted pack in bytes; 0 means no limit. A negative number refuses every
+    /// pack that has objects.
     pub max_input_bytes: i64,
     /// `receive.keepAlive`: the seconds of silence after which a keepalive packet is sent; 0 sends none.
     pub keep_alive_seconds: u32,

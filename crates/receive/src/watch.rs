@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The resources that a program and everything that it starts may use together; 0 means no limit. The processor time of
-/// programs that have ended does not count.
+/// The resources that a program and its descendants may use together; 0 means no limit. The processor time of programs
+/// that have ended does not count, and neither do descendants whose parents have ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkLimits {
     /// `refdb.receiveMemoryLimit` in bytes.
@@ -139,8 +139,8 @@ impl Watch {
     }
 }
 
-/// The commands that receive-pack runs for the push itself. Git's maintenance, which may rightly take long, is not
-/// among them.
+/// The commands of receive-pack that are limited: those that receive and check a push. Git's maintenance, which may
+/// rightly take long, is not among them.
 const WORKERS: [&str; 5] = ["index-pack", "unpack-objects", "rev-list", "merge-base", "for-each-ref"];
 
 /// Kills a program and everything that it has started.

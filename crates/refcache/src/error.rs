@@ -48,13 +48,13 @@ impl Error {
         self.store().is_some_and(refdb::Error::is_broken_ref)
     }
 
-    /// Returns whether the disk was full, or a quota used up.
+    /// Returns whether the disk was full, a quota used up, or a file too large for the file system or the process.
     pub(crate) fn is_want_of_room(&self) -> bool {
         matches!(self.store(), Some(refdb::Error::Io(error)) if error.is_want_of_room())
     }
 
-    /// Returns whether another machine replaced or removed a file on a network file system while this process was
-    /// reading the file. The query can then be repeated.
+    /// Returns whether a file was replaced or removed while this process was reading it, usually by another machine on
+    /// a network file system. The query can then be repeated.
     pub fn is_stale(&self) -> bool {
         self.store().is_some_and(refdb::Error::is_stale)
     }

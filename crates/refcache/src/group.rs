@@ -142,8 +142,8 @@ impl Groups {
         self.outcome_of(&job, store, &mut asker, queue)
     }
 
-    /// Waits until a job is done. If no thread leads, this one does, and writes the waiting jobs as groups until this
-    /// job is done.
+    /// Waits until a job is done. Whenever no thread leads meanwhile, this one does, and writes waiting jobs as one
+    /// group.
     fn outcome_of<'q>(
         &'q self,
         job: &Arc<Job>,

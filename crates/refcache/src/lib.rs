@@ -2,9 +2,9 @@
 //!
 //! A process has one [`Views`], which owns the memory of all caches and hands out one [`View`] for each path of a
 //! repository. All threads share a view. Before a view gives out a cached value, it checks, as far as the
-//! administrator's [`Trust`] demands, that the files from which the value came are still the same; so it sees what git
-//! and other programs write. Writes of this process go through [`View::commit`], and the next look-up sees them. No
-//! file is mapped into memory, so that a file which somebody truncates causes an error and does not end the process.
+//! [`TrustSettings`] demand, that the files from which the value came are still the same; so it sees what git and other
+//! programs write. Writes of this process go through [`View::commit`], and the next look-up sees them. Files with
+//! refs are not mapped into memory, so that one which somebody truncates causes an error and does not end the process.
 //!
 //! Reading order: `trust` (when an answer is current) and `identity` (whether a folder still holds the same
 //! repository); `found`, `answer`, `opened`, and `reader` with its two implementations `tables` and `files`;

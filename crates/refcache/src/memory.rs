@@ -39,7 +39,7 @@ pub(crate) enum Part {
     PagesOf(usize),
     /// All pages in which names are looked up.
     Pages,
-    /// All that the view's caches hold.
+    /// All that the view's caches hold, except for a packed-refs that was read completely.
     All,
 }
 
@@ -58,8 +58,7 @@ impl Memory {
         })
     }
 
-    /// A number that identifies a view, or a reader of the files of a view: it is never 0, and is returned only once in
-    /// a process.
+    /// A number that identifies a view, or the reader of a view: it is never 0, and is returned only once in a process.
     pub(crate) fn owner(&self) -> u64 {
         self.owners.fetch_add(1, Relaxed)
     }

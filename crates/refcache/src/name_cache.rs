@@ -26,7 +26,7 @@ pub(crate) struct Known {
     pub(crate) kept: Option<Found>,
 }
 
-/// A loose ref, with the attributes that its file had just before it was read.
+/// A loose ref, with the attributes that its file had just before it was read, as far as attributes are trusted.
 #[derive(Clone, Debug)]
 pub(crate) struct Loose {
     pub(crate) stat: Stat,

@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     identity: Identity,
     fs: Fs,
     charge: Charge,
-    /// Whether this one continues the sequence of changes of the repository that was open before it in the same folder.
+    /// Whether this repository continues the sequence of changes of the one that was open before in the same folder.
     pub(crate) is_next: bool,
 }
 
@@ -84,9 +84,9 @@ impl Opened {
         Ok(Opened { store, reader, groups, counters, identity, fs: fs.clone(), charge, is_next: false })
     }
 
-    /// Continues the sequence of changes of `old` if both have the same folder with refs of the same format, so that
-    /// opening the repository again is not in itself a change for callers. In the files format, the refs that `old` had
-    /// cached are kept too, to be checked before they are used.
+    /// Continues the sequence of changes of `old` if both have the same folder with refs of the same format and, in
+    /// files, ids of the same hash function, so that opening the repository again is not in itself a change for
+    /// callers. In the files format, the refs that `old` had cached are kept too, to be checked before they are used.
     pub(crate) fn follow(&mut self, old: &Opened) {
         if self.identity.inode() != old.identity.inode() {
             return;

@@ -13,7 +13,7 @@ pub struct Row<'a> {
     pub target: TargetView<'a>,
     /// What is recorded of the object that an annotated tag leads to.
     pub peeled: Peeled,
-    /// Where the value is stored.
+    /// Where the value is stored, as in [`Found::storage`](crate::Found::storage).
     pub storage: Storage,
     /// The update index of the transaction that wrote the value; 0 where the format has none.
     pub update_index: u64,

@@ -13,7 +13,8 @@ pub struct Stats {
     /// Look-ups that were answered from memory, after it was checked, as far as the trust settings demand, that the
     /// answer is current.
     pub hits: u64,
-    /// Look-ups that read from disk.
+    /// Look-ups that read from disk. Those of pseudo-refs, and of refs that are named by their worktree, such as
+    /// `main-worktree/HEAD`, are counted neither here nor as hits.
     pub misses: u64,
     /// How often packed-refs or the list of tables was found changed, or the index from objects to the refs in
     /// packed-refs was built.
@@ -23,7 +24,7 @@ pub struct Stats {
     /// How often the repository was opened again because it had been replaced, reconfigured or converted, or because
     /// of [`View::flush`](crate::View::flush).
     pub reopens: u64,
-    /// Bytes of private memory that this view holds now, besides its share of the block cache.
+    /// Bytes of private memory that this view holds now, besides its share of the caches that all views use.
     pub bytes: u64,
     /// Batches that ended without an error, even if some or all of their edits were rejected.
     pub commits: u64,
@@ -36,7 +37,7 @@ pub struct Stats {
     pub rejections: u64,
     /// Refs for which a verification found that the view was wrong.
     pub stale: u64,
-    /// Verifications that were made.
+    /// Verifications that ended without an error.
     pub verifications: u64,
     /// Broken refs that were found and not seen intact since; a thousand at most.
     pub broken: u64,
@@ -67,11 +68,11 @@ pub struct Holdings {
     pub closed: u64,
     /// Files that the views hold open.
     pub files: u64,
-    /// The limit on open files.
+    /// The limit on the files that the views hold open.
     pub files_max: u64,
     /// Bytes of private memory that all caches and views take.
     pub bytes: u64,
-    /// The limit on these bytes.
+    /// The limit on these bytes. If closed views take more than half of it, caches may take the other half besides.
     pub bytes_max: u64,
     /// How often loose refs were moved to packed-refs in the background.
     pub background_packs: u64,

@@ -11,10 +11,10 @@ pub enum Trust {
     /// same time stamp. On a network file system this value means the same as [`AfterOpen`](Self::AfterOpen).
     #[default]
     Always,
-    /// Attributes are trusted after the file has been opened, which makes clients of network file systems ask the
-    /// server.
+    /// On a network file system, attributes are trusted after the server has been asked for them, as by opening the
+    /// file. On a local file system this value means the same as [`Always`](Self::Always), except for loose refs.
     AfterOpen,
-    /// Attributes are not trusted, so that the file is read for each query.
+    /// Attributes are not trusted, so that each check of the file reads it.
     Never,
 }
 

@@ -37,7 +37,7 @@ const DISK_BYTES: usize = 1 << 20;
 
 impl View {
     /// Compares the view with the disk, without stopping readers or writers. The method reads all refs from the disk,
-    /// and holds about 1 MiB of packed-refs in memory at a time.
+    /// and holds about 1 MiB of packed-refs in memory at a time, or all of it if the file is not sorted.
     ///
     /// # Errors
     ///

@@ -50,10 +50,11 @@ const CLOSED_BYTES: usize = 1 << 10;
 /// # Blocking
 ///
 /// Queries read files and may wait for the disk, but not for the locks of writers; on a network file system, a query
-/// that finds a file missing beside its lock file looks for it again for about 0.1 seconds. If several threads need a
-/// file that has changed, one reads it and the others wait for that thread. [`commit`](Self::commit) and
-/// [`optimize`](Self::optimize) wait for locks that others hold, as long as the repository's configuration says
-/// (`core.filesRefLockTimeout`, `core.packedRefsTimeout`, `reftable.lockTimeout`).
+/// that finds a file missing beside its lock file looks for it again for about 0.1 s. If several threads need a
+/// packed-refs or a list of tables that has changed, one reads the file while the others wait. [`commit`](Self::commit)
+/// and [`optimize`](Self::optimize) wait for locks that others hold, as long as the repository's configuration says
+/// (`core.filesRefLockTimeout`, `core.packedRefsTimeout`, `reftable.lockTimeout`); batches that are written together
+/// share one such wait.
 ///
 /// # Errors
 ///
@@ -157,8 +158,8 @@ impl View {
     /// Looks up several refs without following symbolic refs, and returns them in the order of `names`.
     ///
     /// Files that all refs share (packed-refs, the list of tables) are checked for all names together. A transaction
-    /// that is written to packed-refs or to reftables, and a small batch of this process, is seen whole or not at all,
-    /// unless packed-refs is replaced again and again meanwhile.
+    /// that is written to packed-refs or to one stack of reftables, and a small batch of this process, is seen whole or
+    /// not at all, unless packed-refs is replaced again and again meanwhile.
     ///
     /// # Errors
     ///
@@ -412,8 +413,8 @@ impl View {
         outcome
     }
 
-    /// Brings the refs into the form that is read fastest: packs loose refs, or compacts reftables. This may take as
-    /// long as reading and writing all refs.
+    /// Packs loose refs or compacts reftables, as `options` say, so that refs are read faster. This may take as long as
+    /// reading and writing all refs.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         let opened = self.same()?;
         let done = opened.store.optimize(options);
@@ -528,7 +529,7 @@ impl View {
             match question(&opened) {
                 Ok(Answer::Validated(answer)) => return Ok(answer),
                 Ok(Answer::NeedsRevalidation(answer)) if opened.is_same()? => return Ok(answer),
-                // Another machine has removed a file while it was read; another attempt finds what replaced it.
+                // A file was replaced while it was read; another attempt finds what replaced it.
                 Err(error) if error.is_stale() && attempts_left > 0 => {}
                 Err(error) if opened.is_same()? => return Err(error),
                 _ => opened = self.reopen(Some(&opened))?,
@@ -589,7 +590,6 @@ pub(crate) mod tests {
     use super::*;
     use crate::group::Groups;
 
-    /// The queue of batches for group commits of the repository that the view has open.
     pub(crate) fn groups_of(view: &View) -> Arc<Groups> {
         Arc::clone(&opened_of(view).groups)
     }

@@ -46,8 +46,8 @@ impl Views {
         Views { process: Process::new(settings), views: Mutex::default() }
     }
 
-    /// The view of the repository in this folder, which all callers share. `settings` apply only if nobody holds the
-    /// view yet.
+    /// The view of the repository in this folder, which all callers share. `settings` apply only if this call makes
+    /// the view.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ pub enum Error {
     /// a listing continues after it.
     #[error(transparent)]
     BrokenRef(Box<BrokenRef>),
-    /// packed-refs, a journal entry or another text file of the store is corrupt.
+    /// packed-refs, a journal entry or another text file of the store is corrupt, or something else is in its place.
     #[error("{}:{line}: {what}", path.display())]
     Corrupt {
         /// The file.
@@ -148,8 +148,8 @@ impl Error {
         matches!(self, Error::BrokenRef(_) | Error::BadTarget { .. })
     }
 
-    /// Returns whether another machine replaced or removed a file on a network file system while this process was
-    /// reading the file. The query can then be repeated.
+    /// Returns whether a file was replaced or removed while this process was reading it, usually by another machine on
+    /// a network file system. The query can then be repeated.
     pub fn is_stale(&self) -> bool {
         self.io().is_some_and(refdb_vfs::Error::is_stale)
     }

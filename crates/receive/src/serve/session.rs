@@ -103,7 +103,7 @@ impl Call {
     }
 }
 
-/// Returns a session id that no other session of this machine has.
+/// Returns a new session id, made from the time, the process id and a counter.
 #[doc(hidden)]
 pub fn session_id() -> String {
     // Threads may ask at the same time.
@@ -130,7 +130,8 @@ impl Outcome {
         self.refusal.is_none() && !self.is_duplicate
     }
 
-    /// Returns whether the command has changed a ref. Valid only after the update.
+    /// Returns whether the command counts as having changed a ref. Valid only after the update. If an I/O error
+    /// interrupts the update, commands count as refused, even if some of their refs have changed.
     pub(super) fn has_changed(&self) -> bool {
         self.refusal.is_none() && !self.did_not_exist
     }
@@ -179,9 +180,9 @@ const READ_LIMIT_MIN: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// Returns [`ServeError::Delegated`] if the client's request needs git, and other errors if the client disconnects too
-/// early or violates the protocol, or if the repository cannot be read or written. [`ServeError`] says when refs may
-/// have changed.
+/// Returns [`ServeError::Delegated`] if the client's request needs git, and other errors, for example, if the client
+/// disconnects too early or violates the protocol, or if the repository cannot be read or written. [`ServeError`] says
+/// when refs may have changed.
 pub fn serve(
     store: &Store,
     settings: &Settings,
@@ -500,7 +501,8 @@ impl Session<'_, '_> {
         self.store.config().last(key)?.boolean().ok()
     }
 
-    /// Prepares a git command that runs in the repository and, while there is a quarantine, finds the objects in it.
+    /// Prepares a git command that runs in the repository. If there is a quarantine, the command finds its objects,
+    /// too.
     pub(super) fn git(&self, command: &str) -> Program {
         let folder = self.store.repository().git_dir();
         let directory = if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned();
@@ -527,8 +529,8 @@ impl Session<'_, '_> {
         self.outcomes[at].refusal.get_or_insert_with(|| reason.into());
     }
 
-    /// Refuses the other commands too if the client asked for all or nothing, after refdb refused a command for a reason
-    /// of its own. Where git refuses commands before it begins an atomic update, the others are executed.
+    /// Refuses the other commands too if the client asked for all or nothing, after refdb refused a command for a
+    /// reason of its own. Where git refuses commands before it begins an atomic update, the others are executed.
     pub(super) fn refuse_rest_if_atomic(&mut self) {
         if self.request.capabilities.atomic {
             self.refuse_all("atomic push failure");

@@ -26,8 +26,8 @@ impl Unpacked {
 }
 
 impl Session<'_, '_> {
-    /// Reads the pack into a quarantine. For an empty pack without a pre-receive hook, no quarantine is created yet;
-    /// see [`make_lacking_quarantine`](Self::make_lacking_quarantine).
+    /// Reads the pack into a quarantine. For an empty pack, usually no quarantine is created yet if there is no
+    /// pre-receive hook; see [`make_lacking_quarantine`](Self::make_lacking_quarantine).
     pub(super) fn unpack(&mut self) -> Result<Unpacked, ServeError> {
         let mut header = Vec::with_capacity(PackHeader::BYTES);
         self.read_exactly(PackHeader::BYTES, &mut header)?;

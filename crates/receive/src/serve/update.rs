@@ -177,8 +177,8 @@ impl Session<'_, '_> {
         Ok(self.channel.error_about(rejection.to_string().as_bytes(), rejection.names())?)
     }
 
-    /// Checks a command and returns its edit, or `None` if the command is refused: by a rule, by the update hook, or
-    /// because its object is missing.
+    /// Checks a command and returns its edit, or `None` if the command is refused, for example by a rule, by the
+    /// update hook, or because its object is missing.
     fn judge(&mut self, at: usize, context: &PushContext<'_>) -> Result<Option<Edit>, ServeError> {
         let command = self.request.commands.get(at);
         let objects = self.objects;

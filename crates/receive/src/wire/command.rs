@@ -49,7 +49,7 @@ impl Commands {
         self.items.len()
     }
 
-    /// Returns whether there are no commands, because the client had nothing to push.
+    /// Returns whether there are no commands.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

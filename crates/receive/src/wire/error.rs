@@ -14,14 +14,14 @@ pub struct ProtocolError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The first four bytes are not hexadecimal digits.
+    /// The first four bytes of the packet are not all hexadecimal digits.
     #[error("protocol error: bad line length character: {}", .0.escape_ascii())]
     LengthDigits([u8; 4]),
     /// No packet may have this length. If it is too great, the value is the length of the data alone, as in git's
     /// message.
     #[error("protocol error: bad line length {0}")]
     Length(usize),
-    /// The line is not a command.
+    /// The line does not have the form `OLD NEW NAME` of a command.
     #[error("protocol error: expected old/new/ref, got '{0}'")]
     Command(BString),
     /// The word after `shallow` is not an object id.

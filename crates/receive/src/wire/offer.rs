@@ -79,7 +79,7 @@ impl Capabilities {
     /// Adds the capabilities in `words`, which followed a command; `atomic` and `push-options` count only if they were
     /// offered. Returns the first object format in `words`, or SHA-1 if there is none.
     ///
-    /// As in git, a capability is accepted with or without a value, and the first of several values is used.
+    /// As in git, a capability is accepted with or without a value, and the first of several values in `words` is used.
     pub(super) fn add<'w>(&mut self, words: &'w [u8], offer: &Offer) -> &'w [u8] {
         let (mut object_format, mut agent, mut session_id) = (None, None, None);
         for word in words.split(|byte| byte.is_ascii_whitespace()) {

@@ -28,7 +28,8 @@ pub struct RequestReader {
     limits: Limits,
     phase: Phase,
     request: Request,
-    /// The text of the push certificate so far. `None` if certificates are not accepted.
+    /// The text of the push certificate so far. `None` if certificates are not accepted, or after the commands of the
+    /// certificate were added.
     certificate: Option<Vec<u8>>,
     /// An incomplete packet. At most as long as a packet and the length of the next one.
     pending: Vec<u8>,

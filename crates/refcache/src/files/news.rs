@@ -6,7 +6,7 @@ impl FilesReader {
     /// Counts as changed the refs that were created in a folder or removed from it since the folder was last listed.
     /// `before` and `now` are the two lists, sorted. A removal is counted only if the loose value of the ref is cached
     /// and packed-refs has another value or none. A change that a look-up of the ref has already found is not counted
-    /// again.
+    /// again. Nothing is counted for the repository's own folder.
     pub(super) fn notice(&self, folder: &BStr, before: &[BString], now: &[BString]) {
         // The repository's own folder has other files too.
         if folder.is_empty() {

@@ -16,9 +16,9 @@ pub(crate) struct FilesSource {
     /// The positions of the next loose ref, and of the end of the range.
     loose_at: usize,
     loose_end: usize,
-    /// The refs that are left to show, loose and packed, and how many of them were shown. They are all refs of the
-    /// range if its packed ones are few and cached, or the rest of the range once packed-refs has turned out to be
-    /// unsorted. `None` while the range is read from the file.
+    /// The refs to show, loose and packed, and how many of them were already shown. They are all refs of the range if
+    /// its packed ones are few and cached, or the rest of the range once packed-refs has turned out to be unsorted.
+    /// `None` while the range is read from the file.
     few: Option<Vec<OwnRow>>,
     few_at: usize,
     /// Three positions in packed-refs. `at` is the next record. `stop` is the first record that is not less than the
@@ -164,8 +164,8 @@ impl FilesSource {
     }
 
     /// Continues with the refs of the range that were not shown yet, from a packed-refs that is sorted in memory,
-    /// because the file is not sorted although its header says so. Fails with `ESTALE` if packed-refs is another file by
-    /// now.
+    /// because the file is not sorted although its header says so. Fails with `ESTALE` if packed-refs is another file
+    /// by now.
     #[cold]
     fn set_right(&mut self) -> Result<()> {
         debug_assert!(

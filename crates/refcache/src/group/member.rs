@@ -49,7 +49,7 @@ impl<'g> Group<'g> {
         Group { backend, locked, made: Mutex::default(), deferral: Mutex::default() }
     }
 
-    /// Takes the reason why the last transaction was deferred; `None` if it was accepted or rejected.
+    /// Takes the reason why the last transaction was deferred; `None` if it was not deferred.
     pub(super) fn take_deferral(&self) -> Option<Deferral> {
         self.deferral.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -13,8 +13,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// [`Error::is_stale`] recognizes that another machine removed the reflog after the first entry was shown; if none
-    /// was, it is read again.
+    /// [`Error::is_stale`] recognizes that another machine removed the reflog after the first entry was shown. If that
+    /// happens before, the reflog is read again, a few times at most.
     pub fn log(&self, name: &BStr, entry: &mut dyn FnMut(&LogEntry) -> ControlFlow<()>) -> Result<bool> {
         let has_shown = Cell::new(false);
         let may_repeat = |error: &Error| error.is_stale() && !has_shown.get();

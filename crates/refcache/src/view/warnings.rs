@@ -26,7 +26,7 @@ impl View {
     }
 
     /// Takes the reason why packing loose refs in the background fails, for a log. The reason is reported once, and
-    /// again only after the refs have been packed in between. Does not touch the disk.
+    /// again only after an attempt has ended without an error in between. Does not touch the disk.
     pub fn take_failing_pack(&self) -> Option<String> {
         self.counters.failing_pack.take_unreported()
     }

@@ -17,8 +17,8 @@ pub trait Maintenance: Backend {
 
     /// Removes entries from the reflogs of these refs.
     ///
-    /// `judge` decides about each entry. It is notified of each log that cannot be changed; the other logs are edited
-    /// all the same. `objects` peels annotated tags if the format stores the peeled object.
+    /// `judge` decides about each entry. The judge is notified of each log that cannot be changed; the other logs are
+    /// edited all the same. `objects` peels annotated tags if the format stores the peeled object.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ pub struct OptimizeOptions {
     pub all: bool,
     /// Remove the loose refs that were packed (files only).
     pub prune: bool,
-    /// Do nothing unless a heuristic finds that it is worthwhile.
+    /// Do nothing unless a heuristic finds that optimizing is worthwhile.
     pub auto: bool,
     /// Patterns of refs to pack; empty for the default (files only).
     pub include: Vec<BString>,

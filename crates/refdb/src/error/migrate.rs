@@ -7,7 +7,7 @@ use std::{fmt, path::PathBuf};
 /// How many refs and reflogs an [`Unfit`] names.
 const NAMED_MAX: usize = 10;
 
-/// Why a migration failed. It has changed neither a ref nor the format, except after
+/// Why a migration failed. The migration has changed neither a ref nor the format, except after
 /// [`Unfinished`](MigrateError::Unfinished) and [`Store`](MigrateError::Store), where the next run finishes or undoes
 /// what this one began. It may have finished or undone an earlier run first.
 #[derive(Debug, thiserror::Error)]

@@ -126,7 +126,7 @@ impl FilesBackend {
 
     /// Moves loose refs into packed-refs while writers continue, if there are at least `options.from`. The new
     /// packed-refs is made without the lock of packed-refs, unless other writers spoil three attempts, and loose files
-    /// are removed in portions, each under that lock. Returns `None` if another process is packing the refs of this
+    /// are removed in portions, each under that lock. Returns `None` if another pack-refs of refdb is running in this
     /// repository.
     pub fn pack_in_background(&self, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
         background::pack(&self.store, options)
@@ -148,7 +148,8 @@ impl FilesBackend {
         self.store.cache.latest_file()
     }
 
-    /// Releases all memory that holds parts of packed-refs.
+    /// Releases the pages of packed-refs. A file that was read completely, because it is short or had to be sorted,
+    /// stays in memory.
     pub fn shed(&self) {
         self.store.cache.shed(Shed::All);
     }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The paths of refs and reflogs: per-worktree ones lie in the worktree's folder, all others in the common folder.
+/// The paths of refs and reflogs: this worktree's own lie in its folder, all others below the common folder.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) git_dir: PathBuf,

@@ -89,7 +89,8 @@ pub enum PackedAccess {
     /// Mapped into memory: the fastest way, for short-lived processes. If somebody truncates the file meanwhile, a
     /// signal (`SIGBUS`) ends the process.
     Mapped,
-    /// Read page by page into private memory as far as needed, for servers. The pages are charged to the budget.
+    /// Read into private memory, for servers: a sorted file of more than 64 KiB page by page, as far as needed. The
+    /// memory is charged to the budget.
     Paged(Arc<PageBudget>),
 }
 

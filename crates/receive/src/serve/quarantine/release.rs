@@ -10,7 +10,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or_else(|| unreachable!("a file in a folder has a folder"))
 }
 
-/// Maximum number of times that a directory is created again after other processes have removed it.
+/// Maximum number of attempts to link a file whose folder, or whose existing copy, other processes keep removing.
 const ATTEMPTS_MAX: usize = 100;
 
 /// The operation in the error that a pack with an existing name and other content causes.
@@ -42,7 +42,7 @@ impl Release<'_> {
         Ok(entries)
     }
 
-    /// Syncs all files in a folder and below it. Fails, too, if an entry must not be moved.
+    /// Syncs the files in a folder and below it that are to be moved. Fails, too, if an entry must not be moved.
     pub(super) fn sync_files(&self, folder: &Folder) -> Result<()> {
         for (name, kind) in self.entries(folder)? {
             let name = OsStr::from_bytes(&name);

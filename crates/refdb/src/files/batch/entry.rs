@@ -126,8 +126,7 @@ impl JournalEntry {
 const LAST_LINE_LEN: usize = "\nsum 01234567\n".len();
 
 /// Returns the entry in the bytes of a journal file; `None` if there is none, or only a part of one. A part means that
-/// the process ended or the power failed while the entry was being written or wiped, so that its batch had not begun,
-/// or was complete.
+/// writing or wiping the entry was interrupted, so that its batch had not begun, or was complete.
 pub fn entry_in_journal_file(bytes: &[u8]) -> Option<&[u8]> {
     let place = bytes.get(ENTRY_AT..)?;
     let len = place.iter().rposition(|byte| *byte != 0)? + 1;

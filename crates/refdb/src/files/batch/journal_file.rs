@@ -212,7 +212,7 @@ fn make_names_durable(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Removes the journal files that have no entry and that no process owns.
+/// Removes the journal files that a batch could take now: no process owns them, and they have no entry.
 pub(crate) fn remove_free(store: &Arc<Store>) -> Result<()> {
     for id in journal::files(store)? {
         if let Attempt::Taken(file) = JournalFile::take_one(store, id)? {

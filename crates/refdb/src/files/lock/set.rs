@@ -1,8 +1,8 @@
 //! The locks of one transaction: loose names in byte order, packed-refs last.
 //!
-//! Only the first lock is waited for at length. A transaction that holds locks waits at most [`NEXT_LOCK_TIMEOUT`] for
-//! the next one, then releases all of them, waits while it holds none, and starts over, so that no two processes wait
-//! for each other for long.
+//! Only the first lock is waited for at length, except by [`Locks::add_packed`]. A transaction that holds locks waits
+//! at most [`NEXT_LOCK_TIMEOUT`] for the next one, then releases all of them, waits while it holds none, and starts
+//! over, so that no two processes wait for each other for long.
 
 use crate::files::{loose::folders, store::Store, strategy::WritePlan};
 use crate::{

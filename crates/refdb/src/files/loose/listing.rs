@@ -42,9 +42,9 @@ pub(crate) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Resu
 /// Whether to list folders whose names cannot be part of a refname, because they begin with a dot or end in `.lock`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OddFolders {
-    /// They are skipped, as git does among refs.
+    /// Such folders are skipped, as git does among refs.
     PassedOver,
-    /// They are listed, as git does among reflogs.
+    /// Such folders are listed, as git does among reflogs.
     Listed,
 }
 

@@ -31,7 +31,7 @@ struct Kept {
 /// What is known of a page when a name is looked up in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Touch {
-    /// This is the first look-up.
+    /// The look-up is the first one in the page.
     First,
     /// There was a look-up before, and there is no block yet.
     Again,

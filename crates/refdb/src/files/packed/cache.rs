@@ -249,7 +249,8 @@ impl PackedCache {
         file.packed.disorder().or(distrusted.map(|(_, disorder)| disorder)).cloned()
     }
 
-    /// Releases memory that holds parts of the file. Positions and records that readers already have stay valid.
+    /// Releases memory that holds pages of the file; one that was read completely stays in memory. Positions and
+    /// records that readers already have stay valid.
     pub(crate) fn shed(&self, shed: Shed) {
         let mut latest = self.latest();
         if let Some(known) = &latest.file

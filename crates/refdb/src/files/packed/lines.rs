@@ -8,8 +8,8 @@ use refdb_types::{HashKind, OrderedNames};
 use std::ops::ControlFlow;
 
 impl Packed {
-    /// Visits the same records as [`Packed::for_each`]: those without a peeled line and with a plain name as whole
-    /// lines, if the visitor takes the line, and all others as refs.
+    /// Visits the same records as [`Packed::for_each`]: as whole lines those without a peeled line whose names are
+    /// certain to be well-formed, if the visitor takes the line, and all others as refs.
     pub(crate) fn for_each_line(
         &self,
         walk: &mut PackedWalk,
@@ -37,8 +37,8 @@ impl Packed {
         }
     }
 
-    /// Offers lines up to the first that is not plain, is out of order, is followed by a peeled line, or is not
-    /// accepted.
+    /// Offers lines up to the first whose name is out of order or not certain to be well-formed, that is followed by a
+    /// peeled line, or that the visitor does not take.
     fn offer_lines<const LEN_HEX: usize>(
         &self,
         walk: &mut PackedWalk,

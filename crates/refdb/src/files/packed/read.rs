@@ -80,7 +80,7 @@ pub struct Packed {
     /// Whether these are records that were sorted in memory, or a part of a file, so that positions are not offsets in
     /// the file.
     reordered: bool,
-    /// Where the file was found not to be sorted although its header says so.
+    /// Where the file was found not to be sorted, whatever its header says.
     disorder: Arc<OnceLock<Disorder>>,
 }
 

@@ -1,4 +1,4 @@
-//! Background pack-refs: packs all loose refs of a repository once there are many.
+//! Background pack-refs: packs the loose refs of a repository once there are many.
 
 use crate::files::{
     lock::stale,
@@ -33,7 +33,7 @@ impl fmt::Debug for BackgroundPackOptions<'_> {
 const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(2));
 
 /// Packs all loose refs that can be packed, if there are at least `options.from`, until `options.goes_on` ends that.
-/// Returns `None` if somebody else is packing the refs of this repository.
+/// Returns `None` if another pack-refs of refdb is running in this repository.
 pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
     store.check_format()?;
     let one = match job::lock_aside(store, LockTimeout::None) {

@@ -43,7 +43,8 @@ pub(crate) struct Packing<'p> {
 }
 
 /// Locks the file in which a new packed-refs is made. All processes of refdb use the same file, so only one of them
-/// packs at a time. The lock is signed, so that it does not prevent packing for good if the process is killed.
+/// packs at a time. The lock is signed where that is possible, so that it does not prevent packing for good if the
+/// process is killed.
 pub(crate) fn lock_aside(store: &Store, lock_timeout: LockTimeout) -> Result<Lock> {
     let fs = store.options.fs.signing_in(&store.layout.common_dir)?;
     let aside = write::aside(&store.packed_target()?);
