@@ -35,7 +35,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Ends all descendants of this process, if [`guarded`] is running. None of them may still be needed.
+/// Ends all descendants of this process, if [`guarded`] was called. None of them may still be needed.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Builds revisions of a repository. Each is built once, in a temporary worktree, and the build is kept by commit and
-//! build recipe.
+//! Builds revisions of a repository, each in a temporary worktree. A build that succeeds is kept by commit and build
+//! recipe.
 
 use std::{
     cell::RefCell,
@@ -23,7 +23,7 @@ use crate::{
     scenario::Scenario,
 };
 
-/// The number of attempts to build a revision before it is taken as one that does not build, because a build may be
+/// Maximum number of attempts to build a revision before it is taken as one that does not build, because a build may be
 /// flaky.
 const ATTEMPTS: usize = 2;
 
@@ -176,7 +176,8 @@ impl Builds {
         Ok(Ok(status))
     }
 
-    /// Removes a worktree and its entry in the repository, even if it is left over from a build that was killed.
+    /// Removes a worktree, even if it is left over from a build that was killed, and the repository's entries of all
+    /// worktrees whose folders do not exist.
     fn drop_tree(&self, tree: &Path) -> Result<()> {
         remove(tree)?;
         tool(self.git().args(["worktree", "prune", "--expire=now"]))

@@ -66,7 +66,7 @@ impl Rounds {
 /// Watches the machine during a search, and remembers how much it changed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Watch {
-    /// The costs of the good commit while the ends were compared.
+    /// The costs of the good commit while the two ends of the search, the good and the bad commit, were compared.
     costs: Vec<f64>,
     /// The difference between the ends at that time.
     whole: Option<Step>,

@@ -36,7 +36,7 @@ pub enum Place {
     Gradual,
 }
 
-/// An alert that a proof confirmed.
+/// A change that a proof confirmed, as it is reported.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Alert {
     /// The version of this format, [`VERSION`].

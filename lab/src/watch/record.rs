@@ -140,7 +140,7 @@ pub struct Anchor {
 /// A change that the bets found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alarm {
-    /// The number of the bets in this file, which names the alarm.
+    /// The number of the bets that found the change, counted from 1 in this file. It is the name of the alarm.
     pub number: u32,
     /// The time, in seconds since 1970.
     pub time: u64,
@@ -148,7 +148,7 @@ pub struct Alarm {
     pub direction: Direction,
     /// The anchor.
     pub anchor: String,
-    /// The measured commit before the change seems to have begun.
+    /// The last measured ancestor of `at` before `first`; the anchor if there is none.
     pub before: String,
     /// The measured commit with which the change seems to have begun.
     pub first: String,

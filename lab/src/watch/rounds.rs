@@ -1,4 +1,4 @@
-//! Measures one commit beside the anchor and the reference, in rounds in which each runs once, in random order.
+//! Measures one commit beside the anchor and the reference, in rounds in which each commit runs once, in random order.
 
 use std::{fs, path::Path};
 
@@ -69,8 +69,8 @@ impl<'a> Setting<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the anchor or the reference cannot be measured, a disk is full or cannot be examined, or a signal
-    /// arrives.
+    /// Fails, for example, if the anchor or the reference cannot be measured, git fails, a disk is full or cannot be
+    /// examined, or a signal arrives.
     pub fn measure(
         &self,
         sides: Sides<'_>,

@@ -11,7 +11,7 @@ use crate::{
     series::{detector::Detector, levels::Step},
 };
 
-/// The number of commits that a machine measures again when it takes over from another one.
+/// Maximum number of commits that a machine measures again when it takes over from another one.
 const AGAIN: usize = 3;
 
 /// A commit that was measured beside the current anchor, on this machine.
