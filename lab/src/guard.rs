@@ -1,5 +1,5 @@
-//! Makes sure that a lab that is stopped by SIGINT, SIGTERM or SIGHUP leaves no folders or processes: these signals
-//! become errors, and stray processes are ended.
+//! Has a lab that is stopped by SIGINT, SIGTERM or SIGHUP remove its temporary folders and end the processes that it
+//! started: these signals become errors, and stray processes are ended.
 
 use std::{
     fs,

@@ -117,7 +117,8 @@ impl Builds {
         Duration::from_secs(self.limit.saturating_mul(ATTEMPTS as u64).saturating_add(600))
     }
 
-    /// Builds a commit, and tries once more if that fails, unless something is certainly not installed.
+    /// Builds a commit, and tries once more if that fails, unless [`complaint::Missing::is_certain`] says that this is
+    /// in vain.
     fn attempts(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), String>> {
         let mut said = String::new();
         for attempt in 1..=ATTEMPTS {

@@ -50,8 +50,8 @@ pub struct Scenario {
     /// Whether git's automatic maintenance is measured too.
     #[serde(default)]
     pub automatic_maintenance: bool,
-    /// CPU seconds after which a process of a run is ended, which makes the run fail unless a script ignores it. Under
-    /// strace or valgrind, a multiple of this applies.
+    /// CPU seconds after which a process of the command, `setup`, `prepare` or `check` is ended. The script then fails,
+    /// unless it goes on without that process. To the command under strace or valgrind, a multiple of this applies.
     #[serde(default = "five_minutes")]
     pub cpu_limit: u64,
     /// Seconds after which the command, `setup`, `prepare` or `check` is ended and has failed, whether it computes or
