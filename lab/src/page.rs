@@ -32,7 +32,7 @@ pub struct Beside {
     /// The kind of program: `peer` for another one with the same purpose, `floor` for one that does only the
     /// unavoidable work.
     pub kind: &'static str,
-    /// The series.
+    /// The series of that program.
     pub series: Vec<Series>,
 }
 

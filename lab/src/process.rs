@@ -73,9 +73,9 @@ pub fn clean(command: &mut Command, input: Option<&Path>) -> Result<()> {
 /// The limits at which a command is ended, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The CPU time of one process.
+    /// Maximum CPU time of each process.
     pub cpu: u64,
-    /// The time since the start.
+    /// Maximum time from the start to the end.
     pub wall: u64,
 }
 

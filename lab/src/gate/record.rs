@@ -32,7 +32,7 @@ pub struct Record {
 /// A record with the line that it was read from.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// The record.
+    /// The record that the line contains.
     pub record: Record,
     text: String,
 }

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Branch<'a> {
     builds: &'a Builds,
-    /// The last commit.
+    /// The id of the branch's last commit.
     pub tip: String,
     all_commits: bool,
 }
