@@ -49,7 +49,7 @@ impl Branch<'_> {
     }
 
     /// Returns the commits after `anchor`, which the branch must contain. Those that do not descend from it are left
-    /// out, because they may lack what it has; the merge that brings them is judged instead.
+    /// out, because they may lack what `anchor` has; the merge that brings them is judged instead.
     pub fn since(&self, anchor: &str, measured: &[String]) -> Result<Line> {
         let descend: HashSet<String> = self.list(&["--ancestry-path"], &[anchor.to_owned()])?.into_iter().collect();
         let first_parent = if self.all_commits { None } else { Some("--first-parent") };
