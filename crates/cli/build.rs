@@ -1,5 +1,5 @@
-//! Has the tests' own `refdb` start quickly: they start it tens of thousands of times. Only debug builds with glibc are
-//! affected.
+//! Has the `refdb` that tests use start quickly, because tests start it tens of thousands of times. Only debug builds
+//! with glibc are affected.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -55,7 +55,7 @@ pub fn lock(home: &Path, access: Access, timeout: Duration) -> Result<File> {
     }
 }
 
-/// Tries to lock the folder `home` without waiting. Returns `None` if another lab holds the lock.
+/// Tries to lock the folder `home` without waiting. Returns `None` if another lab's lock excludes this one.
 fn try_lock(home: &Path, access: Access) -> Result<Option<File>> {
     let operation = match access {
         Access::Use => FlockOperation::NonBlockingLockShared,

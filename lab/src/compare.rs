@@ -23,7 +23,7 @@ pub enum Which {
 /// How certain a verdict must be, and when to give up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
-    /// The maximum fraction of comparisons of equal sides that end with a verdict.
+    /// The maximum fraction of comparisons of equal sides that end with the verdict better or worse.
     pub rate: f64,
     /// The difference, as a fraction, below which both sides are taken as equal and the comparison ends.
     pub tolerance: f64,

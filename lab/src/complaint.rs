@@ -33,8 +33,8 @@ impl Missing {
         Missing { name: format!("lib{name}"), package: known(&LIBRARIES, name) }
     }
 
-    /// Returns whether another attempt would certainly fail in the same way. A header of an unknown name may be one
-    /// that the build itself generates, and that was late.
+    /// Returns whether another attempt would, by the name of what is missing, fail in the same way. A header of an
+    /// unknown name may be one that the build itself generates, and that was late.
     pub fn is_certain(&self) -> bool {
         self.package.is_some()
     }

@@ -15,7 +15,7 @@ pub enum Counter {
 
 impl Counter {
     /// Returns the processor if its counters are accessible, or else the emulator if it is installed and `judge` is
-    /// instructions.
+    /// instructions, or else nothing.
     pub fn find(judge: Measure) -> Counter {
         if perf::works() {
             Counter::Processor

@@ -23,7 +23,7 @@ pub struct Side {
 /// A finished comparison of two sides.
 #[derive(Debug)]
 pub struct Finished<'a> {
-    /// The scenario.
+    /// The scenario that was run.
     pub scenario: &'a Scenario,
     /// The values of the parameters.
     pub values: &'a Values,

@@ -33,8 +33,8 @@ const RELEASE_LIMIT: f64 = 1.05;
 ///
 /// # Errors
 ///
-/// Fails if the scenario or its parameters are invalid, if a job is worse and neither a commit nor `--record` accepts
-/// that, if there is no valgrind to record with, if a command fails, or if a file cannot be read or written.
+/// Fails, for example, if the scenario or its parameters are invalid, if a job is worse and neither a commit nor
+/// `--record` accepts that, if there is no valgrind to record with, if a command fails, or if a file cannot be used.
 pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
     let scenario = options.chosen.scenario()?;
     let history = History::read(&options.history)?;

@@ -1,5 +1,5 @@
-//! Makes sure that a lab that is stopped by SIGINT, SIGTERM or SIGHUP leaves no folders or processes: these signals
-//! become errors, and stray processes are ended.
+//! Has a lab that is stopped by SIGINT, SIGTERM or SIGHUP remove its temporary folders and end the processes that it
+//! started: these signals become errors, and stray processes are ended.
 
 use std::{
     fs,
@@ -35,7 +35,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Ends all descendants of this process, if [`guarded`] is running. None of them may still be needed.
+/// Ends all descendants of this process, if [`guarded`] was called. None of them may still be needed.
 ///
 /// # Errors
 ///

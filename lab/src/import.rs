@@ -28,12 +28,13 @@ use crate::{
 pub struct About<'a> {
     /// The path of the file.
     pub path: &'a Path,
-    /// The time of the last modification, in seconds since 1970.
+    /// The time of the last modification, in seconds since 1970; 0 if it is unknown.
     pub modified: u64,
 }
 
 impl About<'_> {
-    /// Returns the name of the file without its extension, which stands for the commit if the tool does not name it.
+    /// Returns the name of the file without its extension. It stands for the commit if a file of hyperfine or Bencher
+    /// does not name the commit.
     pub fn stem(&self) -> String {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }

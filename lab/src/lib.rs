@@ -1,6 +1,6 @@
 //! The lab finds out whether one revision of a program is slower than another, and since which commit.
 //!
-//! Read in this order: [`scenario`] (the file that says what to run), [`revision`] (builds, each made once and kept,
+//! Read in this order: [`scenario`] (the file that says what to run), [`revision`] (builds, which are kept,
 //! with [`complaint`] about those that fail) and [`stage`] (one run); [`measure`] (the values of a run), [`compare`]
 //! (pairs of runs), [`stats`] (the test by bets) and [`ranks`] (the test after the last pair); [`work`], [`trace`],
 //! [`stock`] and [`profile`] (what a side did, and in which functions); [`bisect`](mod@bisect) (the search through a

@@ -158,7 +158,7 @@ pub fn history(finished: &[Finished<'_>], now: u64) -> String {
     finished.iter().map(|finished| line(finished) + "\n").collect()
 }
 
-/// Returns the work of both sides, unless it was not compared.
+/// Returns the work of both sides; `None` if it was not compared.
 fn work(finished: &Finished<'_>) -> Option<WorkOfBoth> {
     let ([a, b], [of_a, of_b]) = (finished.sides, finished.work.as_ref().ok()?);
     Some(WorkOfBoth { differences: differences((&a.name, of_a), (&b.name, of_b)), figures: figures(of_a, of_b) })

@@ -1,5 +1,5 @@
 //! Implements `refdb-lab report`: one HTML page from histories, which needs no network. Its script adds filters and the
-//! selection of commits, and without it the page shows everything too. This file combines [`entry`] (the lines of
+//! selection of commits; without the script, the page shows everything. This file combines [`entry`] (the lines of
 //! histories), [`history`] (lines to series), [`summary`] (the tables at the top), [`places`] (the order of the commits
 //! in a plot), [`plot`] (series to SVG) and [`table`] (one table for each series).
 
@@ -32,7 +32,7 @@ pub struct Beside {
     /// The kind of program: `peer` for another one with the same purpose, `floor` for one that does only the
     /// unavoidable work.
     pub kind: &'static str,
-    /// The series.
+    /// The series of that program.
     pub series: Vec<Series>,
 }
 

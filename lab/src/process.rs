@@ -73,9 +73,9 @@ pub fn clean(command: &mut Command, input: Option<&Path>) -> Result<()> {
 /// The limits at which a command is ended, in seconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// The CPU time of one process.
+    /// Maximum CPU time of each process.
     pub cpu: u64,
-    /// The time since the start.
+    /// Maximum time from the start to the end.
     pub wall: u64,
 }
 
@@ -84,8 +84,8 @@ pub struct Limits {
 ///
 /// # Errors
 ///
-/// Fails if the command cannot be started, if it fails, with its first message or else how it ended, if it reaches its
-/// limit of wall time, or if a signal tells this process to stop.
+/// Fails, for example, if the command cannot be started, if it fails, with its first message or else how it ended, if
+/// it reaches its limit of wall time, or if a signal tells this process to stop.
 pub fn run(command: Command, limits: Limits) -> Result<Usage> {
     run_into(command, Stdio::null(), limits)
 }
@@ -198,8 +198,8 @@ fn listen(child: &mut Child, seconds: u64, heeds_signals: bool) -> Result<String
     }
 }
 
-/// Reads what is in the pipe, and keeps the beginning. Returns whether the pipe has ended. Stops after [`PIECES_MAX`]
-/// pieces, because a program may write as fast as this reads.
+/// Reads what is in the pipe, and appends it to `said` up to [`SAID_MAX`] bytes. Returns whether the pipe has ended.
+/// Stops after [`PIECES_MAX`] pieces, because a program may write as fast as this reads.
 fn take_in(pipe: &mut impl Read, said: &mut Vec<u8>) -> Result<bool> {
     let mut piece = [0; 4096];
     for _ in 0..PIECES_MAX {

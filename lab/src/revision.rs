@@ -1,5 +1,5 @@
-//! Builds revisions of a repository. Each is built once, in a temporary worktree, and the build is kept by commit and
-//! build recipe.
+//! Builds revisions of a repository, each in a temporary worktree. A build that succeeds is kept by commit and build
+//! recipe.
 
 use std::{
     cell::RefCell,
@@ -23,7 +23,7 @@ use crate::{
     scenario::Scenario,
 };
 
-/// The number of attempts to build a revision before it is taken as one that does not build, because a build may be
+/// Maximum number of attempts to build a revision before it is taken as one that does not build, because a build may be
 /// flaky.
 const ATTEMPTS: usize = 2;
 
@@ -117,7 +117,8 @@ impl Builds {
         Duration::from_secs(self.limit.saturating_mul(ATTEMPTS as u64).saturating_add(600))
     }
 
-    /// Builds a commit, and tries once more if that fails, unless something is certainly not installed.
+    /// Builds a commit, and tries once more if that fails, unless [`complaint::Missing::is_certain`] says that this is
+    /// in vain.
     fn attempts(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), String>> {
         let mut said = String::new();
         for attempt in 1..=ATTEMPTS {
@@ -176,7 +177,8 @@ impl Builds {
         Ok(Ok(status))
     }
 
-    /// Removes a worktree and its entry in the repository, even if it is left over from a build that was killed.
+    /// Removes a worktree, even if it is left over from a build that was killed, and the repository's entries of all
+    /// worktrees whose folders do not exist.
     fn drop_tree(&self, tree: &Path) -> Result<()> {
         remove(tree)?;
         tool(self.git().args(["worktree", "prune", "--expire=now"]))

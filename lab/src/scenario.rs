@@ -19,7 +19,7 @@ const SHIPPED: [(&str, &str); 3] = [
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
-    /// The name in reports, which is that of the file without `.toml`.
+    /// The name in reports, which is that of the file without its extension.
     #[serde(skip)]
     pub name: String,
     /// A sentence that describes the scenario.
@@ -50,11 +50,12 @@ pub struct Scenario {
     /// Whether git's automatic maintenance is measured too.
     #[serde(default)]
     pub automatic_maintenance: bool,
-    /// CPU seconds after which a process is ended and its run has failed.
+    /// CPU seconds after which a process of the command, `setup`, `prepare` or `check` is ended. The script then fails,
+    /// unless it goes on without that process. To the command under strace or valgrind, a multiple of this applies.
     #[serde(default = "five_minutes")]
     pub cpu_limit: u64,
     /// Seconds after which the command, `setup`, `prepare` or `check` is ended and has failed, whether it computes or
-    /// waits.
+    /// waits. To the command under strace or valgrind, a multiple of this applies.
     #[serde(default = "ten_minutes")]
     pub wall_limit: u64,
     /// Seconds after which a build is ended and has failed.

@@ -46,7 +46,7 @@ impl Trace {
     }
 
     /// Returns the work of the run. In command lines, each of `names` replaces its path, and `PID` replaces the number
-    /// of a process, so that two runs of the same program have the same command lines.
+    /// of a process, so that two runs of the same program usually have the same command lines.
     pub fn finish(mut self, names: &[(&str, &str)]) -> Work {
         let named = |line: &str| {
             let line = names.iter().fold(line.to_owned(), |line, (path, name)| line.replace(path, name));
@@ -63,8 +63,8 @@ impl Trace {
         Work { programs, packers, ..std::mem::take(&mut self.work) }
     }
 
-    /// Returns the command lines of the ancestors of a process, the earliest first, followed by that of the process
-    /// itself.
+    /// Returns the command lines of the ancestors of a process, the earliest first, followed by that of the process.
+    /// A line that equals the one before it is left out.
     fn starters<'a>(&'a self, process: &'a str, line: Option<&'a str>) -> Vec<&'a str> {
         let mut lines = Vec::from_iter(line);
         // Because process numbers are reused, no process is visited twice.
@@ -96,7 +96,7 @@ impl Trace {
         let Some((name, rest)) = text.split_once('(') else { return };
         let Some((arguments, result)) = rest.rsplit_once(") = ").or_else(|| rest.rsplit_once(" = ")) else { return };
         let number: String = result.chars().take_while(char::is_ascii_digit).collect();
-        // The result of a failed call is a negative number, or a question mark if the process ended during the call.
+        // The result of a failed call is a negative number, or a question mark, for example if the process ended.
         let Ok(number) = number.parse::<u64>() else { return };
         let work = &mut self.work;
         match name {

@@ -1,4 +1,4 @@
-//! `refdb dump`: prints any file that holds refs as text, for people and for tests.
+//! `refdb dump`: prints as text the files that hold refs, for people and for tests.
 
 mod packed;
 mod table;

@@ -169,7 +169,7 @@ pub fn is_of_packed_refs(error: &refdb::Error) -> bool {
     path.file_name().is_some_and(|name| name == "packed-refs")
 }
 
-/// Returns the message for an error of the store, in git's words if git has any.
+/// Returns the message for an error of the store, usually in git's words if git has any.
 pub fn text_of(error: &refdb::Error) -> String {
     match error {
         refdb::Error::Lock(LockError::Held { path, age_seconds, uid, .. }) => format!(

@@ -24,7 +24,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// Runs the subcommand that the first word names, or else [`Group::otherwise`].
+    /// Runs the subcommand that the first word names, or else [`Group::otherwise`]. A single word that asks for the
+    /// usage or for completions is answered for the group.
     pub fn run(&'static self, invocation: &Invocation<'_>) -> Result<u8> {
         let words = invocation.words;
         let first = words.first().map(|word| word.as_bytes());

@@ -264,12 +264,12 @@ fn show(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Follows a symbolic ref, and returns the ref at the end of the chain and its object, if it leads to one.
+/// Follows a ref, symbolic or not, and returns the ref at the end of the chain and its object, if it leads to one.
 pub fn follow(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, ObjectId)>> {
     Ok(follow_to_null(snapshot, name)?.filter(|(_, id)| !id.is_null()))
 }
 
-/// Follows a symbolic ref as [`follow`] does, but also returns the end of a chain that holds the null id.
+/// Follows a ref as [`follow`] does, but also returns the end of a chain that holds the null id.
 pub fn follow_to_null(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<(RefName, ObjectId)>> {
     follow_at_most(SYMREF_DEPTH_MAX, snapshot, name)
 }

@@ -24,7 +24,7 @@ pub struct Command {
     pub about: &'static str,
     /// The synopses, without the names of the program and the command in front.
     pub synopsis: &'static [&'static str],
-    /// The options.
+    /// All options of the command.
     pub options: &'static [Opt],
 }
 
@@ -33,7 +33,7 @@ pub struct Command {
 pub struct Opt {
     /// The long name, or the letter if there is no long name.
     pub name: &'static str,
-    /// The letter.
+    /// The letter of the short form, if there is one.
     pub short: Option<u8>,
     /// Whether the option has a value.
     pub value: Value,

@@ -66,9 +66,9 @@ impl Rounds {
 /// Watches the machine during a search, and remembers how much it changed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Watch {
-    /// The costs of the good commit while the ends were compared.
+    /// The costs of the good commit while the two ends of the search, the good and the bad commit, were compared.
     costs: Vec<f64>,
-    /// The difference between the ends at that time.
+    /// The difference between the good and the bad commit at the beginning of the search.
     whole: Option<Step>,
     /// The quartiles of the good commit's costs in the later verdict in which the median was lowest.
     least: Option<[f64; 3]>,
@@ -79,7 +79,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins with the comparison of the ends.
+    /// Begins with the first comparison: the costs of the good commit, and the difference to the bad one.
     pub fn new(costs: Vec<f64>, whole: Step) -> Watch {
         Watch { costs, whole: Some(whole), ..Watch::default() }
     }

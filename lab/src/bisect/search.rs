@@ -1,5 +1,5 @@
 //! Runs a search: compares the good commit with the bad one, judges commits between them, and then compares the first
-//! bad commit with its parent.
+//! bad commit, if one was found, with its parent.
 
 use anyhow::{Result, ensure};
 

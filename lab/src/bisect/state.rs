@@ -17,8 +17,8 @@ pub enum Answer {
     Between,
     /// The permitted number of runs was not enough for a verdict.
     Unsure,
-    /// The commit could not be measured, for this reason: it or the good or bad commit does not build, or the scenario
-    /// fails with one of them.
+    /// The commit could not be measured, for this reason; for example, the commit does not build, or the scenario fails
+    /// with it, or with the good or the bad commit.
     Skipped(String),
 }
 

@@ -52,7 +52,7 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
     Ok(text)
 }
 
-/// Returns a line about how the machine changed during the search; none if it did not.
+/// Returns a line about how the machine changed during the search; empty if no change was noticed.
 fn machine(found: &Found) -> String {
     let drift = found.watch.drift().map(|times| format!("good took {times:.2} times as much for some time"));
     let other = found.watch.other().map(|other| format!("bad took {} that of good for some time", times(&other)));
@@ -66,7 +66,8 @@ fn machine(found: &Found) -> String {
     )
 }
 
-/// Returns the end of a search at a commit that is certainly neither like the good one nor like the bad one.
+/// Returns the words for a search that ended at a commit that is certainly neither like the good one nor like the bad
+/// one.
 fn gradual(found: &Found, middle: &str, named: &str, words: &str, sure: &str) -> String {
     let judged = found.judged.iter().rev().find(|judged| judged.commit == middle);
     let steps = judged.and_then(|judged| Some((judged.from_good?, judged.to_bad?))).map_or_else(

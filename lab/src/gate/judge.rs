@@ -18,7 +18,7 @@ pub struct Change {
     pub job: String,
     /// The instructions after the change divided by those before it.
     pub ratio: f64,
-    /// Whether the job takes more instructions.
+    /// Whether the job takes more instructions than before.
     pub is_worse: bool,
 }
 

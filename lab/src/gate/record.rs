@@ -17,8 +17,8 @@ use super::accepted::{self, Accepted};
 pub struct Record {
     /// The time of the record, in seconds since 1970.
     pub time: u64,
-    /// The commit that was checked out, with a `+` if other tracked files differed from it, or "no commit" if git named
-    /// none.
+    /// The commit that was checked out, with a `+` if tracked files other than that of the records differed from it, or
+    /// "no commit" if git named none.
     pub commit: String,
     /// The name of the release, if the build is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,7 +32,7 @@ pub struct Record {
 /// A record with the line that it was read from.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// The record.
+    /// The record that the line contains.
     pub record: Record,
     text: String,
 }

@@ -92,7 +92,7 @@ impl Kind {
 
 const FIRST: &str = include_str!("first.toml");
 
-/// Returns the text of a scenario that copies all programs of the build to `$BUILD/bin`.
+/// Returns the text of a scenario that copies the compiled programs of the build to `$BUILD/bin`.
 pub fn text(kind: Kind, command: &str, parameters: &[(&str, Vec<&str>)]) -> String {
     let mut text = FIRST
         .replace("@KIND@", kind.name())

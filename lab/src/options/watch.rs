@@ -36,7 +36,7 @@ pub struct WatchOptions {
     #[arg(long, value_name = "REVISION")]
     pub reference: Option<String>,
 
-    /// Measures one of so many commits
+    /// Measures only one of every COUNT commits
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub every: u32,
 

@@ -40,7 +40,7 @@ impl Entry {
 pub struct Subject {
     /// The name of the scenario.
     pub scenario: String,
-    /// The values of its parameters.
+    /// The values of the scenario's parameters.
     pub values: Values,
     /// The name of the measure that decides.
     pub judge: &'static str,
@@ -51,17 +51,17 @@ pub struct Subject {
 /// A comparison, as `run --history` and `watch` write it.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Line {
-    /// The time, in seconds since 1970.
+    /// The time at which the comparison was recorded, in seconds since 1970.
     pub time: u64,
     /// The name of the scenario.
     pub scenario: String,
-    /// The values of its parameters.
+    /// The values of the scenario's parameters.
     pub parameters: Values,
     /// The measure that decides.
     pub judge: Measure,
-    /// The commit that was compared with.
+    /// A: the commit with which B was compared.
     pub a: Half,
-    /// The commit that was judged.
+    /// B: the commit that was judged.
     pub b: Half,
     /// The verdict on B.
     pub verdict: Verdict,
@@ -91,14 +91,14 @@ pub struct WorkOfBoth {
 pub struct Imported {
     /// The tool, such as `hyperfine`.
     pub tool: String,
-    /// The time, in seconds since 1970; that of the file's last modification if the tool does not say, or 0 if that is
-    /// unknown.
+    /// The time of the measurement, in seconds since 1970. If the tool does not say it, this is the time of the file's
+    /// last modification, or 0 if that is unknown.
     pub time: u64,
     /// The name of the benchmark.
     pub scenario: String,
-    /// The values of its parameters.
+    /// The values of the benchmark's parameters.
     pub parameters: Values,
-    /// The measure.
+    /// The measure of the value.
     pub judge: Measure,
     /// The name of the measurement for people.
     pub revision: String,
@@ -115,7 +115,7 @@ pub struct Imported {
 pub struct Change {
     /// The number by which other lines refer to the change.
     number: u32,
-    /// The time, in seconds since 1970.
+    /// The time at which `watch` noticed the change, in seconds since 1970.
     pub time: u64,
     /// The measured commit with which the change seems to have begun.
     pub commit: String,

@@ -56,12 +56,12 @@ pub struct Point {
     pub steps: Vec<Step>,
 }
 
-/// The comparison of a commit with another one.
+/// The comparison of a commit, the later one, with another one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// The other commit.
+    /// The id of the other commit.
     pub before: String,
-    /// The time, in seconds since 1970.
+    /// The time of the comparison, in seconds since 1970.
     pub time: u64,
     /// The verdict on the later commit.
     pub verdict: Verdict,

@@ -143,7 +143,7 @@ impl Scale {
         HEIGHT * (self.high - level) / (self.high - self.low)
     }
 
-    /// Returns the distance between ticks: 1, 2 or 5 times a power of ten, for four ticks or a few more.
+    /// Returns the distance between ticks: 1, 2 or 5 times a power of ten, for some four to ten ticks.
     fn step(&self) -> f64 {
         let wanted = (self.high - self.low) / 4.0;
         let power = 10_f64.powf(wanted.log10().floor());

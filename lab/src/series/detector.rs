@@ -103,7 +103,7 @@ impl Detector {
         self.sides.iter_mut().for_each(|side| side.add(difference, margin));
     }
 
-    /// Returns the change, once it is certain.
+    /// Returns the change, if one is certain.
     pub fn change(&self) -> Option<Change> {
         let waiting = 1.0 / (self.commits as f64 + 1.0);
         let won = self.sides.iter().find(|side| side.mean() + waiting >= self.wanted)?;

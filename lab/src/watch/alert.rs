@@ -18,7 +18,7 @@ pub const VERSION: u32 = 1;
 /// A commit with the first line of its message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Named {
-    /// The id.
+    /// The id of the commit.
     pub commit: String,
     /// The first line of the message.
     pub subject: String,
@@ -36,14 +36,14 @@ pub enum Place {
     Gradual,
 }
 
-/// An alert that a proof confirmed.
+/// A change that a proof confirmed, as it is reported.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Alert {
     /// The version of this format, [`VERSION`].
     pub version: u32,
     /// The name of the alert, which no other alert of the history has.
     pub id: String,
-    /// The time, in seconds since 1970.
+    /// The time of the alert, in seconds since 1970.
     pub time: u64,
     /// The name of the scenario.
     pub scenario: String,
@@ -75,7 +75,7 @@ pub struct Alert {
     pub false_alarms: f64,
     /// The cost of the commit that made the change certain, as a multiple of the reference's cost.
     pub beside_reference: f64,
-    /// The reference.
+    /// The id of the reference, which is the commit that runs in each round of the series.
     pub reference: String,
     /// The number of the earlier alert whose change this one takes back, if there is one.
     pub takes_back: Option<u32>,
@@ -85,7 +85,7 @@ pub struct Alert {
     pub work: Vec<String>,
     /// How the series showed the change.
     pub alarm: Alarm,
-    /// The properties of the machine.
+    /// The properties of the machine that measured.
     pub machine: BTreeMap<String, String>,
     /// The version of the lab.
     pub lab: String,

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Branch<'a> {
     builds: &'a Builds,
-    /// The last commit.
+    /// The id of the branch's last commit.
     pub tip: String,
     all_commits: bool,
 }
@@ -49,7 +49,7 @@ impl Branch<'_> {
     }
 
     /// Returns the commits after `anchor`, which the branch must contain. Those that do not descend from it are left
-    /// out, because they may lack what it has; the merge that brings them is judged instead.
+    /// out, because they may lack what `anchor` has; the merge that brings them is judged instead.
     pub fn since(&self, anchor: &str, measured: &[String]) -> Result<Line> {
         let descend: HashSet<String> = self.list(&["--ancestry-path"], &[anchor.to_owned()])?.into_iter().collect();
         let first_parent = if self.all_commits { None } else { Some("--first-parent") };
@@ -60,7 +60,8 @@ impl Branch<'_> {
         Ok(Line { commits, fresh })
     }
 
-    /// Returns the ancestors of the tip, including itself, that are not ancestors of any of `without`.
+    /// Returns those ancestors of the tip, itself included, that `git rev-list` lists with these options and that are
+    /// not ancestors of any of `without`.
     fn list(&self, options: &[&str], without: &[String]) -> Result<Vec<String>> {
         let mut git = self.builds.git();
         git.arg("rev-list").args(options).arg("--stdin").stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -74,7 +75,7 @@ impl Branch<'_> {
         Ok(String::from_utf8_lossy(&done.stdout).lines().map(str::to_owned).collect())
     }
 
-    /// Returns the last commit that the branch has in common with `commit`, if there is one.
+    /// Returns the last commit that the branch has in common with `commit`; `None` if git finds none.
     pub fn common_with(&self, commit: &str) -> Option<String> {
         let base = output(self.builds.git().args(["merge-base", commit, &self.tip])).ok()?;
         Some(base.trim().to_owned()).filter(|base| !base.is_empty())

@@ -95,7 +95,8 @@ pub fn conclude(evidence: &Evidence<'_>) -> Conclusion {
     }
 }
 
-/// Returns the conclusion about sides with the same programs, files, system calls and instructions.
+/// Returns the conclusion about sides with the same programs and files, and nearly as many system calls and
+/// instructions.
 fn same_work(evidence: &Evidence<'_>) -> Conclusion {
     let is_time = [Measure::Wall, Measure::User, Measure::System, Measure::Cpu].contains(&evidence.judge);
     // A program that waits longer needs no more processor time.

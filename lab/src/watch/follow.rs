@@ -46,8 +46,8 @@ impl<'a> Series<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the file is invalid or cannot be written, if it was begun with another scenario or other settings, or
-    /// if the reference names no commit.
+    /// Fails, for example, if the file is invalid or cannot be used, if it was begun with another scenario or other
+    /// settings, or if the reference names no commit.
     pub fn open(
         options: &'a WatchOptions,
         setting: Setting<'a>,

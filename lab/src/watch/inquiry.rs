@@ -23,7 +23,7 @@ use crate::{
     series::levels::{Step, taken_back},
 };
 
-/// What a change turned out to be.
+/// The result of the search for the commit of a change.
 #[derive(Debug)]
 struct Located {
     found: Found,
@@ -82,8 +82,8 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Searches for the commit of a change: first where it seems to have begun, and then from the anchor on, because
-    /// it may have begun earlier, or be the sum of several.
+    /// Searches for the commit of a change: first where the change seems to have begun and, if most of it is not
+    /// found there, from the anchor on, because it may have begun earlier, or be the sum of several.
     fn locate(&self, alarm: &Alarm, coin: &mut Coin) -> Result<Located> {
         let pair = |good: &str| [good.to_owned(), alarm.at.clone()];
         if self.options.budget.is_zero() {

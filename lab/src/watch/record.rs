@@ -90,7 +90,7 @@ impl Half {
 /// A commit that was measured beside the anchor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// The time, in seconds since 1970.
+    /// The time at which the measurement was recorded, in seconds since 1970.
     pub time: u64,
     /// The machine's short name.
     pub machine: String,
@@ -100,11 +100,11 @@ pub struct Point {
     pub parameters: Values,
     /// The measure that decides.
     pub judge: Measure,
-    /// The anchor.
+    /// The anchor and its runs.
     pub a: Half,
-    /// The commit.
+    /// The commit and its runs.
     pub b: Half,
-    /// The reference, unless it is the anchor.
+    /// The reference and its runs; `None` if the reference is the anchor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Half>,
     /// Whether the commit differs from the anchor, by these runs alone.
@@ -120,9 +120,9 @@ pub struct Point {
 /// A commit that cannot be measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broken {
-    /// The time, in seconds since 1970.
+    /// The time at which the failure was recorded, in seconds since 1970.
     pub time: u64,
-    /// The commit.
+    /// The id of the commit.
     pub commit: String,
     /// Why it cannot be measured.
     pub why: String,
@@ -140,15 +140,15 @@ pub struct Anchor {
 /// A change that the bets found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alarm {
-    /// The number of the bets in this file, which names the alarm.
+    /// The number of the bets that found the change, counted from 1 in this file. It is the name of the alarm.
     pub number: u32,
-    /// The time, in seconds since 1970.
+    /// The time at which the alarm was raised, in seconds since 1970.
     pub time: u64,
     /// Whether the cost rose or fell.
     pub direction: Direction,
-    /// The anchor.
+    /// The commit beside which the others were measured.
     pub anchor: String,
-    /// The measured commit before the change seems to have begun.
+    /// The last measured ancestor of `at` before `first`; the anchor if there is none.
     pub before: String,
     /// The measured commit with which the change seems to have begun.
     pub first: String,

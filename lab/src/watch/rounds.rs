@@ -1,4 +1,4 @@
-//! Measures one commit beside the anchor and the reference, in rounds in which each runs once, in random order.
+//! Measures one commit beside the anchor and the reference, in rounds in which each commit runs once, in random order.
 
 use std::{fs, path::Path};
 
@@ -20,11 +20,11 @@ use crate::{
 /// What runs are made of, and where.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<'a> {
-    /// The scenario.
+    /// The scenario that is run.
     pub scenario: &'a Scenario,
-    /// The parameters.
+    /// The values of the scenario's parameters.
     pub values: &'a Values,
-    /// The builds.
+    /// Builds the commits.
     pub builds: &'a Builds,
     /// The folder in which runs happen.
     pub place: &'a Path,
@@ -34,7 +34,7 @@ pub struct Setting<'a> {
     pub counter: Counter,
     /// The measure that decides.
     pub judge: Measure,
-    /// The most rounds of one commit.
+    /// Maximum number of rounds for one commit.
     pub runs_max: usize,
 }
 
@@ -54,7 +54,7 @@ pub struct Rounds {
 pub struct Sides<'a> {
     /// The commit beside which the other one is judged.
     pub anchor: &'a str,
-    /// The commit.
+    /// The commit that is judged.
     pub commit: &'a str,
     /// The reference of the series, which may be the anchor.
     pub reference: &'a str,
@@ -69,8 +69,8 @@ impl<'a> Setting<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the anchor or the reference cannot be measured, a disk is full or cannot be examined, or a signal
-    /// arrives.
+    /// Fails, for example, if the anchor or the reference cannot be measured, git fails, a disk is full or cannot be
+    /// examined, or a signal arrives.
     pub fn measure(
         &self,
         sides: Sides<'_>,

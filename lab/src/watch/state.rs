@@ -11,13 +11,13 @@ use crate::{
     series::{detector::Detector, levels::Step},
 };
 
-/// The number of commits that a machine measures again when it takes over from another one.
+/// Maximum number of commits that a machine measures again when it takes over from another one.
 const AGAIN: usize = 3;
 
 /// A commit that was measured beside the current anchor, on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// The commit.
+    /// The id of the commit.
     pub commit: String,
     /// The logarithms of the ratios to the anchor, one for each pair.
     pub differences: Vec<f64>,
@@ -26,7 +26,7 @@ pub struct Measured {
 /// Where a watch stands.
 #[derive(Debug, Clone)]
 pub struct State {
-    /// What all records have in common.
+    /// The first record, with the settings that all records have in common.
     pub start: Start,
     /// The commit with which the current bets compare others.
     pub anchor: String,

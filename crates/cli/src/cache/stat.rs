@@ -19,7 +19,7 @@ struct Report {
     /// The size of the entries' records in bytes.
     live_bytes: u64,
     disk_bytes: u64,
-    /// The counts of the last process that had the cache open for writing, as it last reported them.
+    /// The counts that a process with the cache open for writing last reported; `None` if none were ever reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     counted: Option<Counted>,
 }

@@ -91,7 +91,7 @@ pub enum Side {
 pub struct If {
     /// The pieces whose value is tested.
     pub condition: Vec<Piece>,
-    /// The test.
+    /// The test of the value of `condition`.
     pub test: Test,
     /// Written if the test succeeds.
     pub then: Vec<Piece>,

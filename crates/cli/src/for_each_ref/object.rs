@@ -19,7 +19,7 @@ struct Message<'a> {
     /// Everything after the subject, including the signature.
     body: &'a [u8],
     signature: &'a [u8],
-    /// From the subject to the end.
+    /// The message from the subject to the end.
     whole: &'a [u8],
 }
 

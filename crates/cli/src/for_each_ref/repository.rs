@@ -151,8 +151,8 @@ fn remotes(session: &Session) -> Remotes {
     remotes
 }
 
-/// Returns the folder of a working tree from the path of its `.git`, or a path with another last component itself. The
-/// result is absolute and without `..`, even if it does not exist any more.
+/// Returns the folder of a working tree from the path of its `.git`, and a path with another last component as it is.
+/// The result is absolute and without `..`, even if it does not exist any more.
 fn without_git(path: &Path) -> PathBuf {
     let path = plain_path(&std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     match path.parent() {

@@ -25,7 +25,8 @@ pub trait World {
     /// Returns the shortest part of a refname that is unambiguous.
     fn shorten<'n>(&mut self, name: &'n BStr) -> Result<&'n BStr>;
 
-    /// Returns the branch that is checked out. For a detached HEAD, this is `HEAD` itself or `None`.
+    /// Returns the branch that is checked out. For a detached HEAD, this is `HEAD` or `None`; for a branch without
+    /// commits, it is the branch or `None`.
     fn head(&self) -> Option<&BStr>;
 
     /// Returns the upstream of a branch, or the ref that it is pushed to.

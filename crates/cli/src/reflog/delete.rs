@@ -83,7 +83,7 @@ impl Which {
 }
 
 /// Returns the number before `}`, if there is one, as strtoul(3) reads it: blanks and a sign may precede it, -1 is the
-/// largest number, and 0 stands for a text that begins with `}`.
+/// largest number, and a text that begins with `}` counts as 0.
 fn number(text: &BStr) -> Option<usize> {
     let blanks = text.iter().take_while(|byte| matches!(byte, b' ' | b'\t'..=b'\r')).count();
     let sign = text.get(blanks).filter(|byte| matches!(byte, b'+' | b'-'));

@@ -19,7 +19,7 @@ record RefdbReflogEntry(ObjectId oldId, ObjectId newId, PersonIdent who, String 
         ObjectId.fromRaw(entry.oldId()), ObjectId.fromRaw(entry.newId()), who, entry.message());
   }
 
-  /** Returns the zone of an offset, which is 130 for +0130. As in JGit, an invalid offset counts as UTC. */
+  /** Returns the zone of an offset, where 130 stands for +0130. Invalid ones, and those from 18 hours on, are UTC. */
   private static ZoneOffset zone(int offset) {
     int hours = offset / 100;
     int minutes = offset % 100;

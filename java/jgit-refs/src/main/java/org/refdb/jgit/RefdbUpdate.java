@@ -19,14 +19,15 @@ import org.refdb.engine.RefBatch;
  * <p>JGit reads the ref, decides (is it a fast-forward?) and writes, all under a lock. Here nothing is locked during
  * the decision: the write names the value that was read, and the engine refuses the write if the ref has another
  * value by then. In that case the ref is read and the decision made again, as if the lock had been taken later. Other
- * writers of the same ref therefore make the update fail only if the caller named the value that it expects, if they
- * are faster {@value #ATTEMPTS_MAX} times in a row, if one of them holds the lock of the engine's write for too long,
- * or if the global ref database has the value of one of them and the disk does not.
+ * writers of the same ref can still make the update fail, for example, if the caller named the value that it expects,
+ * if the new value is no fast-forward of theirs, if they are faster {@value #ATTEMPTS_MAX} times in a row, if one of
+ * them holds the lock of the engine's write for too long, or if the global ref database has the value of one of them
+ * and the disk does not.
  */
 final class RefdbUpdate extends RefUpdate {
   /**
-   * Maximum number of attempts. Each failed attempt means that another writer has changed the ref, which does not
-   * happen this often by chance.
+   * Maximum number of attempts. An attempt is repeated only if the ref no longer had the value that was read, which
+   * does not happen this often by chance.
    */
   private static final int ATTEMPTS_MAX = 1000;
 

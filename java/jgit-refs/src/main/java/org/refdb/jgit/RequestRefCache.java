@@ -21,7 +21,7 @@ public final class RequestRefCache {
   private int kept;
   private boolean isWriting;
 
-  /** The cached refs of one database, valid until refs are changed through it again. */
+  /** The cached refs of one database, valid until refs are changed through that database, or it is refreshed. */
   private record Told(long changes, Map<String, Optional<Ref>> refs) {}
 
   /** Returns a ref from the cache, or reads it if it is not cached or refs were changed through the database since. */

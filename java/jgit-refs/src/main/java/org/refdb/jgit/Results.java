@@ -21,8 +21,9 @@ final class Results {
   }
 
   /**
-   * Returns the result of the update of a single ref: a lock failure, unless the value is invalid or the name is too
-   * long. A name conflict is a lock failure too, because JGit's locks are files beside those of refs.
+   * Returns the result of the update of a single ref: a lock failure, unless the value is invalid, the name is too
+   * long, or HEAD would be deleted. A name conflict is a lock failure too, because JGit's locks are files beside those
+   * of refs.
    */
   static RefUpdate.Result ofUpdate(Rejection rejection) {
     return switch (rejection.reason()) {

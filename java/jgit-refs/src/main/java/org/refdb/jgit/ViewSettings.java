@@ -15,12 +15,12 @@ import org.refdb.engine.EngineViewSettings.Trust;
  * Translates a repository's configuration, as JGit reads it, for the engine.
  *
  * <p>JGit also reads files that the engine does not read: those of the system and the user, and the site's {@code
- * jgit.config}. What JGit has read there is therefore passed on to the engine.
+ * jgit.config}. The settings there that concern the engine are therefore passed on.
  */
 final class ViewSettings {
   /**
    * The setting {@code refdb.trustMillis}: for how many milliseconds an answer is repeated without checking the disk.
-   * With the default, 0, no answer is repeated without a check.
+   * The default is 0.
    */
   private static final String BELIEVE_SECTION = "refdb";
 
@@ -87,8 +87,8 @@ final class ViewSettings {
   }
 
   /**
-   * Returns the settings from outside the repository. The engine itself reads the repository's own file, also when it
-   * changes later.
+   * Returns those settings from outside the repository that are passed on. The engine itself reads the repository's own
+   * file, also when that changes later.
    */
   private static List<String> passedOn(Config config) {
     List<String> settings = new ArrayList<>();
