@@ -331,7 +331,7 @@ public final class SharedTier {
   }
 
   private void delete(byte[] name) {
-    caches.offers().add(Offers.Offer.deletion(counts, name));
+    caches.offers().add(Offers.Offer.deletion(counts, name, null));
   }
 
   /**
@@ -351,7 +351,7 @@ public final class SharedTier {
       counts.one(Event.TOO_LARGE);
       endLease(place);
     } else {
-      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis, false, null));
+      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis, false, null, null));
     }
   }
 
@@ -371,7 +371,7 @@ public final class SharedTier {
             && EntryFormat.size(key.length, valueBytes.length) <= caches.settings().valueBytesMax();
     if (mayBe) {
       byte[] name = names.of(generation, key);
-      caches.offers().add(new Offers.Offer(counts, name, key, valueBytes, createdMillis, true, null));
+      caches.offers().add(new Offers.Offer(counts, name, key, valueBytes, createdMillis, true, null, null));
     }
     return mayBe;
   }
@@ -389,10 +389,10 @@ public final class SharedTier {
   }
 
   /**
-   * Notes that the value of a key is void: this server no longer asks for it until a flush and, if the generation is
-   * known, asks the server of the shared cache to delete it. Other servers may use the value if that is not done,
-   * because that server fails or too many changes wait for it. After 10 000 such keys, the next one voids all values
-   * of the cache.
+   * Notes that the value of a key is void: this server no longer asks for it until a flush, and asks the server of the
+   * shared cache to delete it. If that cannot be done, because that server fails or too many changes wait for it, all
+   * values of the cache are voided, since this server itself would use the value after a restart. So does the next such
+   * key after 10 000.
    */
   public void changed(byte[] key) {
     if (changed.size() >= CHANGED_MAX) {
@@ -401,8 +401,11 @@ public final class SharedTier {
     }
     changed.put(ByteBuffer.wrap(key), changes.incrementAndGet());
     String generation = caches.generations().of(cache);
-    if (generation != null) {
-      delete(names.of(generation, key));
+    if (generation == null) {
+      caches.raise(cache);
+    } else {
+      byte[] name = names.of(generation, key);
+      caches.offers().add(Offers.Offer.deletion(counts, name, () -> caches.raise(cache)));
     }
   }
 
