@@ -1,197 +1,69 @@
-//! The rivals: exact LRU and S3-FIFO as their papers have them, W-TinyLFU by moka, quick_cache. All hold as many
-//! entries as the bytes have room for, without headers, files or reserves.
+//! The rivals: exact LRU, S3-FIFO and SIEVE as their papers have them, W-TinyLFU by moka, quick_cache and foyer. All
+//! have room for entries only, without headers, files or reserves.
+
+mod crates;
+mod fifo;
+mod list;
+
+pub use crates::{Foyer, Moka, Quick};
+pub use fifo::S3Fifo;
+pub use list::{Lru, Sieve};
 
 use crate::traces::Key;
-use std::collections::{HashMap, VecDeque};
 
-/// A cache of keys with equal costs.
+/// A cache of keys.
 pub trait Policy {
-    /// Whether the key is there; if not, it is put.
-    fn get_or_put(&mut self, key: Key) -> bool;
+    /// Whether the key is there; if not, it is put. It takes `cost` of the room, the same in each call for a key, and
+    /// an entry that costs more than all the room is not put.
+    fn get_or_put(&mut self, key: Key, cost: u32) -> bool;
 }
 
-/// A key and its neighbours by last use.
-#[derive(Clone, Copy)]
-struct Link {
-    key: Key,
-    before: u32,
-    after: u32,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-const NONE: u32 = u32::MAX;
-
-/// LRU: the key whose last use is longest ago is evicted.
-pub struct Lru {
-    room: usize,
-    at: HashMap<Key, u32>,
-    links: Vec<Link>,
-    first: u32,
-    last: u32,
-}
-
-impl Lru {
-    /// With room for this number of keys.
-    pub fn new(room: usize) -> Self {
-        Lru { room, at: HashMap::new(), links: Vec::new(), first: NONE, last: NONE }
+    fn hits(mut policy: impl Policy, keys: &[Key]) -> Vec<bool> {
+        keys.iter().map(|key| policy.get_or_put(*key, 1)).collect()
     }
 
-    fn unlink(&mut self, at: u32) {
-        let Link { before, after, .. } = self.links[at as usize];
-        if before == NONE { self.first = after } else { self.links[before as usize].after = after }
-        if after == NONE { self.last = before } else { self.links[after as usize].before = before }
+    #[test]
+    fn lru_drops_what_was_not_used_for_longest() {
+        assert_eq!(hits(Lru::new(2), &[1, 2, 1, 3, 1, 2]), [false, false, true, false, true, false]);
     }
 
-    fn push(&mut self, at: u32, key: Key) {
-        self.links[at as usize] = Link { key, before: self.last, after: NONE };
-        if self.last == NONE { self.first = at } else { self.links[self.last as usize].after = at }
-        self.last = at;
-    }
-}
-
-impl Policy for Lru {
-    fn get_or_put(&mut self, key: Key) -> bool {
-        if let Some(&at) = self.at.get(&key) {
-            self.unlink(at);
-            self.push(at, key);
-            return true;
-        }
-        let at = if self.links.len() < self.room {
-            self.links.push(Link { key, before: NONE, after: NONE });
-            self.links.len() as u32 - 1
-        } else {
-            let at = self.first;
-            self.at.remove(&self.links[at as usize].key);
-            self.unlink(at);
-            at
-        };
-        self.push(at, key);
-        self.at.insert(key, at);
-        false
-    }
-}
-
-/// Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023). A tenth is for new entries, a main queue
-/// lets used entries go round, and lately dropped keys are remembered.
-pub struct S3Fifo {
-    room: usize,
-    entries: HashMap<Key, (u8, bool)>,
-    small: VecDeque<Key>,
-    main: VecDeque<Key>,
-    ghost: VecDeque<Key>,
-    ghosts: HashMap<Key, u32>,
-}
-
-impl S3Fifo {
-    /// With room for this number of keys.
-    pub fn new(room: usize) -> Self {
-        S3Fifo {
-            room,
-            entries: HashMap::new(),
-            small: VecDeque::new(),
-            main: VecDeque::new(),
-            ghost: VecDeque::new(),
-            ghosts: HashMap::new(),
-        }
+    #[test]
+    fn sieve_spares_a_used_entry_once_and_keeps_its_hand_where_it_was() {
+        // The hand passes 1, which was used, and drops 2; then it stands at 3, so 3 goes before 1.
+        let keys = [1, 2, 3, 1, 4, 5, 1, 4, 2];
+        assert_eq!(hits(Sieve::new(3), &keys), [false, false, false, true, false, false, true, true, false]);
     }
 
-    fn remember(&mut self, key: Key) {
-        *self.ghosts.entry(key).or_default() += 1;
-        self.ghost.push_back(key);
-        if self.ghost.len() > self.room * 9 / 10
-            && let Some(oldest) = self.ghost.pop_front()
-            && let Some(count) = self.ghosts.get_mut(&oldest)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.ghosts.remove(&oldest);
+    #[test]
+    fn s3_fifo_drops_what_is_used_once_before_what_is_used_again() {
+        let mut keys: Vec<Key> = (0..10).chain(0..5).chain(0..5).collect();
+        keys.extend(100..120);
+        keys.extend(0..5);
+        let hits = hits(S3Fifo::new(10), &keys);
+        assert!(hits[hits.len() - 5..].iter().all(|hit| *hit), "{hits:?}");
+    }
+
+    #[test]
+    fn no_policy_of_ours_exceeds_its_room_with_entries_of_different_costs() {
+        let mut draws = refdb_bench::kv::workload::Draws::new(1);
+        let keys: Vec<Key> = (0..20_000).map(|_| (draws.uniform() * draws.uniform() * 300.0) as Key).collect();
+        let cost = |key: Key| (key % 13 + 1) as u32;
+        let (mut lru, mut sieve, mut s3) = (Lru::new(100), Sieve::new(100), S3Fifo::new(100));
+        for key in keys {
+            for policy in [&mut lru as &mut dyn Policy, &mut sieve, &mut s3] {
+                policy.get_or_put(key, cost(key));
+            }
+            for used in [lru.used(), sieve.used(), s3.used()] {
+                assert!(used <= 100, "{used} of 100 are used");
             }
         }
-    }
-
-    fn evict(&mut self) {
-        while self.small.len() > self.room / 10 {
-            let Some(key) = self.small.pop_front() else { break };
-            if self.entries[&key].0 > 1 {
-                self.entries.insert(key, (0, true));
-                self.main.push_back(key);
-                if self.main.len() > self.room - self.room / 10 {
-                    return self.evict_main();
-                }
-            } else {
-                self.entries.remove(&key);
-                return self.remember(key);
-            }
+        for used in [lru.used(), sieve.used(), s3.used()] {
+            assert!(used > 100 - 2 * 13, "only {used} of 100 are used");
         }
-        self.evict_main();
-    }
-
-    fn evict_main(&mut self) {
-        while let Some(key) = self.main.pop_front() {
-            let uses = self.entries[&key].0;
-            if uses == 0 {
-                self.entries.remove(&key);
-                return;
-            }
-            self.entries.insert(key, (uses - 1, true));
-            self.main.push_back(key);
-        }
-    }
-}
-
-impl Policy for S3Fifo {
-    fn get_or_put(&mut self, key: Key) -> bool {
-        if let Some((uses, _)) = self.entries.get_mut(&key) {
-            *uses = (*uses + 1).min(3);
-            return true;
-        }
-        if self.entries.len() >= self.room {
-            self.evict();
-        }
-        let to_main = self.ghosts.contains_key(&key);
-        self.entries.insert(key, (0, to_main));
-        if to_main { self.main.push_back(key) } else { self.small.push_back(key) }
-        false
-    }
-}
-
-/// W-TinyLFU as moka has it.
-pub struct Moka(moka::sync::Cache<Key, ()>);
-
-impl Moka {
-    /// With room for this number of keys.
-    pub fn new(room: usize) -> Self {
-        Moka(moka::sync::Cache::new(room as u64))
-    }
-}
-
-impl Policy for Moka {
-    fn get_or_put(&mut self, key: Key) -> bool {
-        let found = self.0.get(&key).is_some();
-        if !found {
-            self.0.insert(key, ());
-        }
-        // moka does its bookkeeping in batches; here that is never behind.
-        self.0.run_pending_tasks();
-        found
-    }
-}
-
-/// quick_cache, which has a policy of S3-FIFO's kind.
-pub struct Quick(quick_cache::unsync::Cache<Key, ()>);
-
-impl Quick {
-    /// With room for this number of keys.
-    pub fn new(room: usize) -> Self {
-        Quick(quick_cache::unsync::Cache::new(room))
-    }
-}
-
-impl Policy for Quick {
-    fn get_or_put(&mut self, key: Key) -> bool {
-        let found = self.0.get(&key).is_some();
-        if !found {
-            self.0.insert(key, ());
-        }
-        found
+        assert!(!lru.get_or_put(1_000_000, 101) && !lru.get_or_put(1_000_000, 101), "an entry larger than all");
     }
 }

@@ -221,10 +221,7 @@ fn put(cache: &Cache, key: &[u8], value: &[u8], created: jlong, durability: jint
         Ok(Put::Stored) => Ok(STORED),
         Ok(Put::Refused) if at_once => Ok(NO_ROOM),
         Ok(Put::Refused | Put::Stale) => Ok(REFUSED),
-        Err(Error::TooLarge { .. }) => {
-            cache.remove_with(key, if at_once { Durability::Buffered } else { durability })?;
-            Ok(REFUSED)
-        }
+        Err(Error::TooLarge { .. }) => Ok(REFUSED),
         Err(error) => Err(error.into()),
     }
 }

@@ -8,6 +8,7 @@
 pub(crate) mod append;
 pub(crate) mod buffer;
 pub(crate) mod files;
+pub(crate) mod footers;
 pub(crate) mod handles;
 pub(crate) mod health;
 pub(crate) mod image;

@@ -93,14 +93,32 @@ fn empty_keys_and_values_and_large_ones_are_entries_like_others() {
             cache.put(b"empty value", b"").unwrap();
             cache.put(b"large", &large).unwrap();
             cache.put(b"after", b"large").unwrap();
-            let too_large = vec![0; cache.largest_entry_bytes() + 1];
-            assert!(matches!(cache.put(b"", &too_large), Err(Error::TooLarge { .. })));
         }
         assert_eq!(value_of(&cache, b"").unwrap(), b"empty key");
         assert_eq!(value_of(&cache, b"empty value").unwrap(), b"");
         assert_eq!(value_of(&cache, b"large").unwrap(), large);
         assert_eq!(value_of(&cache, b"after").unwrap(), b"large");
     }
+}
+
+/// An older value must not be served in place of one that could not be stored.
+#[test]
+fn after_a_put_that_is_too_large_the_key_has_no_value() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 8 * MIB);
+    let too_large = vec![0; cache.largest_entry_bytes() + 1];
+    cache.put(b"", b"older").unwrap();
+    cache.flush(Durability::Synced).unwrap();
+    let ticket = cache.ticket(b"");
+    let put = |options| cache.put_with(b"", &too_large, options);
+    assert!(matches!(put(PutOptions::new().durability(Durability::Written)), Err(Error::TooLarge { .. })));
+    assert_eq!(value_of(&cache, b""), None);
+    cache.put(b"", b"newer").unwrap();
+    assert_eq!(put(PutOptions::new().ticket(ticket)).unwrap(), Put::Stale, "it was computed before the newer one");
+    assert_eq!(value_of(&cache, b"").unwrap(), b"newer");
+    put(PutOptions::new().ticket(cache.ticket(b"")).durability(Durability::Written)).unwrap_err();
+    cache.abandon();
+    assert_eq!(value_of(&open(dir.path(), 8 * MIB), b""), None, "nor after a kill");
 }
 
 #[test]

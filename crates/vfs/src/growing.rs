@@ -34,7 +34,25 @@ impl Growing {
         }
     }
 
-    /// Returns the bytes of a range; `None` if they are not all written yet, or if the range ends before it starts.
+    /// Does what [`Growing::grown_to`] does with bytes that may have to be read from the disk. Returns false and shows
+    /// none of them if the disk does not give all of them, or if the kernel is older than 5.14: a mapped byte that
+    /// cannot be read ends the process that looks at it.
+    #[must_use]
+    pub fn fetched_to(&self, len: usize) -> bool {
+        let (len, before) = (len.min(self.map.len()), self.written.load(Ordering::Acquire));
+        if before >= len {
+            return true;
+        }
+        // Without this advice the kernel would read a few pages at a time.
+        let _ = self.map.advise_range(memmap2::Advice::WillNeed, before, len - before);
+        let is_fetched = self.map.advise_range(memmap2::Advice::PopulateRead, before, len - before).is_ok();
+        if is_fetched {
+            self.written.fetch_max(len, Ordering::Release);
+        }
+        is_fetched
+    }
+
+    /// Returns the bytes of a range; `None` if they are not all written yet.
     pub fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.written.load(Ordering::Acquire) {
             return None;
@@ -102,5 +120,18 @@ mod tests {
         let (start, end) = (8, 7);
         assert_eq!(growing.get(start..end), None);
         prefetch(&bytes[..1000]);
+    }
+
+    #[test]
+    fn bytes_that_cannot_be_read_are_not_shown() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = Fs::real().create_new(&dir.path().join("log"), 0o600).unwrap();
+        file.write_all_at(&[7; 10_000], 0).unwrap();
+        let growing = Growing::new(&file, 100, 50_000).unwrap();
+        assert!(growing.fetched_to(10_000) && growing.fetched_to(50), "{growing:?}");
+        assert_eq!(growing.get(99..10_000), Some(&[7; 9_901][..]));
+        // Beyond the end of the file, as where a disk fails, there is nothing to be mapped.
+        assert!(!growing.fetched_to(50_000));
+        assert_eq!(growing.get(0..10_001), None);
     }
 }

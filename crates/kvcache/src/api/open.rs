@@ -12,6 +12,7 @@ use crate::{
     log::{
         append::{Log, Meta, Old, Start},
         files::{Files, LOCK},
+        footers::Footer,
         handles::Handles,
         index::{Fill, Index},
         loading::{Loading, Source},
@@ -101,12 +102,12 @@ impl Cache {
         let lock_file = take_lock(&fs, dir)?;
         let Opened { store, sealer, started_anew } =
             identity::read_or_create(&fs, dir, options.key.as_ref(), &options.old_keys)?;
-        let space = Space::new(options.limit_bytes);
+        let (space, maps) = (Space::new(options.limit_bytes), fs.is_local(dir)?);
         let (mut recovered, shards) = match saved_index(&fs, dir, store, pace) {
             Some((saved, shards)) if is_within(used_bytes(&saved.segments), saved.segments.len(), &space) => {
                 (saved, Some(shards))
             }
-            _ => (recover(&fs, dir, store)?, None),
+            _ => (recover(&fs, dir, store, maps)?, None),
         };
         let mut notices: Vec<Error> = started_anew.into_iter().collect();
         notices.append(&mut recovered.notices);
@@ -118,7 +119,6 @@ impl Cache {
         }
         evict_beyond(&fs, dir, &mut recovered.segments, &space, promised)?;
         let saved = recovered.saved.take();
-        let maps = fs.is_local(dir)?;
         let before_end = recovered.segments.last().map_or(0, |last| last.records_end);
         let (next_seq, floor, synced_seq) = (recovered.next_seq, recovered.floor, recovered.synced_seq);
         let handles = Handles::new(fs.clone());
@@ -369,18 +369,25 @@ fn restored(
     if recovered.segments.len() >= slots_len {
         return Err(Error::TooManySegments { segments: recovered.segments.len(), most: slots_len - 1 });
     }
-    let mut segments = recovered.segments;
+    let segments = recovered.segments;
     debug_assert!(segments.is_sorted_by_key(|found| found.header.seq), "slots are in the order of the log");
     let marks = shards.as_ref().map_or_else(|| vec![0; segments.len()], SavedShards::marks);
-    let footers = segments.iter_mut().map(|found| std::mem::take(&mut found.entries)).collect();
-    let source = shards.map_or_else(|| Source::Footers(Replay::new(footers)), Source::Saved);
-    let mut old = Vec::new();
+    let (mut old, mut footers) = (Vec::new(), Vec::new());
     for (slot, (found, mark_bytes)) in segments.into_iter().zip(marks).enumerate() {
-        let Found { path, header, file_bytes, newest_ms, .. } = found;
-        let segment = Segment::sealed(path, header.seq, slot as u16, file_bytes, handles);
-        if let Some(Err(error)) = mapped.map(|fs| segment.map(fs)) {
-            notices.push(error.into());
-        }
+        let Found { path, header, file_bytes, newest_ms, entries, mapped: footer, .. } = found;
+        let segment = Arc::new(Segment::sealed(path, header.seq, slot as u16, file_bytes, handles));
+        footers.push(match footer {
+            Some(footer) => {
+                segment.use_mapping(footer.file);
+                Footer::Mapped(segment.clone(), footer.entries)
+            }
+            None => {
+                if let Some(Err(error)) = mapped.map(|fs| segment.map(fs)) {
+                    notices.push(error.into());
+                }
+                Footer::Read(entries)
+            }
+        });
         let file_bytes = file_bytes.max(SEGMENT_EXTRA_BYTES);
         let meta = Meta {
             seq: header.seq,
@@ -393,8 +400,9 @@ fn restored(
             emptied: false,
             stays: false,
         };
-        old.push(Old { segment: Arc::new(segment), meta });
+        old.push(Old { segment, meta });
     }
+    let source = shards.map_or_else(|| Source::Footers(Replay::new(footers)), Source::Saved);
     let (index, fill) = Index::incomplete();
     let view = View { index, slots, counters: Counters::default() };
     Ok(Restored { view, fill, old, source })

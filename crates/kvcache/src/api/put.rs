@@ -121,8 +121,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`], in which case the key keeps
-    /// its older value; [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::Encryption`] if there is no source of
+    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`]: the key has no value then, as
+    /// after [`Put::Refused`], and its removal is as durable as the put was to be; [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::Encryption`] if there is no source of
     /// randomness; [`Error::File`] if a write or sync for a durable put fails; [`Error::WriteFailed`] if a durable put
     /// finds no room for 30 s, or if all writes to the disk have failed for 2 s. After an error of the disk the value
     /// may be visible, but need not be durable.
@@ -142,6 +142,12 @@ impl Cache {
         let (sealer, ages) = (&self.sealer, &self.store.ages);
         let (len, max) = (key.len().saturating_add(value.len()), self.store.space.largest_entry());
         if len > max {
+            if options.ticket.is_some_and(|ticket| ticket != self.ticket(key)) {
+                self.store.view.counters.stale.add(1);
+                return Ok(Put::Stale);
+            }
+            // An older value must not be served in place of the one that is refused.
+            self.remove_with(key, until)?;
             return Err(Error::TooLarge { len, max });
         }
         let header = RecordHeader {

@@ -2,6 +2,7 @@
 
 use crate::{
     error::{Error, Result},
+    format::identity,
     log::files::{LOCK, PROMISE},
 };
 use refdb_vfs::{EntryKind, Fs};
@@ -73,25 +74,36 @@ fn version_of(folder: &[u8]) -> Option<u32> {
 }
 
 /// Deletes the cache in a folder, and the folder. Returns false if the folder stays, usually because it contains other
-/// files.
+/// files. Files are deleted only from a folder with a cache of this version, an older or a newer one.
 ///
 /// # Errors
 ///
-/// [`Error::Locked`] if a process has the cache open for writing; [`Error::File`], for example if the folder cannot be
-/// read or a file cannot be deleted.
+/// [`Error::Corrupt`] or [`Error::File`] if the folder contains no readable file `format` of a cache; nothing is changed
+/// then. [`Error::Locked`] if a process has the cache open for writing; [`Error::File`] if the folder cannot be read or
+/// a file cannot be deleted.
 pub fn delete_cache(dir: impl AsRef<Path>) -> Result<bool> {
-    delete(&Fs::real(), dir.as_ref())
+    let (fs, dir) = (Fs::real(), dir.as_ref());
+    match identity::is_encrypted(&fs, dir) {
+        Ok(_) | Err(Error::Version { .. } | Error::OldVersion { .. }) => delete(&fs, dir),
+        Err(error) => Err(error),
+    }
 }
 
 fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
     let _lock = crate::api::open::take_lock(fs, dir)?;
+    let mut format = None;
     for (name, _) in fs.read_dir(dir)? {
         let is_ours = crate::log::segment::seq_of(&name).is_some()
-            || [&b"format"[..], b"format.tmp", b"stats", b"stats.tmp", PROMISE.as_bytes()].contains(&&*name);
+            || [&b"format.tmp"[..], b"stats", b"stats.tmp", PROMISE.as_bytes()].contains(&&*name);
+        let path = dir.join(String::from_utf8_lossy(&name).as_ref());
         if is_ours {
-            fs.remove_file(&dir.join(String::from_utf8_lossy(&name).as_ref()))?;
+            fs.remove_file(&path)?;
+        } else if &*name == b"format" {
+            format = Some(path);
         }
     }
+    // Deleted after the others, because without it the folder would not count as that of a cache if this is interrupted.
+    format.map_or(Ok(()), |path| fs.remove_file(&path))?;
     // The lock file is deleted last, so that a process that opens the cache meanwhile fails; a later one creates a new
     // lock file.
     fs.remove_file(&dir.join(LOCK))?;
@@ -111,6 +123,27 @@ mod tests {
         assert_eq!(at("plugin.cache-1"), "/r/plugin.cache-1/v3");
         assert_eq!(at("../a/b"), "/r/%2E.%2Fa%2Fb/v3");
         assert_eq!(at(""), "/r/%/v3");
+    }
+
+    #[test]
+    fn nothing_is_deleted_from_a_folder_that_is_no_cache() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("mine");
+        assert!(matches!(delete_cache(&dir), Err(Error::File(_))), "there is no folder");
+        std::fs::create_dir(&dir).unwrap();
+        let names = ["stats", "promised", "lock", "0000000000000001.seg"];
+        names.iter().for_each(|name| std::fs::write(dir.join(name), "mine").unwrap());
+        assert!(matches!(delete_cache(&dir), Err(Error::File(_))));
+        std::fs::write(dir.join("format"), "mine").unwrap();
+        assert!(matches!(delete_cache(&dir), Err(Error::Corrupt { .. })));
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 5);
+
+        let dir = root.path().join("cache");
+        drop(Cache::open(&dir, Options::new(1 << 20)).unwrap());
+        let mut format = std::fs::read(dir.join("format")).unwrap();
+        format[8] += 1; // written by a newer program
+        std::fs::write(dir.join("format"), format).unwrap();
+        assert!(delete_cache(&dir).unwrap() && !dir.exists());
     }
 
     #[test]

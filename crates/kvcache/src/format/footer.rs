@@ -117,19 +117,29 @@ impl Trailer {
     /// Decodes and checks the entries that precede the trailer; `None` if they are damaged, or do not follow each other
     /// within the records.
     pub(crate) fn decode_entries(&self, bytes: Vec<u8>) -> Option<Entries> {
+        self.check_entries(&bytes)?;
+        Some(Entries { bytes })
+    }
+
+    /// Checks the entries that precede the trailer and returns the numbers of the segments that are marked there as
+    /// dropped; `None` if the entries are damaged, or do not follow each other within the records.
+    pub(crate) fn check_entries(&self, bytes: &[u8]) -> Option<Vec<u64>> {
         let (chunks, rest) = bytes.as_chunks::<ENTRY_BYTES>();
-        if !rest.is_empty() || chunks.len() != self.entries as usize || crc32c::crc32c(&bytes) != self.entries_crc {
+        if !rest.is_empty() || chunks.len() != self.entries as usize || crc32c::crc32c(bytes) != self.entries_crc {
             return None;
         }
-        let mut end = SEGMENT_HEADER_BYTES;
-        let all_fit = chunks.iter().map(Entry::decode).all(|entry| {
-            entry.is_some_and(|entry| {
-                let follows = entry.offset >= end;
-                end = entry.offset + entry.len;
-                follows && end as u64 <= self.records_end
-            })
-        });
-        all_fit.then_some(Entries { bytes })
+        let (mut end, mut dropped) = (SEGMENT_HEADER_BYTES, Vec::new());
+        for chunk in chunks {
+            let entry = Entry::decode(chunk).filter(|entry| entry.offset >= end)?;
+            end = entry.offset + entry.len;
+            if end as u64 > self.records_end {
+                return None;
+            }
+            if entry.kind == Kind::Dropped {
+                dropped.push(entry.hash);
+            }
+        }
+        Some(dropped)
     }
 }
 
@@ -163,15 +173,25 @@ impl Entries {
         self.chunks().iter().filter_map(Entry::decode)
     }
 
-    /// Returns for each entry the hash and the second word: a place with the rate instead of the slot and the [`Kind`]
-    /// instead of the use count.
-    pub(crate) fn words(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.chunks().iter().map(|chunk| (u64_at(chunk, 0), u64_at(chunk, 8)))
+    /// The entries as they stand in a footer.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Numbers of the segments that are marked as dropped.
+    pub(crate) fn dropped(&self) -> Vec<u64> {
+        self.iter().filter(|entry| entry.kind == Kind::Dropped).map(|entry| entry.hash).collect()
     }
 
     fn chunks(&self) -> &[[u8; ENTRY_BYTES]] {
         self.bytes.as_chunks().0
     }
+}
+
+/// Returns for each of a footer's entries the hash and the second word: a place with the rate instead of the slot and the
+/// [`Kind`] instead of the use count.
+pub(crate) fn words(entries: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+    entries.as_chunks::<ENTRY_BYTES>().0.iter().map(|chunk| (u64_at(chunk, 0), u64_at(chunk, 8)))
 }
 
 impl FromIterator<Entry> for Entries {

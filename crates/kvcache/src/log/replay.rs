@@ -4,8 +4,9 @@
 //! shard's table fits into a processor's cache and the tables of the whole index do not.
 
 use crate::{
-    format::{footer::Entries, place::Place, record::Kind},
+    format::{place::Place, record::Kind},
     log::{
+        footers::Footer,
         index::{Index, PARTS, SHARDS, Shard},
         space::record_cost,
     },
@@ -54,8 +55,8 @@ pub(crate) struct FoundShard {
 
 /// The records of a log, of which the live ones are found shard by shard.
 pub(crate) struct Replay {
-    /// The entries of each segment, in the order of the log; in that order, the segments have the slots from 0.
-    segments: Vec<Entries>,
+    /// In the order of the log; they have the slots from 0 in that order.
+    segments: Vec<Footer>,
     threads: usize,
     /// The segments whose records one thread sorts, and how many of these each part of a shard has; empty if that was
     /// not counted yet.
@@ -66,14 +67,14 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// The replay of these segments, which are given in the order of the log and have the slots from 0 in that order.
-    pub(crate) fn new(segments: Vec<Entries>) -> Self {
-        let records = segments.iter().map(Entries::len).sum::<usize>();
+    pub(crate) fn new(segments: Vec<Footer>) -> Self {
+        let records = segments.iter().map(Footer::len).sum::<usize>();
         Replay { segments, threads: threads_for(records / RECORDS_A_THREAD), shares: Vec::new(), buffers: Vec::new() }
     }
 
     /// Number of records.
     pub(crate) fn records(&self) -> usize {
-        self.segments.iter().map(Entries::len).sum()
+        self.segments.iter().map(Footer::len).sum()
     }
 
     /// Counts the records of each part of a shard, and returns for each segment the bytes that its marks take of its
@@ -85,7 +86,7 @@ impl Replay {
         let counted = on_threads(shares(self.segments.len(), self.threads), |share| {
             let mut counts = vec![0; SHARDS * PARTS];
             let marks: Vec<u64> =
-                self.segments[share.clone()].iter().map(|entries| count(entries, &mut counts)).collect();
+                self.segments[share.clone()].iter().map(|footer| count(footer, &mut counts)).collect();
             (share, counts, marks)
         });
         let mut all_marks = Vec::with_capacity(self.segments.len());
@@ -114,9 +115,9 @@ impl Replay {
 }
 
 /// Adds the records of each part of a shard to `counts`, and returns the bytes that marks take of the segment's file.
-fn count(entries: &Entries, counts: &mut [usize]) -> u64 {
+fn count(footer: &Footer, counts: &mut [usize]) -> u64 {
     let mut mark_bytes = 0;
-    for (hash, word) in entries.words() {
+    for (hash, word) in footer.words() {
         counts[Index::part(hash)] += 1;
         let place = Place::in_slot(word, 0);
         if Kind::from_byte(place.uses()) != Some(Kind::Put) {
@@ -143,7 +144,7 @@ impl Sorted {
     /// Sorts those records of `segments` that belong to `parts`, each of which has as many as `counts` says. The first
     /// segment has the slot `first`. The memory of `records` is used, whatever it contains.
     fn new(
-        segments: &[Entries],
+        segments: &[Footer],
         first: usize,
         counts: &[usize],
         parts: Range<usize>,
@@ -157,8 +158,8 @@ impl Sorted {
         });
         let mut ends: Vec<usize> = starts.collect();
         records.resize(sum, (0, 0));
-        for (entries, slot) in segments.iter().zip(first..) {
-            for (hash, word) in entries.words() {
+        for (footer, slot) in segments.iter().zip(first..) {
+            for (hash, word) in footer.words() {
                 let Some(end) = Index::part(hash).checked_sub(parts.start).and_then(|at| ends.get_mut(at)) else {
                     continue;
                 };
@@ -203,7 +204,10 @@ fn fill(runs: &[Sorted], at: usize, segments: usize) -> FoundShard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{footer::Entry, rate::Rate};
+    use crate::format::{
+        footer::{Entries, Entry},
+        rate::Rate,
+    };
     use refdb_testkit::Rng;
 
     /// Replays `at_once` shards at a time, and returns the index and its live records.
@@ -232,7 +236,8 @@ mod tests {
         };
         let segments: Vec<Entries> = (0..8).map(|_| (0..1_000).map(&mut record).collect()).collect();
         let replay_on = |threads| {
-            let mut replay = Replay { threads, ..Replay::new(segments.clone()) };
+            let footers = segments.iter().cloned().map(Footer::Read).collect();
+            let mut replay = Replay { threads, ..Replay::new(footers) };
             let marks = replay.count().expect("it was not counted before");
             assert_eq!(marks, segments.iter().map(Entries::mark_bytes).collect::<Vec<_>>());
             assert_eq!(replay.count(), None);

@@ -10,6 +10,7 @@ use crate::{
 use refdb_vfs::{File, Fs, Growing, prefetch};
 use std::{
     io,
+    ops::Range,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock, PoisonError},
 };
@@ -121,10 +122,20 @@ impl Segment {
         RecordHeader::decode(self.record(place.with_len(RECORD_HEADER_BYTES), buffer)?)
     }
 
+    /// Uses a mapping of the complete file for readers.
+    pub(crate) fn use_mapping(&self, mapping: Growing) {
+        let _ = self.mapping.set(mapping);
+    }
+
+    /// Bytes of the file, if it is mapped.
+    pub(crate) fn mapped(&self, range: Range<usize>) -> Option<&[u8]> {
+        self.mapping.get()?.get(range)
+    }
+
     /// Maps a complete file for readers.
     pub(crate) fn map(&self, fs: &Fs) -> refdb_vfs::Result<()> {
         let len = self.flushed() as usize;
-        let _ = self.mapping.set(Growing::new(&fs.open(&self.path)?, len, len)?);
+        self.use_mapping(Growing::new(&fs.open(&self.path)?, len, len)?);
         Ok(())
     }
 

@@ -4,10 +4,7 @@
 //! complete, nobody knows which records of a segment are live, so only a clear frees segments.
 
 use super::steps::Reclaim;
-use crate::{
-    format::footer::Entries,
-    log::{loading::Loading, recover::read_footer, replay::Replay},
-};
+use crate::log::{footers::Footer, loading::Loading, recover::read_footer, replay::Replay};
 
 impl Reclaim {
     /// Gives the index what the files have, part by part, with the next calls of [`Reclaim::load_step`].
@@ -52,7 +49,7 @@ impl Reclaim {
     /// Turns to the footers, because the saved index cannot be used. If a footer cannot be read either, everything is
     /// removed, because values that its records had replaced could come back.
     fn load_footers(&self, loading: &mut Loading) -> bool {
-        let footers: Option<Vec<Entries>> = (0..loading.segments).map(|slot| self.footer_of(slot)).collect();
+        let footers: Option<Vec<Footer>> = (0..loading.segments).map(|slot| self.footer_of(slot)).collect();
         if let Some(footers) = footers {
             loading.turn_to(Replay::new(footers));
             return true;
@@ -66,10 +63,10 @@ impl Reclaim {
         false
     }
 
-    fn footer_of(&self, slot: u16) -> Option<Entries> {
+    fn footer_of(&self, slot: u16) -> Option<Footer> {
         let segment = self.store.view.at(slot)?;
         let file = self.store.files.fs.open(segment.path()).ok()?;
         let len_bytes = file.stat().ok()?.len_bytes;
-        read_footer(&file, len_bytes, segment.seq).ok()?.map(|(_, entries)| entries)
+        read_footer(&file, len_bytes, segment.seq).ok()?.map(|(_, entries)| Footer::Read(entries))
     }
 }

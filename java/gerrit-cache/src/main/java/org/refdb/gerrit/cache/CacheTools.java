@@ -27,6 +27,10 @@ public final class CacheTools {
   private static final int SHOWN_KEY_BYTES_MAX = 100;
   private static final String SECRET = "(secret)";
 
+  /** The bits that tell a byte of UTF-8 within a character from the first one, and their value. */
+  private static final int CONTINUES_MASK = 0xC0;
+  private static final int CONTINUES = 0x80;
+
   private final DiskTier<?, ?> tier;
 
   CacheTools(DiskTier<?, ?> tier) {
@@ -163,7 +167,11 @@ public final class CacheTools {
   }
 
   private static String shown(byte[] key) {
-    ByteBuffer bytes = ByteBuffer.wrap(key, 0, Math.min(key.length, SHOWN_KEY_BYTES_MAX));
+    int end = Math.min(key.length, SHOWN_KEY_BYTES_MAX);
+    while (end > 0 && end < key.length && (key[end] & CONTINUES_MASK) == CONTINUES) {
+      end--; // a text that is cut within a character would not be text
+    }
+    ByteBuffer bytes = ByteBuffer.wrap(key, 0, end);
     String cut = key.length > SHOWN_KEY_BYTES_MAX ? "..." : "";
     try {
       String text = StandardCharsets.UTF_8.newDecoder().decode(bytes.duplicate()).toString();

@@ -32,9 +32,13 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import org.eclipse.jgit.lib.Config;
 import org.refdb.gerrit.cache.h2.Takeover;
+import org.refdb.gerrit.cache.shared.OfferTime;
 import org.refdb.gerrit.cache.shared.SharedCaches;
 import org.refdb.gerrit.cache.shared.SharedTier;
+import org.refdb.gerrit.cache.shared.ValueContext;
+import org.refdb.gerrit.cache.store.CacheFolder;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
+import org.refdb.gerrit.cache.store.NativeOpener;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** Creates the persistent caches of Gerrit and its plugins, at start and later. */
@@ -50,6 +54,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   private final OpenTime openTime;
   private final List<DiskCache<?, ?>> caches = new CopyOnWriteArrayList<>();
   private final ExecutorService warmer = warmer();
+  private final ValueContext context;
   private final SharedCaches shared;
   private final Offerings offerings;
 
@@ -76,6 +81,7 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     this.stores = stores;
     this.cacheMap = cacheMap;
     this.openTime = openTime;
+    this.context = new ValueContext(config, site.site_path);
     this.shared = openTime == OpenTime.AT_ONCE ? SharedCaches.of(config, site.site_path) : null;
     this.offerings = shared == null ? null : new Offerings(shared, this::warmSources);
   }
@@ -205,12 +211,15 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     boolean textKeys = KeyCodec.isText(def);
     StoreOpener.Spec spec =
         new StoreOpener.Spec(cacheDir, def.name(), def.version(), diskLimit, expireAfter, keys, textKeys);
-    StoreHandle handle = new StoreHandle(stores, spec);
+    CacheFolder folder =
+        spec.hasFiles() ? CacheFolder.of(cacheDir.resolve(NativeOpener.FOLDER), def.name()) : null;
+    OfferTime offerTime = new OfferTime(folder, def.version(), context.hash(def));
+    StoreHandle handle = new StoreHandle(stores, spec, offerTime::opened);
     if (openTime == OpenTime.AT_ONCE) {
       handle.get();
     }
     DiskTier.Ages ages = new DiskTier.Ages(expireAfter, refreshAfter);
-    SharedTier sharedTier = shared == null ? null : shared.tier(def);
+    SharedTier sharedTier = shared == null ? null : shared.tier(def, offerTime);
     SharedValues<K, V> others = sharedTier == null ? null : new SharedValues<>(def, sharedTier, ages);
     DiskTier<K, V> tier = new DiskTier<>(def, handle, ages, DURABLE.contains(def.name()), others);
     if (openTime == OpenTime.AT_ONCE) {

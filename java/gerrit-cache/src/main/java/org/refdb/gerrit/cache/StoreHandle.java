@@ -7,11 +7,23 @@ import org.refdb.gerrit.cache.store.StoreOpener;
 final class StoreHandle {
   private final Stores stores;
   private final StoreOpener.Spec spec;
+  private final Runnable whenWritable;
   private volatile Store store;
 
-  StoreHandle(Stores stores, StoreOpener.Spec spec) {
+  /**
+   * Creates a reference.
+   *
+   * @param whenWritable what is done each time that the store was opened for writing
+   */
+  StoreHandle(Stores stores, StoreOpener.Spec spec, Runnable whenWritable) {
     this.stores = stores;
     this.spec = spec;
+    this.whenWritable = whenWritable;
+  }
+
+  /** Notes that values may be written to the store from now on. */
+  void isWritable() {
+    whenWritable.run();
   }
 
   StoreOpener.Spec spec() {

@@ -68,6 +68,9 @@ final class Stores {
       return NoStore.INSTANCE;
     }
     Shared found = shared.computeIfAbsent(Name.of(handle), name -> new Shared(openOrNone(handle.spec())));
+    if (found.store != NoStore.INSTANCE && !readOnly.get()) {
+      handle.isWritable();
+    }
     found.holders++;
     open.add(handle);
     return found.store;

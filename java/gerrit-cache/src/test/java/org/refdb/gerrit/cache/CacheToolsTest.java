@@ -126,6 +126,15 @@ class CacheToolsTest {
   }
 
   @Test
+  void aLongKeyIsShownAsTextWhereverItIsCut() {
+    try (TestGerrit gerrit = gerrit()) {
+      gerrit.strings().put("a" + "\u00e4".repeat(100), "v");
+      String shown = tools(gerrit, "strings").top(1, CacheTools.Order.SIZE).getFirst().key();
+      assertEquals("a" + "\u00e4".repeat(49) + "...", shown);
+    }
+  }
+
+  @Test
   void keysThatAreSecretsAreNotShown() {
     try (TestGerrit gerrit = gerrit()) {
       Cache<String, String> sessions = gerrit.factory().build(TestDef.named("web_sessions"));

@@ -14,11 +14,17 @@ import org.refdb.gerrit.cache.store.Store;
 /** A server of a fleet: its caches in memory and in stores of its own, and what it shares. */
 final class SharedNode implements AutoCloseable {
   private final TestGerrit gerrit;
-  final HeapOpener opener = new HeapOpener();
+  final HeapOpener opener;
   final AtomicInteger loads = new AtomicInteger();
   final LoadingCache<String, String> cache;
 
   SharedNode(Path site, Config config, TestDef def, Function<String, String> loader) {
+    this(site, config, def, loader, new HeapOpener());
+  }
+
+  /** Starts a server that finds what an earlier one has left in its files. */
+  SharedNode(Path site, Config config, TestDef def, Function<String, String> loader, HeapOpener files) {
+    opener = files;
     gerrit = new TestGerrit(site, config, TestGerrit.serverOn(opener), TestGerrit.strings("strings"));
     cache =
         gerrit

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.file.Files;
 import java.time.Duration;
 import java.util.Base64;
 import org.eclipse.jgit.lib.Config;
@@ -13,18 +14,29 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.refdb.gerrit.cache.shared.Counts.Event;
+import org.refdb.gerrit.cache.shared.ValueContext;
+import org.refdb.gerrit.cache.store.CacheFolder;
 
 /** A cold server has another one share what it has, and copies that. */
 class SharedPeerTest extends WithWarming {
   private static final int KEYS = 300;
   private static final String PEER = "peer-1";
 
-  /** Makes the generations an hour old, as in a site that has had its shared cache for some time. */
+  /** The site has had its version of Gerrit, its settings and its shared cache for some time, and flushed it once. */
   @BeforeEach
-  void ageTheGenerations() {
-    String then = String.valueOf(System.currentTimeMillis() - Duration.ofHours(1).toMillis());
-    redis.call("SET", "refdb:site:generation:", then);
-    redis.call("SET", "refdb:site:generation:fleet", then);
+  void ageTheSite() throws IOException {
+    long then = System.currentTimeMillis() - Duration.ofHours(1).toMillis();
+    redis.call("SET", "refdb:site:generation:", "" + then);
+    redis.call("SET", "refdb:site:generation:fleet", "" + (then / 1_000 * 1_000 + 1));
+    note(new ValueContext(config(PEER, true), site).hash(TestDef.named("fleet")));
+  }
+
+  /** Writes into the folder of the cache on what its values depend since an hour ago. */
+  private void note(String context) throws IOException {
+    CacheFolder folder = CacheFolder.of(site.resolve("cache").resolve("refdb"), "fleet");
+    Files.createDirectories(folder.path());
+    long then = System.currentTimeMillis() - Duration.ofHours(1).toMillis();
+    folder.note(1, "offers", context + " " + then + " - 0");
   }
 
   private Config config(String instance, boolean hasFiles) {
@@ -83,6 +95,51 @@ class SharedPeerTest extends WithWarming {
       progress = ended(warm(cold, PEER, FAST));
       assertEquals(Warming.State.DONE, progress.state(), progress.text());
       assertEquals(0, progress.offered(), "the peer has these values from before the flush");
+    }
+  }
+
+  @Test
+  void whatAPeerComputedBeforeItSharedIsOfferedUntilAFlush() throws Exception {
+    redis.call("DEL", "refdb:site:generation:", "refdb:site:generation:fleet");
+    HeapOpener files = new HeapOpener();
+    Config alone = config(PEER, true);
+    alone.unset("cache", null, "refdbShared");
+    TestDef fleet = TestDef.named("fleet");
+    try (SharedNode before = new SharedNode(site, alone, fleet, key -> "value of " + key, files)) {
+      for (int i = 0; i < KEYS; i++) {
+        before.cache.get("key " + i);
+      }
+    }
+    Config sharing = config(PEER, true);
+    try (SharedNode peer = new SharedNode(site, sharing, fleet, key -> "never", files).awaitInUse();
+        SharedNode cold = node(config("cold", true))) {
+      Warming.Progress progress = ended(warm(cold, PEER, FAST));
+      assertEquals(KEYS, progress.offered(), progress.text());
+      assertEquals(KEYS, progress.stored(), progress.text());
+      assertHasItself(cold, KEYS);
+      peer.shared().flush("fleet");
+      Thread.sleep(1_500);
+      assertEquals(0, ended(warm(cold, PEER, FAST)).offered(), "they are from before the flush");
+    }
+    redis.call("FLUSHALL", new String[0]); // the server forgets the flush, and all nodes restart
+    try (SharedNode peer = new SharedNode(site, sharing, fleet, key -> "never", files).awaitInUse();
+        SharedNode cold = node(config("cold", true))) {
+      assertEquals(0, ended(warm(cold, PEER, FAST)).offered(), "the peer has noted the flush");
+      assertTrue(peer.shared().isInUse());
+    }
+  }
+
+  /** The values may be those of another version of Gerrit, which the same files may hold. */
+  @Test
+  void whatOtherSettingsMayHaveComputedIsNotOffered() throws Exception {
+    note("0".repeat(64));
+    try (SharedNode peer = node(config(PEER, true));
+        SharedNode cold = node(config("cold", true))) {
+      fill(peer, KEYS);
+      forgetValues();
+      Warming.Progress progress = ended(warm(cold, PEER, FAST));
+      assertEquals(Warming.State.DONE, progress.state(), progress.text());
+      assertEquals(0, progress.offered(), progress.text());
     }
   }
 

@@ -101,6 +101,34 @@ class SharedTroubleTest extends WithRedis {
     }
   }
 
+  /** Regression: the deletion was dropped, and a server that was restarted got the void value again. */
+  @Test
+  void aValueThatIsVoidedWhileTheServerFailsIsNotFoundAfterwards() throws Exception {
+    try (SharedNode node = node(redis.address())) {
+      node.cache.get("a");
+      node.awaitStored(1);
+      redis.pause();
+      try {
+        SharedNode.await(
+            () -> {
+              node.cache.getUnchecked("key " + next.incrementAndGet());
+              return !node.shared().isInUse();
+            },
+            "it is still asked");
+        node.cache.invalidate("a");
+        SharedNode.await(() -> node.shared().waiting().entries() == 0, "the deletion waits");
+      } finally {
+        redis.resume();
+      }
+      node.awaitInUse();
+      node.shared().flush("other"); // waits until the server has the generations of this node
+    }
+    try (SharedNode restarted = node(redis.address())) {
+      restarted.cache.get("a");
+      assertEquals(1, restarted.loads.get());
+    }
+  }
+
   @ParameterizedTest
   @EnumSource(FaultyProxy.Fault.class)
   void aBadWayToTheServerCostsLittleAndBringsNoWrongValue(FaultyProxy.Fault fault) throws Exception {

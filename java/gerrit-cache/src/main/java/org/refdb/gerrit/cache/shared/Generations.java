@@ -39,6 +39,9 @@ final class Generations {
   /** What the server has, if that is no generation. */
   private static final long DAMAGED = -1;
 
+  /** The first generation of a cache is a multiple of this, and one that a flush has made is not. */
+  private static final long FIRST_MILLIS = 1_000;
+
   /** The name under which the generation of all caches together is kept. */
   static final String ALL = "";
 
@@ -68,6 +71,16 @@ final class Generations {
     return isKnown ? all + "." + own : null;
   }
 
+  /**
+   * Returns whether a generation is the first one of its cache, before which nothing was flushed. It may also be the
+   * first since the server has lost all generations and no node that knew them was running.
+   */
+  static boolean isFirst(String generation) {
+    int dot = generation.indexOf('.');
+    long all = Long.parseLong(generation.substring(0, dot));
+    return all % FIRST_MILLIS == 0 && Long.parseLong(generation.substring(dot + 1)) % FIRST_MILLIS == 0;
+  }
+
   /** Returns when a generation began, in milliseconds since 1970. */
   static long millis(String generation) {
     int dot = generation.indexOf('.');
@@ -84,7 +97,12 @@ final class Generations {
   }
 
   private static long newer(long than) {
-    return Math.max(System.currentTimeMillis(), than + 1);
+    return flushed(Math.max(System.currentTimeMillis(), than + 1));
+  }
+
+  /** Returns the least number from this one on that is not the first generation of a cache. */
+  private static long flushed(long number) {
+    return number % FIRST_MILLIS == 0 ? number + 1 : number;
   }
 
   /**
@@ -135,10 +153,10 @@ final class Generations {
   /** Takes over what the server has; what it lacks is written. Returns whether it lacked nothing. */
   private boolean take(Client client, String cache, byte[] name, long onServer) throws TimeoutException {
     // Another node may have raised it to the same number, or a higher one, before this node did.
-    long least = raised.remove(cache) ? onServer + 1 : onServer;
+    long least = raised.remove(cache) ? flushed(onServer + 1) : onServer;
     long here = seen.merge(cache, least, Math::max);
     if (here == 0) {
-      here = seen.merge(cache, System.currentTimeMillis(), Math::max);
+      here = seen.merge(cache, System.currentTimeMillis() / FIRST_MILLIS * FIRST_MILLIS, Math::max);
     }
     if (here == onServer) {
       return true;

@@ -35,7 +35,8 @@ final class Offers implements AutoCloseable {
    *
    * @param value the value to store; null to delete the entry
    * @param isSpare whether an entry that the server has stays as it is
-   * @param lease the place of the value whose lease this change ends; null for a change of an entry of the cache
+   * @param lease the place whose lease is ended; null for an entry of the cache
+   * @param whenLost what is done if the server does not make the change; null for nothing
    */
   record Offer(
       Counts counts,
@@ -44,15 +45,23 @@ final class Offers implements AutoCloseable {
       byte[] value,
       long createdMillis,
       boolean isSpare,
-      SharedTier.Place lease) {
+      SharedTier.Place lease,
+      Runnable whenLost) {
     private static final byte[] NOTHING = {};
 
-    static Offer deletion(Counts counts, byte[] name) {
-      return new Offer(counts, name, NOTHING, null, 0, false, null);
+    static Offer deletion(Counts counts, byte[] name, Runnable whenLost) {
+      return new Offer(counts, name, NOTHING, null, 0, false, null, whenLost);
     }
 
     static Offer leaseEnd(Counts counts, SharedTier.Place place) {
-      return new Offer(counts, place.lease(), NOTHING, null, 0, false, place);
+      return new Offer(counts, place.lease(), NOTHING, null, 0, false, place, null);
+    }
+
+    private void lost(Counts.Event how) {
+      counts.one(how);
+      if (whenLost != null) {
+        whenLost.run();
+      }
     }
 
     long bytes() {
@@ -76,7 +85,7 @@ final class Offers implements AutoCloseable {
     queue.add(offer);
     queuedBytes += offer.bytes();
     while (queue.size() > settings.queueEntriesMax() || queuedBytes > settings.queueBytesMax()) {
-      take().counts.one(Counts.Event.DROPPED);
+      take().lost(Counts.Event.DROPPED);
     }
     notifyAll();
   }
@@ -113,7 +122,7 @@ final class Offers implements AutoCloseable {
 
   private void send(Offer offer) throws InterruptedException {
     if (breaker.isOpen()) {
-      offer.counts.one(Counts.Event.DROPPED);
+      offer.lost(Counts.Event.DROPPED);
       return;
     }
     try {
@@ -164,7 +173,7 @@ final class Offers implements AutoCloseable {
 
   private static void notStored(Offer offer, Exception cause) {
     logger.atFine().log("The shared cache does not take a value: %s", cause.getMessage());
-    offer.counts.one(Counts.Event.NOT_STORED);
+    offer.lost(Counts.Event.NOT_STORED);
   }
 
   private CommandArguments command(Offer offer, byte[] entry) {

@@ -4,6 +4,8 @@ import com.google.common.flogger.FluentLogger;
 import com.google.gerrit.server.cache.PersistentCacheDef;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.eclipse.jgit.lib.Config;
@@ -17,6 +19,7 @@ public final class SharedCaches implements AutoCloseable {
 
   private final SharedSettings settings;
   private final Sharing sharing;
+  private final ValueContext context;
   private final Client client;
   private final Breaker breaker = new Breaker();
   private final Budget budget;
@@ -25,6 +28,7 @@ public final class SharedCaches implements AutoCloseable {
   private final EntryFormat format;
   private final Offers offers;
   private final Peers peers;
+  private final Map<String, SharedTier> tiers = new ConcurrentHashMap<>();
   private volatile Servant servant;
   private final Thread keeper = new Thread(this::keep, "refdb-shared-keeper");
   private boolean isClosed;
@@ -38,9 +42,11 @@ public final class SharedCaches implements AutoCloseable {
     void asked(Peers.Request request);
   }
 
-  private SharedCaches(SharedSettings settings, Sharing sharing, String instanceId) throws IOException {
+  private SharedCaches(SharedSettings settings, Sharing sharing, ValueContext context, String instanceId)
+      throws IOException {
     this.settings = settings;
     this.sharing = sharing;
+    this.context = context;
     this.client = new Client(settings.address(), new Connector(settings), breaker);
     this.budget = new Budget(settings.budget().toNanos(), System::nanoTime);
     this.patience = new Patience(settings.deadline().toNanos());
@@ -64,7 +70,7 @@ public final class SharedCaches implements AutoCloseable {
         logger.atWarning().log("Whoever reaches the shared cache can forge its values: set cache.refdbSharedKey");
       }
       String instanceId = config.getString("gerrit", null, "instanceId");
-      return new SharedCaches(settings, new Sharing(config, site, settings), instanceId);
+      return new SharedCaches(settings, new Sharing(config, settings), new ValueContext(config, site), instanceId);
     } catch (IllegalArgumentException | IOException e) {
       logger.atSevere().log("There is no shared cache: %s", e.getMessage());
       return null;
@@ -76,17 +82,24 @@ public final class SharedCaches implements AutoCloseable {
     return sharing.allows(def);
   }
 
-  /** Returns the shared tier of a cache; null if the cache is not shared. */
-  public SharedTier tier(PersistentCacheDef<?, ?> def) {
+  /**
+   * Returns the shared tier of a cache; null if the cache is not shared.
+   *
+   * @param offerTime from when on values that this node has may be offered
+   */
+  public SharedTier tier(PersistentCacheDef<?, ?> def, OfferTime offerTime) {
     if (!sharing.allows(def)) {
       return null;
     }
     generations.add(def.name());
     wake();
-    EntryKeys names = new EntryKeys(settings.namespace(), def.name(), sharing.context(def));
+    EntryKeys names = new EntryKeys(settings.namespace(), def.name(), context.of(def));
     Class<?> javaType = Sharing.isJava(def.valueSerializer()) ? def.valueType().getRawType() : null;
     boolean hasJavaKeys = Sharing.isJava(def.keySerializer());
-    return new SharedTier(this, def.name(), names, Verdicts.of(def) == Verdict.SHARE, javaType, hasJavaKeys);
+    boolean isDetermined = Verdicts.of(def) == Verdict.SHARE;
+    SharedTier tier = new SharedTier(this, def.name(), names, offerTime, isDetermined, javaType, hasJavaKeys);
+    tiers.put(def.name(), tier);
+    return tier;
   }
 
   /** Reads the generations at intervals, which also tells whether the server is well. */
@@ -95,6 +108,7 @@ public final class SharedCaches implements AutoCloseable {
       try {
         client.refresh();
         breaker.probed(generations.poll(client) <= settings.deadline().toNanos());
+        tiers.values().forEach(SharedTier::noteGeneration);
         serve();
       } catch (TimeoutException e) {
         breaker.probed(false);

@@ -30,9 +30,6 @@ public final class SharedTier {
   /** A thread that wakes so much later than it wanted to shows that this process was paused, as by its collector. */
   private static final long STALL_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
 
-  /** By how much the clocks of nodes may differ. */
-  private static final long SKEW_MILLIS = 60_000;
-
   /** How long {@link #read} waits. */
   private static final long READ_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
 
@@ -42,6 +39,7 @@ public final class SharedTier {
   private final SharedCaches caches;
   private final String cache;
   private final EntryKeys names;
+  private final OfferTime offerTime;
   private final boolean isDetermined;
   private final Class<?> javaType;
   private final boolean hasJavaKeys;
@@ -98,6 +96,7 @@ public final class SharedTier {
   /**
    * Creates the tier of a cache.
    *
+   * @param offerTime from when on values that this node has may be offered
    * @param isDetermined whether a key determines its value, so that values that are put are shared too
    * @param javaType the only class that a value may have, if Java deserialises values; else null
    * @param hasJavaKeys whether Java deserialises keys, which are then never read from the server
@@ -106,12 +105,14 @@ public final class SharedTier {
       SharedCaches caches,
       String cache,
       EntryKeys names,
+      OfferTime offerTime,
       boolean isDetermined,
       Class<?> javaType,
       boolean hasJavaKeys) {
     this.caches = caches;
     this.cache = cache;
     this.names = names;
+    this.offerTime = offerTime;
     this.isDetermined = isDetermined;
     this.javaType = javaType;
     this.hasJavaKeys = hasJavaKeys;
@@ -331,7 +332,7 @@ public final class SharedTier {
   }
 
   private void delete(byte[] name) {
-    caches.offers().add(Offers.Offer.deletion(counts, name));
+    caches.offers().add(Offers.Offer.deletion(counts, name, null));
   }
 
   /**
@@ -351,7 +352,7 @@ public final class SharedTier {
       counts.one(Event.TOO_LARGE);
       endLease(place);
     } else {
-      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis, false, null));
+      caches.offers().add(new Offers.Offer(counts, place.name, key, valueBytes, createdMillis, false, null, null));
     }
   }
 
@@ -359,21 +360,29 @@ public final class SharedTier {
    * Offers a value that this node has had for some time, unless the server has one. The caller must see to it that no
    * other thread calls {@link #changed} for the key meanwhile. Returns whether it was offered, which it is not if the
    * generation is unknown, the key was invalidated here, or the value is too large, is the result of a timeout or an
-   * error, or is from before the last flush or, because the clocks of nodes differ, from the minute after it.
+   * error, or is too old, see {@link OfferTime}.
    */
   public boolean offerHeld(byte[] key, Object value, byte[] valueBytes, long createdMillis) {
     String generation = caches.generations().of(cache);
     boolean mayBe =
         generation != null
-            && createdMillis > Generations.millis(generation) + SKEW_MILLIS
+            && createdMillis > offerTime.fromMillis(generation)
             && !isChanged(key)
             && !Verdicts.isNegative(value)
             && EntryFormat.size(key.length, valueBytes.length) <= caches.settings().valueBytesMax();
     if (mayBe) {
       byte[] name = names.of(generation, key);
-      caches.offers().add(new Offers.Offer(counts, name, key, valueBytes, createdMillis, true, null));
+      caches.offers().add(new Offers.Offer(counts, name, key, valueBytes, createdMillis, true, null, null));
     }
     return mayBe;
+  }
+
+  /** Notes the present generation, so that this node knows after a restart whether there was a flush meanwhile. */
+  void noteGeneration() {
+    String generation = caches.generations().of(cache);
+    if (generation != null) {
+      offerTime.fromMillis(generation);
+    }
   }
 
   /** Offers a value that was put. If keys do not determine values here, calls {@link #changed} instead. */
@@ -389,10 +398,10 @@ public final class SharedTier {
   }
 
   /**
-   * Notes that the value of a key is void: this server no longer asks for it until a flush and, if the generation is
-   * known, asks the server of the shared cache to delete it. Other servers may use the value if that is not done,
-   * because that server fails or too many changes wait for it. After 10 000 such keys, the next one voids all values
-   * of the cache.
+   * Notes that the value of a key is void: this server no longer asks for it until a flush, and asks the server of the
+   * shared cache to delete it. If that cannot be done, because that server fails or too many changes wait for it, all
+   * values of the cache are voided, since this server itself would use the value after a restart. The next such key after
+   * 10 000 has the same effect.
    */
   public void changed(byte[] key) {
     if (changed.size() >= CHANGED_MAX) {
@@ -401,8 +410,11 @@ public final class SharedTier {
     }
     changed.put(ByteBuffer.wrap(key), changes.incrementAndGet());
     String generation = caches.generations().of(cache);
-    if (generation != null) {
-      delete(names.of(generation, key));
+    if (generation == null) {
+      caches.raise(cache);
+    } else {
+      byte[] name = names.of(generation, key);
+      caches.offers().add(Offers.Offer.deletion(counts, name, () -> caches.raise(cache)));
     }
   }
 

@@ -18,6 +18,7 @@ import java.util.List;
  */
 public final class CacheFolder {
   private static final HexFormat HEX = HexFormat.of().withUpperCase();
+  private static final String KEYS = "keys";
   private static final String TEXT = "text";
   private static final String BYTES = "bytes";
 
@@ -104,8 +105,17 @@ public final class CacheFolder {
    * exist.
    */
   public void noteKeys(int version, boolean text) throws IOException {
-    Path note = note(version);
-    String content = text ? TEXT : BYTES;
+    note(version, KEYS, text ? TEXT : BYTES);
+  }
+
+  /**
+   * Writes a note about a version, which replaces the one of this kind if that differs. The folder of the cache must
+   * exist.
+   *
+   * @param kind a word that is unique for each kind of note
+   */
+  public void note(int version, String kind, String content) throws IOException {
+    Path note = notePath(version, kind);
     if (!content.equals(read(note))) {
       Path temporary = note.resolveSibling(note.getFileName() + ".new");
       Files.deleteIfExists(temporary);
@@ -115,9 +125,14 @@ public final class CacheFolder {
     }
   }
 
+  /** Returns the note of a kind about a version; null if there is none. */
+  public String note(int version, String kind) throws IOException {
+    return read(notePath(version, kind));
+  }
+
   /** Returns whether the keys of a version are text; null if that was not recorded. */
   public Boolean hasTextKeys(int version) throws IOException {
-    String content = read(note(version));
+    String content = note(version, KEYS);
     return TEXT.equals(content) ? Boolean.TRUE : BYTES.equals(content) ? Boolean.FALSE : null;
   }
 
@@ -126,7 +141,7 @@ public final class CacheFolder {
     return Files.isRegularFile(note) ? Files.readString(note) : null;
   }
 
-  private Path note(int version) {
-    return path.resolve("v" + version + ".keys");
+  private Path notePath(int version, String kind) {
+    return path.resolve("v" + version + "." + kind);
   }
 }

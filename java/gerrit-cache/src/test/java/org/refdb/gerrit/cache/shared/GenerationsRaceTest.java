@@ -125,6 +125,21 @@ class GenerationsRaceTest {
     }
   }
 
+  @Test
+  void aFlushNeverLooksLikeTheFirstGeneration() throws Exception {
+    try (RacingServer server = new RacingServer(true)) {
+      try (SharedCaches node = node(server)) {
+        assertEquals(0, Long.parseLong(server.entries.get(ALL)) % 1_000, "the first of " + node);
+      }
+      long ahead = System.currentTimeMillis() / 1_000 * 1_000 + 60_999;
+      server.entries.put(ALL, "" + ahead);
+      try (SharedCaches node = node(server)) {
+        node.flush(null);
+        assertEquals("" + (ahead + 2), server.entries.get(ALL));
+      }
+    }
+  }
+
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
   void aFlushArrives(boolean knowsGet) throws Exception {

@@ -31,7 +31,7 @@ class SharingTest {
   private List<String> context(String settings) throws Exception {
     Config config = new Config();
     config.fromText("[cache]\n\trefdbShared = redis://localhost:6379\n[gerrit]\n\tserverId = x\n" + settings);
-    return new Sharing(config, site, SharedSettings.of(config, site)).context(changeKind());
+    return new ValueContext(config, site).of(changeKind());
   }
 
   @Test
