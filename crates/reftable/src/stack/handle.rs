@@ -162,7 +162,7 @@ impl Stack {
             self.fs().sync_together(files, &BTreeSet::from([self.dir().to_owned()]))
         });
         // The rename is the point of no return, so everything that can fail comes before it.
-        let merged = match prepared.map_err(StackError::from).and_then(|()| Ok(merge(&tables)?)) {
+        let merged = match prepared.map_err(StackError::from).and_then(|()| merge(&tables)) {
             Ok(merged) => merged,
             Err(error) => {
                 if is_led {

@@ -570,10 +570,7 @@ public final class RefdbDatabase extends RefDatabase {
     return result;
   }
 
-  /**
-   * Returns the version after our own change, so that listeners are not notified again when a query finds it; 0 if the
-   * refs cannot be read, which is no failure of a change that was made.
-   */
+  /** Returns the version after our own change, so that listeners are not notified of it again; 0 if it is unknown. */
   private long versionAfter(RefBatch batch) {
     List<String> names = batch.names();
     try {
