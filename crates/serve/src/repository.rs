@@ -214,7 +214,9 @@ impl Facts {
                 Some(before) if before.folder_id == folder_id && before.hash == repository.hash() => {
                     Arc::clone(&before.objects)
                 }
-                _ => Arc::new(Objects::of(&repository, environment)),
+                // As by `git upload-pack`, nothing is fetched for a partial clone: that would run what the repository
+                // configures for its remote.
+                _ => Arc::new(Objects::in_dir(repository.objects_dir(environment), repository.hash())),
             };
             return Ok(Facts {
                 seen: if config.depends_on_branch() { seen.without_proof() } else { seen },

@@ -456,3 +456,26 @@ fn a_body_is_invited_only_if_it_is_wanted() {
     stream.write_all(body).unwrap();
     assert_eq!(Answer::read(stream, false).status, 200);
 }
+
+#[test]
+fn a_list_of_a_partial_clone_runs_nothing_that_the_repository_configures() {
+    for format in RefFormat::ALL {
+        let repo = exported(format, HashKind::Sha1);
+        let mark = repo.scratch().join("mark");
+        repo.config("core.repositoryFormatVersion", "1");
+        repo.config("extensions.partialClone", "origin");
+        repo.config("remote.origin.promisor", "true");
+        repo.config("remote.origin.url", repo.scratch().join("nowhere").to_str().unwrap());
+        repo.config("remote.origin.uploadpack", &format!("touch {};", mark.display()));
+        // A tag that is lost, which git lets nobody write.
+        let tag = repo.tag_object(repo.commit(), "lost");
+        repo.create_refs([("refs/tags/lost", tag)]);
+        let hex = tag.to_string();
+        std::fs::remove_file(repo.git_dir().join("objects").join(&hex[..2]).join(&hex[2..])).unwrap();
+        let server = Options::root(repo.scratch()).start();
+        let body = packets(&["command=ls-refs\n", "0001", "peel\n", "0000"]);
+        let request = Request::post("repo", "git-upload-pack", body).with("Git-Protocol", "version=2");
+        assert!(server.ask(&request).text().contains("refs/tags/lost"), "{format:?}");
+        assert!(!mark.exists(), "{format:?}");
+    }
+}
