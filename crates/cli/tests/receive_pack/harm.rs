@@ -86,6 +86,19 @@ fn a_head_that_leads_to_no_possible_ref_stops_no_push() {
     }
 }
 
+/// Git refuses such pushes, because its check of the new objects ends at the broken ref.
+#[test]
+fn a_broken_ref_stops_no_push_to_another() {
+    let client = Client::new(HashKind::Sha1);
+    let server = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    server.config("receive.denyNonFastForwards", "true");
+    std::fs::write(server.git_dir().join("refs/tags/v1"), "").unwrap();
+    for at in [0, 1] {
+        let output = client.push(&server, true, &[format!("{}:refs/heads/main", client.commits[at])]);
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
 #[test]
 fn a_hook_that_is_killed_refuses_and_one_that_writes_a_gigabyte_costs_no_memory() {
     let client = Client::new(HashKind::Sha1);

@@ -60,6 +60,9 @@ enum Answer {
 /// programs must not grow with the number of commands.
 const ASKED_MAX: usize = 64;
 
+/// The prefix of the refs that replace objects.
+const REPLACEMENTS: &str = "refs/replace/";
+
 const BEYOND_LIMIT: &str = "the check of its objects exceeded a limit";
 
 impl Session<'_, '_> {
@@ -258,8 +261,13 @@ impl Session<'_, '_> {
         }
         let has_replacements = self.store.read(refdb::Error::is_stale, |snapshot| {
             let mut cursor = snapshot.cursor(false)?;
-            cursor.seek("refs/replace/".into())?;
-            Ok::<_, refdb::Error>(cursor.next()?.is_some_and(|view| view.name.starts_with(b"refs/replace/")))
+            cursor.seek(REPLACEMENTS.into())?;
+            match cursor.next() {
+                Ok(found) => Ok(found.is_some_and(|view| view.name.starts_with(REPLACEMENTS.as_bytes()))),
+                // A broken replacement is left to git. Other refs do not matter.
+                Err(refdb::Error::BrokenRef(broken)) => Ok(broken.name.starts_with(REPLACEMENTS.as_bytes())),
+                Err(error) => Err(error),
+            }
         })?;
         Ok(has_replacements)
     }
