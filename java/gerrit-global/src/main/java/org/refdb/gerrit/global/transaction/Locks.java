@@ -184,7 +184,7 @@ public final class Locks {
     } catch (NoAnswer e) {
       log.atFine().withCause(e).log("a lock is released later");
       return false;
-    } catch (Refused e) {
+    } catch (GlobalRefException e) {
       // Whatever etcd refused now, for example because of too many requests, it may accept later.
       log.atWarning().atMostEvery(1, TimeUnit.MINUTES).withCause(e).log("a lock is not released yet");
       return false;
