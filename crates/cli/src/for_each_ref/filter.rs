@@ -1,6 +1,10 @@
 //! Selects the refs that are shown.
 
-use super::{history::History, patterns::Patterns, reach::Reach};
+use super::{
+    history::{History, TAGS_MAX},
+    patterns::Patterns,
+    reach::Reach,
+};
 use crate::{
     failure::{Result, fatal},
     listing::Row,
@@ -52,7 +56,7 @@ impl Filter {
     fn points_at(&self, history: &History<'_>, row: &Row<'_>) -> Result<bool> {
         let mut id = *row.id;
         let mut data = Vec::new();
-        loop {
+        for _ in 0..TAGS_MAX {
             if self.points_at.contains(&id) {
                 return Ok(true);
             }
@@ -73,5 +77,6 @@ impl Filter {
                 None => return Ok(false),
             }
         }
+        Ok(false)
     }
 }

@@ -15,6 +15,9 @@ use std::{
     path::PathBuf,
 };
 
+/// The most tags that are followed one after the other. Only tags that `refs/replace/` replaces can form a circle.
+pub(super) const TAGS_MAX: usize = 10_000;
+
 /// The commits of a repository.
 pub struct History<'a> {
     store: &'a Store,
@@ -93,7 +96,10 @@ impl<'a> History<'a> {
     pub fn named_commit(&self, named: ObjectId) -> Result<Option<ObjectId>> {
         let mut id = named;
         let Some(mut kind) = self.objects()?.kind(&id)? else { return Ok(None) };
-        while kind == ObjectKind::Tag {
+        for _ in 0..TAGS_MAX {
+            if kind != ObjectKind::Tag {
+                break;
+            }
             let Some(tagged) = self.tagged(&id)? else { return Ok(None) };
             (id, kind) = tagged;
         }
@@ -108,7 +114,10 @@ impl<'a> History<'a> {
     /// and, as in git, if a tag claims another kind for its target than the target has.
     pub fn peel_to_commit(&self, mut id: ObjectId) -> refdb::Result<Option<ObjectId>> {
         let mut kind = self.objects()?.kind(&id)?;
-        while kind == Some(ObjectKind::Tag) {
+        for _ in 0..TAGS_MAX {
+            if kind != Some(ObjectKind::Tag) {
+                break;
+            }
             let Some((target, claimed)) = self.tagged(&id)? else { return Ok(None) };
             (id, kind) = (target, self.objects()?.kind(&target)?.filter(|actual| *actual == claimed));
         }
@@ -118,7 +127,10 @@ impl<'a> History<'a> {
     /// Returns the commit of a ref that is listed. A tag with a false claim about its target is reported on standard
     /// error.
     pub fn listed_commit(&self, mut id: ObjectId) -> Result<Option<ObjectId>> {
-        while self.objects()?.kind(&id)? == Some(ObjectKind::Tag) {
+        for _ in 0..TAGS_MAX {
+            if self.objects()?.kind(&id)? != Some(ObjectKind::Tag) {
+                break;
+            }
             let Some((target, claimed)) = self.tagged(&id)? else { return Ok(None) };
             if let Some(actual) = self.objects()?.kind(&target)?
                 && actual != claimed

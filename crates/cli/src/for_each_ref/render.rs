@@ -3,7 +3,7 @@
 use super::{
     atom::{Atom, Field, IdForm, NameForm, Part},
     format::{Align, Format, If, Piece, Side, Test, Usual},
-    history::say_lie,
+    history::{TAGS_MAX, say_lie},
     object::Parsed,
     person,
     questions::Question,
@@ -316,7 +316,10 @@ impl<'a> Renderer<'a> {
         }
         let mut kind = self.kind(false, *row.id, row.name)?;
         let mut behind = None;
-        while kind == ObjectKind::Tag {
+        for _ in 0..TAGS_MAX {
+            if kind != ObjectKind::Tag {
+                break;
+            }
             let id = behind.unwrap_or(*row.id);
             let peeled = behind.is_some();
             self.content(peeled, id, row.name)?;

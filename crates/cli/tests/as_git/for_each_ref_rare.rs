@@ -3,6 +3,7 @@
 use crate::{common::same, for_each_ref::repo};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
+use std::process::Command;
 
 #[test]
 fn sizes_are_sorted_as_numbers() {
@@ -55,6 +56,32 @@ fn a_ref_of_a_linked_worktree_is_not_shown_as_packed() {
     repo.git(["worktree", "add", "-q", "--detach", tree.to_str().unwrap(), "refs/heads/A"]);
     repo.git(["-C", tree.to_str().unwrap(), "update-ref", "refs/worktree/own", "refs/heads/A"]);
     same(&tree, &["for-each-ref", "--format=%(refname) [%(flag)]"], b"");
+}
+
+/// With such a tag git lists for ever, depending on the option and the version.
+#[test]
+fn a_tag_that_a_replacement_makes_lead_to_itself_ends_no_list() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let commit = repo.commit();
+    let tag = repo.tag_object(commit, "circle");
+    repo.create_refs([("refs/heads/main", commit), ("refs/tags/circle", tag)]);
+    let content = format!("object {tag}\ntype tag\ntag circle\ntagger a <a@b> 1 +0000\n\n");
+    let by = repo.git_with_input(["hash-object", "-t", "tag", "-w", "--stdin"], content);
+    repo.git(["update-ref", &format!("refs/replace/{tag}"), by.trim()]);
+    let (main, circle) = ("refs/heads/main", "refs/tags/circle");
+    for words in [
+        &["for-each-ref", "--points-at", main][..],
+        &["for-each-ref", "--format=%(*objecttype)", circle],
+        &["for-each-ref", "--format=%(ahead-behind:refs/heads/main)", circle],
+        &["for-each-ref", "--contains", main],
+        &["tag", "--contains", main],
+        &["for-each-ref", "--contains", circle],
+    ] {
+        let mut listed = Command::new("timeout");
+        listed.arg("60").arg(env!("CARGO_BIN_EXE_refdb")).args(words).current_dir(repo.dir());
+        let output = listed.output().unwrap();
+        assert!(output.status.code().is_some_and(|code| code != 124), "{words:?}: {output:?}");
+    }
 }
 
 #[test]
