@@ -194,12 +194,12 @@ impl Settings {
             b"serve.maxpushes" => limits.pushes = size(value)?,
             b"serve.maxfetchesperrepository" => limits.fetches_each = Some(size(value)?),
             b"serve.maxpushesperrepository" => limits.pushes_each = Some(size(value)?),
-            b"serve.queueseconds" => limits.queue = Duration::from_secs(count(value)?),
+            b"serve.queueseconds" => limits.queue = seconds(value)?,
             b"serve.rate" => limits.rate = number(u32::try_from(count(value)?).unwrap_or(u32::MAX)),
             b"serve.burst" => limits.burst = number(u32::try_from(count(value)?).unwrap_or(u32::MAX)),
-            b"serve.idleseconds" => limits.idle = Duration::from_secs(count(value)?),
-            b"serve.requestseconds" => limits.request_time = Duration::from_secs(count(value)?),
-            b"serve.drainseconds" => limits.drain = Duration::from_secs(count(value)?),
+            b"serve.idleseconds" => limits.idle = seconds(value)?,
+            b"serve.requestseconds" => limits.request_time = seconds(value)?,
+            b"serve.drainseconds" => limits.drain = seconds(value)?,
             b"serve.memory" => limits.memory_bytes = size(value)?,
             b"serve.openfiles" => limits.open_files = size(value)?,
             b"serve.openrepositories" => limits.repositories = size(value)?,
@@ -219,6 +219,11 @@ fn path(value: &Value<'_>) -> Result<PathBuf, ConfigError> {
 /// nothing.
 fn count(value: &Value<'_>) -> Result<u64, ConfigError> {
     Ok(u64::try_from(value.long()?).unwrap_or(0).max(1))
+}
+
+/// Returns at most a year, so that a time can be added to any other.
+fn seconds(value: &Value<'_>) -> Result<Duration, ConfigError> {
+    Ok(Duration::from_secs(count(value)?.min(365 * 24 * 60 * 60)))
 }
 
 fn size(value: &Value<'_>) -> Result<usize, ConfigError> {
@@ -260,6 +265,16 @@ mod tests {
         assert_eq!(read.roots, [("a".to_owned(), "/srv/a".into()), (String::new(), "/srv/b".into())]);
         assert_eq!((read.limits.fetches, read.limits.rate.get()), (2048, 1));
         assert_eq!(read.limits.pushes, Limits::default().pushes);
+    }
+
+    #[test]
+    fn a_time_without_end_can_be_added_to_now() {
+        let names = ["queueSeconds", "idleSeconds", "requestSeconds", "drainSeconds"];
+        let lines: String = names.map(|name| format!("{name} = {}\n", i64::MAX)).concat();
+        let limits = settings(&format!("[serve]\nroot = /srv\n{lines}")).unwrap().limits;
+        for time in [limits.queue, limits.idle, limits.request_time, limits.drain] {
+            assert!(std::time::Instant::now().checked_add(time).is_some(), "{time:?}");
+        }
     }
 
     #[test]

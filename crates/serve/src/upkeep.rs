@@ -30,6 +30,10 @@ const DELAY_MAX: Duration = Duration::from_secs(10);
 /// The denominator of the share of time for which a repository is maintained: at most a tenth.
 const SHARE: u32 = 10;
 
+/// Maximum pause between two runs in a repository. A lock that a dead process has left must not put off the next run for
+/// days.
+const PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
+
 /// Maximum number of repositories that are maintained at a time, not counting runs that git has put in the background.
 const RUNS_MAX: usize = 8;
 
@@ -109,15 +113,17 @@ impl Shared {
         while let Some(at) = self.next(&folder) {
             self.pause(at).await;
             let Some(commands) = self.take(&folder) else { continue };
+            // The wait for a turn costs nothing, so it does not count.
+            let Ok(turn) = self.runs.acquire().await else { return };
             let began = Instant::now();
-            if let Ok(_turn) = self.runs.acquire().await {
-                run(commands).await;
-            }
+            run(commands).await;
+            drop(turn);
             let lock = folder.join("objects/maintenance.lock");
             while lock.exists() && !self.is_ending.is_cancelled() {
                 self.pause(Instant::now() + LOOK).await;
             }
-            self.pause(Instant::now() + began.elapsed() * (SHARE - 1)).await;
+            let pause = began.elapsed().saturating_mul(SHARE - 1).min(PAUSE_MAX);
+            self.pause(Instant::now() + pause).await;
         }
     }
 
