@@ -12,7 +12,7 @@ mod warnings;
 use crate::{
     buffer::Lent,
     call::{bytes_of, call, new_array, quick_call},
-    failure::Failure,
+    failure::{Failure, Kind},
     handle::Handles,
     wire::{Answer, Request, to_path},
 };
@@ -48,6 +48,8 @@ struct OpenListing {
     chunk: Chunk,
     chunk_len: usize,
     is_done: bool,
+    /// Whether a chunk could not be read, after which an empty chunk would pass for the end.
+    has_failed: bool,
 }
 
 impl OpenListing {
@@ -60,12 +62,21 @@ impl OpenListing {
     const CHUNK_LEN: usize = 256 << 10;
 
     fn new(listing: Listing) -> Self {
-        OpenListing { listing, chunk: Chunk::default(), chunk_len: Self::FIRST_CHUNK_LEN, is_done: false }
+        OpenListing {
+            listing,
+            chunk: Chunk::default(),
+            chunk_len: Self::FIRST_CHUNK_LEN,
+            is_done: false,
+            has_failed: false,
+        }
     }
 
-    /// Encodes the next rows; empty at the end.
+    /// Encodes the next rows; empty at the end. Once this has failed, it fails each time.
     fn next(&mut self) -> Result<&[u8], Failure> {
-        let OpenListing { listing, chunk, chunk_len, is_done } = self;
+        let OpenListing { listing, chunk, chunk_len, is_done, has_failed } = self;
+        if *has_failed {
+            return Err(Failure::engine(Kind::Refused, "the list could not be read before; begin a new one"));
+        }
         chunk.clear(if *chunk_len == Self::FIRST_CHUNK_LEN { Self::FIRST_ROOM } else { *chunk_len });
         if !*is_done {
             *is_done = true;
@@ -75,6 +86,7 @@ impl OpenListing {
                     *is_done = chunk.len() < *chunk_len;
                     if *is_done { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 })
+                .inspect_err(|_| *has_failed = true)
                 .map_err(Failure::of_list)?;
         }
         *chunk_len = Self::CHUNK_LEN;

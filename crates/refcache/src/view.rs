@@ -374,7 +374,7 @@ impl View {
                 Error::{HalfDone, Interrupted, Stack, Unrecovered},
                 StackError::{NotDurable, OutcomeUnknown},
             };
-            let Some(error) = error.store() else { return false };
+            let Some(error) = error.store() else { return matches!(error, Error::Abandoned(_)) };
             matches!(
                 error,
                 HalfDone { .. } | Unrecovered { .. } | Interrupted(_) | Stack(NotDurable(_) | OutcomeUnknown)
