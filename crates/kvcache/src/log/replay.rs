@@ -58,8 +58,8 @@ pub(crate) struct Replay {
     /// In the order of the log; they have the slots from 0 in that order.
     segments: Vec<Footer>,
     threads: usize,
-    /// The segments whose records one thread sorts, and how many of these each part of a shard has; empty if that was
-    /// not counted yet.
+    /// For each thread, the segments whose records it sorts, and the number of these records in each part of a shard.
+    /// Empty until the records are counted.
     shares: Vec<(Range<usize>, Vec<usize>)>,
     /// Memory for the sorted records of each share, which is used again, because new memory costs page faults.
     buffers: Vec<Vec<(u64, u64)>>,
@@ -77,8 +77,8 @@ impl Replay {
         self.segments.iter().map(Footer::len).sum()
     }
 
-    /// Counts the records of each part of a shard, and returns for each segment the bytes that its marks take of its
-    /// file; `None` if that was done before.
+    /// Counts the records of each part of a shard. Returns for each segment the bytes of its file that marks (see
+    /// [`Kind`]) take, or `None` if the records were counted before.
     pub(crate) fn count(&mut self) -> Option<Vec<u64>> {
         if !self.shares.is_empty() {
             return None;
@@ -114,7 +114,8 @@ impl Replay {
     }
 }
 
-/// Adds the records of each part of a shard to `counts`, and returns the bytes that marks take of the segment's file.
+/// Adds the number of records in each part of a shard to `counts`. Returns the bytes of the segment's file that marks
+/// (see [`Kind`]) take.
 fn count(footer: &Footer, counts: &mut [usize]) -> u64 {
     let mut mark_bytes = 0;
     for (hash, word) in footer.words() {
@@ -134,7 +135,8 @@ pub(super) fn shares(len: usize, parts: usize) -> Vec<Range<usize>> {
 
 /// The records of some segments in some shards, sorted by parts of shards, and within a part in the order of the log.
 struct Sorted {
-    /// For each record, its hash, and the word of a place with the kind instead of the use count.
+    /// For each record, its hash and the word of its [`Place`], in which the record's [`Kind`] stands where the index has
+    /// the use count.
     records: Vec<(u64, u64)>,
     /// Where each part's records end.
     ends: Vec<usize>,

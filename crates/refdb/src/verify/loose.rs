@@ -78,8 +78,8 @@ fn one(verifier: &mut Verifier<'_>, worktree: &Worktree, name: &BStr, kind: Entr
     }
 }
 
-/// Checks a symbolic link. The path to which it leads is the refname: relative to the repository's folder if the path
-/// lies there, and otherwise whole.
+/// Checks a symbolic link. The path to which it leads is the refname: relative to the folder of the shared refs if the
+/// path lies there, and otherwise whole.
 fn link(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> Result<()> {
     verifier.fault(place, Check::SymlinkRef, "use deprecated symbolic link for symref");
     let Some(content) = verifier.store.fs().find_link_content(path)? else { return Ok(()) };

@@ -28,7 +28,7 @@ pub enum PackError {
     /// The index names an object twice, so that the base of a delta depends on which of the two a reader picks.
     #[error("the pack contains object {0} twice; repack the objects and push again")]
     Twice(ObjectId),
-    /// The base of a delta depends on that delta.
+    /// The base of a delta depends on that delta. The object is one whose chain of deltas contains such a delta.
     #[error("the pack cannot be read: object {0} is a delta that depends on itself; repack the objects and push again")]
     Circle(ObjectId),
     /// The folder of packs cannot be listed, a pack, its index or one of its entries cannot be read, or the base of a
@@ -77,8 +77,9 @@ pub fn check_packs(folder: &Path, hash: HashKind) -> Result<(), PackError> {
     Ok(())
 }
 
-/// Returns the entries of all packs in this object folder, by object id. Call [`check_packs`] first: if an index names
-/// an object twice, only one of the two entries is returned.
+/// Returns the entries of all packs in this object folder, by object id: one entry for each object, even if several
+/// packs contain the object. Call [`check_packs`] first: this function does not notice that an index names an object
+/// twice.
 ///
 /// # Errors
 ///

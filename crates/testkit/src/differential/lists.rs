@@ -31,7 +31,7 @@ const FORMATS: &[&str] = &[
     "%(align:12)%(refname)%(end)|",
 ];
 
-/// Generates the arguments of a `branch` that lists.
+/// Generates the arguments of a `branch` that lists branches, or sometimes only shows the current one.
 pub(super) fn branch(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
     if rng.one_in(15) {
         return vec!["--show-current".into()];

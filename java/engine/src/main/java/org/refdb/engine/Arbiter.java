@@ -31,7 +31,7 @@ public abstract class Arbiter {
 
   /**
    * Receives the changes of the batch. {@link Verdict.Agreed} means here that the global ref database does not store
-   * these refs.
+   * these refs. {@link Verdict.Unknown} counts as {@link Verdict.Refused}, because nothing was asked yet.
    */
   protected abstract Verdict begin(List<GlobalRef> refs);
 

@@ -10,9 +10,10 @@ public final class EngineException extends IOException {
   /** The kinds of errors, which differ in what a caller can do about them. */
   public enum Kind {
     /**
-     * An operation of the operating system failed, the repository was gone or kept changing while it was read, or a
-     * batch took effect only in part, or could be neither completed nor undone. The message names the operation and the
-     * path, the repository, the refs that were not changed, or the file that records the batch.
+     * An operation of the operating system failed, an entry of a cache could not be encrypted, the repository was gone
+     * or kept changing while it was read, or a batch took effect only in part, or could be neither completed nor
+     * undone. The message names the operation and the path, the repository, the refs that were not changed, or the file
+     * that records the batch.
      */
     IO,
     /**
@@ -41,7 +42,10 @@ public final class EngineException extends IOException {
      * kind, such as a hook that refused, a limit that was reached or a signal; no ref has changed then.
      */
     REFUSED,
-    /** The global ref database did not agree to an update, or an earlier one is not decided yet. */
+    /**
+     * The global ref database did not agree to an update or gave no answer, an earlier update is not decided yet, or
+     * the update has too many refs to be asked about. If the database gave no answer, the update may still take effect.
+     */
     UNDECIDED,
     /** Another machine replaced a file on the file server while a list was read from it; ask for the list again. */
     REPLACED,

@@ -164,7 +164,10 @@ final class Commands {
     return new PersonIdent("J Git", "jgit@example.com");
   }
 
-  /** Formats a ref: {@code NAME ID [PEELED]}, or {@code NAME -> TARGET ID} with zeros for an unborn branch. */
+  /**
+   * Formats a ref: {@code NAME ID [PEELED]}, or {@code NAME -> TARGET ID} with zeros for an unborn branch. The arrow
+   * and the target are one field, with a space between them.
+   */
   private static String show(Ref ref) {
     String id = (ref.getObjectId() == null ? ObjectId.zeroId() : ref.getObjectId()).name();
     if (ref.isSymbolic()) {

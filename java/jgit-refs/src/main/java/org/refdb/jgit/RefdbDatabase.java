@@ -72,11 +72,11 @@ public final class RefdbDatabase extends RefDatabase {
   private final EngineView view;
   /** The cache of the calling thread's request; supplies null outside of one. */
   private final Supplier<RequestRefCache> request;
-  /** Grows with each commit, successful or not, and each {@link #refresh}, which makes request caches invalid. */
+  /** Grows with each commit, successful or not, and each {@link #refresh}. What requests cached before is void. */
   private final AtomicLong changes = new AtomicLong();
   /** The latest version that any query has found. */
   private final AtomicLong found = new AtomicLong();
-  /** The version that listeners were notified of; 0 for none. */
+  /** The last version that listeners were notified of, or the first one found, which notifies nobody; 0 for none. */
   private final AtomicLong notified = new AtomicLong();
   private volatile LastList lastList;
 
