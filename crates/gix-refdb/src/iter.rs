@@ -23,7 +23,7 @@ pub struct Platform<'s> {
     store: &'s refdb::Store,
     /// The state of the refs when the platform was made, and the states that replaced lost ones since.
     states: [OnceLock<Box<dyn Snapshot>>; STATES_MAX],
-    /// The index of the state that iterators use, which is read once one of them needs it.
+    /// The index of the state that iterators use. The state is read when the first iterator needs it.
     current: AtomicUsize,
     /// Whether an iterator has returned anything, be it only that it is at its end.
     has_shown: AtomicBool,
@@ -179,7 +179,8 @@ impl Kept {
         }
     }
 
-    /// Returns whether refs of the list may be lost with this broken ref, or with this folder that may not be read.
+    /// Returns whether `broken`, the name of a broken ref or of a folder that cannot be read, is of the list or is a
+    /// folder that may contain refs of the list.
     fn may_lie_in(&self, broken: &[u8]) -> bool {
         let is_above = |prefix: &BString| prefix.strip_prefix(broken).is_some_and(|rest| rest.starts_with(b"/"));
         self.has(broken) || matches!(self, Kept::Prefix(prefix) if is_above(prefix))

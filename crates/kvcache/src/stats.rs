@@ -1,4 +1,5 @@
-// Not the atomics of `sync`: nothing depends on the order of these numbers.
+// Not the atomics of `crate::sync`, of which tests vary the order of accesses: nothing depends on the order in which
+// these numbers change.
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {

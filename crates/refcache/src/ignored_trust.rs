@@ -54,8 +54,8 @@ impl WarnedMounts {
     /// Maximum number of warnings of a process, because an automounter can make a mount for each repository.
     const COUNT_MAX: usize = 16;
 
-    /// Returns whether to warn about this mount: if no warning was given for it, and as long as there were few
-    /// warnings.
+    /// Returns whether to warn about this mount, which then counts as warned about: no warning was given for it before,
+    /// and the process has given few warnings.
     pub(crate) fn is_new(&self, device: u64) -> bool {
         let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         warned.len() < Self::COUNT_MAX && warned.insert(device)

@@ -82,8 +82,9 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Searches for the commit of a change: first where the change seems to have begun and, if most of it is not
-    /// found there, from the anchor on, because it may have begun earlier, or be the sum of several.
+    /// Searches for the commit of a change: first among the commits where the change seems to have begun and, if most
+    /// of the change is not found there, among all commits since the anchor, the commit beside which the others were
+    /// measured, because the change may have begun earlier, or be the sum of several.
     fn locate(&self, alarm: &Alarm, coin: &mut Coin) -> Result<Located> {
         let pair = |good: &str| [good.to_owned(), alarm.at.clone()];
         if self.options.budget.is_zero() {

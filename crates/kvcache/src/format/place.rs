@@ -38,8 +38,8 @@ impl Place {
         )
     }
 
-    /// The place in `slot` that the second word of a footer entry describes. The low bits of the word are taken as they
-    /// are.
+    /// The place in `slot` that the second word of a footer entry describes. All bits of the word below the slot are
+    /// kept, also the lowest two: a footer entry has the kind of the record there, which [`uses`](Self::uses) returns.
     pub(crate) fn in_slot(word: u64, slot: u16) -> Self {
         let at = OFFSET_BITS + LEN_BITS + USES_BITS;
         Place(word & ((1 << at) - 1) | u64::from(slot) << at)

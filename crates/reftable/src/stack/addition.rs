@@ -68,8 +68,8 @@ impl Stack {
         self.locked(self.take_turn(lock_timeout, false)?.into_lock())
     }
 
-    /// Locks the list, or gets a turn under the lock of another process if this writer `joins`, after leaving the lock
-    /// to those that have written since the last turn.
+    /// Locks the list, or gets a turn under the lock of another process if this writer `joins`. If writers outside the
+    /// queue are expected, this first pauses as [`lock`](Self::lock) does, so that they can take the lock.
     pub(super) fn take_turn(&self, lock_timeout: LockTimeout, joins: bool) -> Result<Acquired, StackError> {
         let pause = self.backoff().pause(Instant::now());
         if !pause.is_zero() && lock_timeout != LockTimeout::None {
@@ -162,8 +162,9 @@ impl Addition {
     }
 
     /// Writes a table with the records of `build` and of the older tables from `start` on. The summary is `None` if
-    /// `build` adds no records. A table with records of older ones is written to its file here, because the caller can
-    /// still do without them. The flag is set if writing failed because of those records or because there was no room.
+    /// `build` adds no records. Under this process's own lock, a table with records of older ones is written to its
+    /// file here, because the caller can still do without them if there is no room. The flag is set if writing failed
+    /// because of those records or because there was no room.
     fn write_table<E: From<StackError>>(
         &self,
         limits: &RangeInclusive<u64>,
@@ -378,8 +379,9 @@ impl Held {
     }
 }
 
-/// Returns whether a writer outside the queue of `stack` has written since the last turn, which `left` this next update
-/// index, when the stack is `found` under its lock. Where there is no queue, this is assumed.
+/// Returns whether a writer outside the queue of `stack` has written since this process's last turn. `left` is the next
+/// update index at the end of that turn, or `None` if there was no turn yet, and `found` is the stack as read under its
+/// lock. On a network file system, where there is no queue, such a writer is assumed.
 pub(super) fn has_met_strangers(stack: &Stack, found: &Snapshot, left: Option<u64>) -> bool {
     let Some(left) = left else { return false };
     let mut new = found.tables().iter().rev().take_while(|listed| listed.table.max_update_index() >= left);

@@ -20,7 +20,7 @@ impl Said {
 /// The context in which a single changed ref, reflog or file is judged.
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
-    /// Whether `unify` has changed an output, so that this is a difference between the outputs.
+    /// Whether the `unify` of the same [`Difference`] has changed an output, so that the outputs differ for its reason.
     pub met: bool,
     /// All refs, reflogs and files that differ after the step.
     pub all: &'a [Changed],

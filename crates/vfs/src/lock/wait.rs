@@ -69,8 +69,8 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Waits for `pause` at most behind the head of the queue, which is entered first if need be. Returns at once if
-    /// this writer is the head, or if there is no queue.
+    /// Waits for `pause` at most behind the head of the queue. A writer that is not in the queue enters it first.
+    /// Returns at once if this writer is the head, or if there is no queue.
     fn wait_behind(&mut self, fs: &Fs, pause: Duration) -> Queued {
         if self.head.is_some() {
             return Queued::Polls;
@@ -153,7 +153,8 @@ pub(super) fn wait_in_line<T>(
     loop {
         if line.ahead.is_none() {
             let attempted = attempt();
-            // What is looked up under the lock, or while somebody else has it, is newer than the attempt.
+            // What is looked up from now on, under the lock or while somebody else has it, must be newer than the
+            // attempt, so the file server is asked again.
             asked::forget();
             match attempted {
                 Ok(done) => return Ok(Got::Lock(done)),

@@ -18,8 +18,8 @@ use std::{
 /// The longest message. The kernel takes it as a whole, since its default buffers are larger.
 pub(super) const MESSAGE_BYTES_MAX: usize = 64 << 10;
 
-/// The number of waiting writers that are passed on together with the queue: the kernel passes at most 253 descriptors
-/// at once.
+/// Maximum number of waiting writers that are passed on together with the queue: the kernel passes at most 253
+/// descriptors at once.
 pub(super) const PASSED_MAX: usize = 250;
 
 thread_local! {

@@ -9,7 +9,8 @@ import java.util.List;
  * @param packedRefs how far the file attributes of packed-refs are trusted
  * @param looseRefs how far those of loose refs are trusted; {@code AFTER_OPEN} has the effect of {@code NEVER} here
  * @param tablesList how far those of the list of a reftable stack are trusted
- * @param alwaysSet whether a setting says {@code ALWAYS} and takes effect, as opposed to the default
+ * @param alwaysSet whether {@code ALWAYS} is configured explicitly for some kind of refs, not merely the default; the
+ *     engine warns of such a setting on a network file system
  * @param believeMillis the time in milliseconds during which an answer is repeated without reading from disk;
  *     preferably 0
  * @param sync whether refs are on stable storage when a commit returns

@@ -22,8 +22,7 @@ final class Results {
 
   /**
    * Returns the result of the update of a single ref: a lock failure, unless the value is invalid, the name is too
-   * long, or HEAD would be deleted. A name conflict is a lock failure too, because JGit's locks are files beside those
-   * of refs.
+   * long, or HEAD would be deleted. A name conflict is a lock failure too, as it is for JGit's own updates.
    */
   static RefUpdate.Result ofUpdate(Rejection rejection) {
     return switch (rejection.reason()) {

@@ -12,7 +12,7 @@ import org.refdb.jgit.BatchCommitter;
  * refdb-global.jar} contains the implementation on etcd.
  */
 public interface GlobalDecision {
-  /** Returns whether any ref of a project is stored in the database. */
+  /** Returns whether refs of a project, all or some, are to be stored in the database, by the settings. */
   boolean has(String project);
 
   /** Returns the committer of a project's batches, which commits each only if the database accepts it. */

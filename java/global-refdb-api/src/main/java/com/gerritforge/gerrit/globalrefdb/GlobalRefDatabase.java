@@ -24,8 +24,11 @@ public interface GlobalRefDatabase {
   }
 
   /**
-   * Sets the ref to {@code newRefValue} if its value in the database is that of {@code currRef}. Returns false if the
-   * database has another value; true also if it has {@code newRefValue} already, or stores no such ref, like HEAD.
+   * Sets the ref to {@code newRefValue} if its value in the database is that of {@code currRef}; null or a zero id
+   * deletes it. If {@code currRef} is symbolic, the ref to which it leads is set, but nothing is deleted. Returns false
+   * if the database has another value. Returns true also if the database does not store the ref, which holds for HEAD,
+   * or has {@code newRefValue} already. The latter does not apply to a sequence: two nodes that increment it to the
+   * same number have each used that number.
    */
   boolean compareAndPut(Project.NameKey project, Ref currRef, ObjectId newRefValue) throws GlobalRefDbSystemError;
 
@@ -35,12 +38,12 @@ public interface GlobalRefDatabase {
   /** Waits for the lock of a ref and takes it. Closing the result releases the lock. */
   AutoCloseable lockRef(Project.NameKey project, String refName) throws GlobalRefDbLockException;
 
-  /** Returns whether the database has a value for the ref. */
+  /** Returns whether the database has a value for the ref. A ref that was deleted there has one, the zero id. */
   boolean exists(Project.NameKey project, String refName);
 
   /** Forgets a project. */
   void remove(Project.NameKey project) throws GlobalRefDbSystemError;
 
-  /** Returns the value of the ref in the database, if there is one. */
+  /** Returns the value of the ref in the database, if there is one; that of a deleted ref is the zero id. */
   <T> Optional<T> get(Project.NameKey project, String refName, Class<T> clazz) throws GlobalRefDbSystemError;
 }

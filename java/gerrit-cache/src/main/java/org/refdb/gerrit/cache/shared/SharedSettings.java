@@ -10,9 +10,9 @@ import org.eclipse.jgit.lib.Config;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
 
 /**
- * The settings of the shared cache, which begin with {@code cache.refdbShared}.
+ * The settings of the shared cache. Their names begin with {@code cache.refdbShared}.
  *
- * @param address where it is
+ * @param address the server that stores the shared cache
  * @param user the user to log in as; null for the server's default user
  * @param password the password; null for none
  * @param keys the keys with which values are encrypted, the one in use first; empty for none
