@@ -2,8 +2,8 @@
 
 use crate::{failure::Failure, wire::Answer};
 use refdb::{
-    BrokenRef, LogEntry, ObjectId, RefFormat, Rejection, RejectionClass, Target, TargetView, backend::Peeled,
-    global::GlobalRef,
+    BrokenRef, LogEntry, ObjectId, RefFormat, Rejection, RejectionClass, RejectionReason, Target, TargetView,
+    backend::Peeled, global::GlobalRef,
 };
 use refdb_refcache::{Difference, Error, Found, Holdings, Outcome, Resolved, Stats, Storage, View};
 
@@ -127,6 +127,8 @@ pub(super) fn encode_outcome(outcome: Result<Outcome, Error>, answer: &mut Answe
 fn encode_rejection(at: usize, rejection: &Rejection, answer: &mut Answer) -> Result<(), Failure> {
     answer.u32(u32::try_from(at).map_err(|_| Failure::TooLarge(at))?);
     answer.u8(match rejection.class() {
+        // git's class for a held lock says that the ref exists, as if it had another value than expected.
+        _ if matches!(rejection.reason, RejectionReason::Locked { .. } | RejectionReason::LockedBySelf { .. }) => 7,
         RejectionClass::NameConflict => 0,
         RejectionClass::CreateExists => 1,
         RejectionClass::NonexistentRef => 2,

@@ -90,6 +90,20 @@ class RefdbRenameTest {
     }
   }
 
+  /** A lock that nobody releases must not keep an update for as many attempts as one that others overtake. */
+  @Test
+  void aLockedRefIsALockFailureAfterOneAttempt() throws Exception {
+    try (RefdbRepository repository = withLoggedRef(Lab.Format.FILES)) {
+      Files.createFile(gitDir.resolve(OLD + ".lock"));
+      RefUpdate update = repository.updateRef(OLD);
+      update.setNewObjectId(commits.get(0));
+      long begun = System.nanoTime();
+      assertEquals(RefUpdate.Result.LOCK_FAILURE, update.forceUpdate());
+      assertTrue(System.nanoTime() - begun < 60_000_000_000L, "it waits for the lock once");
+      assertEquals(commits.get(1), repository.exactRef(OLD).getObjectId());
+    }
+  }
+
   /** With files, neither a ref nor its reflog can be a file and a folder at once. */
   @ParameterizedTest
   @EnumSource
