@@ -83,7 +83,7 @@ final class SharedNode implements AutoCloseable {
   }
 
   static void await(BooleanSupplier condition, String otherwise) {
-    long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+    long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(120);
     while (!condition.getAsBoolean()) {
       if (System.nanoTime() > end) {
         throw new AssertionError(otherwise);
