@@ -121,7 +121,7 @@ impl Input {
 }
 
 impl Job {
-    /// The same job, marked as one whose commands only read.
+    /// Marks the job as one whose commands only read.
     pub fn reading(self) -> Job {
         Job { reads: true, ..self }
     }

@@ -38,9 +38,9 @@ impl Spread {
 /// The usages of one step in every run.
 #[derive(Debug, Clone, Default)]
 pub struct Pairs {
-    /// Of the program under test; empty if it cannot do the job.
+    /// The usages of the program under test; empty if it cannot do the job.
     pub own: Vec<Usage>,
-    /// Of its rival: as many as of the program under test, unless that has none.
+    /// The usages of its rival: as many as of the program under test, unless that has none.
     pub rival: Vec<Usage>,
 }
 

@@ -45,6 +45,15 @@ impl LockTimeout {
         }
     }
 
+    /// Returns whether one holder of a lock has been waited for long enough.
+    pub fn is_over(self, waited: Duration) -> bool {
+        match self {
+            LockTimeout::None => true,
+            LockTimeout::For(limit) => waited >= limit,
+            LockTimeout::Forever => false,
+        }
+    }
+
     /// Returns how long all holders of a lock together are waited for, or `None` if there is no limit.
     pub fn of_all_holders(self) -> Option<Duration> {
         match self {

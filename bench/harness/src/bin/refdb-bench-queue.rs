@@ -107,7 +107,7 @@ fn answer() -> Result<()> {
     Ok(())
 }
 
-/// Who writes at the same time.
+/// The numbers of processes that write at the same time.
 #[derive(Clone, Copy)]
 struct Writers {
     own: usize,

@@ -66,7 +66,7 @@ impl ReftableLocked {
                     let snapshot = ReftableSnapshot::with(stacks, merged)?;
                     return Ok(ReftableLocked { stacks: Arc::clone(stacks), snapshot, additions, refused: too_long });
                 }
-                Attempt::Busy(held) if is_over(stacks.options.lock_timeout(), since) => {
+                Attempt::Busy(held) if stacks.options.lock_timeout().is_over(since.elapsed()) => {
                     return Err(Error::StackLocked(held));
                 }
                 Attempt::Busy(_) => {
@@ -222,24 +222,28 @@ impl Locked for ReftableLocked {
     }
 
     fn commit(self: Box<Self>, _: &dyn Steps) -> Result<()> {
-        let lock_timeout = self.stacks.options.lock_timeout();
-        let mut due: Vec<Compaction> = Vec::new();
-        let mut not_durable = None;
-        for addition in self.additions.into_values() {
-            match addition.commit() {
-                Ok(committed) => due.extend(committed.compaction),
-                // The change is made. Without those of the other stacks the transaction would be made in part.
-                Err(error @ StackError::NotDurable(_)) => not_durable = not_durable.or(Some(error)),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        // The locks are released before the compactions, so that no writer waits for a compaction. If a compaction
-        // fails, the refs have changed nevertheless, and the next writer tries again.
-        for compaction in due {
-            let _ = compaction.run(lock_timeout);
-        }
-        not_durable.map_or(Ok(()), |error| Err(error.into()))
+        commit_all(&self.stacks, self.additions)
     }
+}
+
+/// Commits the changes of all stacks, each of which is on its own, and makes the compactions that are due.
+pub(super) fn commit_all(stacks: &Stacks, additions: BTreeMap<Place, Addition>) -> Result<()> {
+    let mut due: Vec<Compaction> = Vec::new();
+    let mut not_durable = None;
+    for addition in additions.into_values() {
+        match addition.commit() {
+            Ok(committed) => due.extend(committed.compaction),
+            // The change is made. Without those of the other stacks the transaction would be made in part.
+            Err(error @ StackError::NotDurable(_)) => not_durable = not_durable.or(Some(error)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // The locks are released before the compactions, so that no writer waits for a compaction. If a compaction fails,
+    // the refs or logs have changed nevertheless, and the next writer tries again.
+    for compaction in due {
+        let _ = compaction.run(stacks.options.lock_timeout());
+    }
+    not_durable.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// The steps of one stack.
@@ -380,15 +384,6 @@ fn log_value<'a>(line: &LogLine<'a>, message: &'a BStr) -> LogValue<'a> {
 /// in files.
 fn hides_logs(step: &Step<'_>) -> bool {
     step.new == Some(NewValue::Deleted) && !matches!(step.old, Some(TargetView::Symbolic(_)))
-}
-
-/// Returns whether the lock timeout has passed since the first attempt.
-fn is_over(lock_timeout: LockTimeout, since: Instant) -> bool {
-    match lock_timeout {
-        LockTimeout::None => true,
-        LockTimeout::For(limit) => since.elapsed() > limit,
-        LockTimeout::Forever => false,
-    }
 }
 
 /// The content of a stack under its lock.

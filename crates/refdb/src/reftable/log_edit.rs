@@ -5,7 +5,7 @@
 //! under the lock.
 
 use super::{
-    locked::{ReftableLocked, ref_value},
+    locked::{ReftableLocked, commit_all, ref_value},
     log_walk::{Entry, Log, LogWalk},
     stacks::{Place, Stacks},
     state::ReftableSnapshot,
@@ -19,10 +19,7 @@ use bstr::{BStr, ByteSlice};
 use refdb_repo::ObjectCheck;
 use refdb_types::{HashKind, ObjectId, RefName};
 use refdb_vfs::interrupt;
-use reftable::{
-    LogRecord, LogValue, Merged, RefRecord,
-    stack::{AdditionWriter, Compaction},
-};
+use reftable::{LogRecord, LogValue, Merged, RefRecord, stack::AdditionWriter};
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 /// Implements [`Maintenance::prune_logs`](crate::backend::Maintenance::prune_logs).
@@ -209,15 +206,7 @@ impl Plan {
                 Table { writer, index, merged: &merged, hash: snapshot.hash() }.add(&part, &inner)
             })?;
         }
-        let mut due: Vec<Compaction> = Vec::new();
-        for addition in additions.into_values() {
-            due.extend(addition.commit()?.compaction);
-        }
-        // If a compaction fails, the next writer tries again.
-        for compaction in due {
-            let _ = compaction.run(stacks.options.lock_timeout());
-        }
-        Ok(())
+        commit_all(&stacks, additions)
     }
 }
 

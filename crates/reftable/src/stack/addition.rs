@@ -1,6 +1,6 @@
 use super::{
     AdditionWriter, Committed, Compaction, Listed, NewTable, Snapshot, Stack, StackError, TableName,
-    backoff::Past,
+    backoff::{Backoff, Past},
     compact::{Claim, limits, write_merged},
     group::{Group, Outcome, Turn},
     plan,
@@ -10,6 +10,7 @@ use crate::{Summary, TableWriter, format::BlockKind};
 use refdb_vfs::{Acquired, Lock, LockTimeout};
 use std::{
     ops::{Range, RangeInclusive},
+    sync::MutexGuard,
     time::Instant,
 };
 
@@ -263,12 +264,7 @@ impl Addition {
         stack.replace_list(lock.into_own(), tables, unsynced)?;
         added.into_iter().for_each(NewTable::keep);
         let synced = stack.sync_names().map_err(StackError::NotDurable);
-        let mut backoff = stack.backoff();
-        let now = Instant::now();
-        if has_met_strangers(&stack, &base, backoff.left()) {
-            backoff.expect_strangers(now);
-        }
-        backoff.end_turn(locked, now, base.next_update_index(), next_update_index);
+        let mut backoff = turn_ended(&stack, &base, locked, next_update_index);
         backoff.end_list(begun.elapsed());
         let past = group.as_mut().map(|group| group.past(&stack, &base, next_update_index, locked.elapsed()));
         past.into_iter().for_each(|past| backoff.end_group(past));
@@ -379,10 +375,20 @@ impl Held {
     }
 }
 
+/// Records the end of a turn that began when the list was `locked`, found `base`, and left this next update index.
+pub(super) fn turn_ended<'s>(stack: &'s Stack, base: &Snapshot, locked: Instant, left: u64) -> MutexGuard<'s, Backoff> {
+    let (mut backoff, now) = (stack.backoff(), Instant::now());
+    if has_met_strangers(stack, base, backoff.left()) {
+        backoff.expect_strangers(now);
+    }
+    backoff.end_turn(locked, now, base.next_update_index(), left);
+    backoff
+}
+
 /// Returns whether a writer outside the queue of `stack` has written since this process's last turn. `left` is the next
 /// update index at the end of that turn, or `None` if there was no turn yet, and `found` is the stack as read under its
 /// lock. On a network file system, where there is no queue, such a writer is assumed.
-pub(super) fn has_met_strangers(stack: &Stack, found: &Snapshot, left: Option<u64>) -> bool {
+fn has_met_strangers(stack: &Stack, found: &Snapshot, left: Option<u64>) -> bool {
     let Some(left) = left else { return false };
     let mut new = found.tables().iter().rev().take_while(|listed| listed.table.max_update_index() >= left);
     stack.fs().asks_server() || new.any(|listed| !listed.name.is_by(stack.writers()))

@@ -320,12 +320,7 @@ fn is_at(fs: &Fs, path: &Path, file: (u64, u64)) -> Result<bool, StackError> {
 fn remove_dead(fs: &Fs, file: &File, lock: &Path, lock_timeout: LockTimeout) -> Result<(), StackError> {
     let (begun, own) = (Instant::now(), file.stat()?.file_id());
     while !file.try_lock()? {
-        let is_over = match lock_timeout {
-            LockTimeout::None => true,
-            LockTimeout::For(limit) => begun.elapsed() >= limit,
-            LockTimeout::Forever => false,
-        };
-        if is_over || interrupt::check().is_err() || !is_at(fs, lock, own)? {
+        if lock_timeout.is_over(begun.elapsed()) || interrupt::check().is_err() || !is_at(fs, lock, own)? {
             return Ok(());
         }
         std::thread::sleep(REMOVED_EVERY);

@@ -3,7 +3,7 @@
 
 use super::{
     Addition, Committed, NewTable, Snapshot, Stack, StackError,
-    addition::{Held, has_met_strangers},
+    addition::{Held, turn_ended},
     group::{self, Group, NewList, Turn},
     snapshot::{ListFile, merge},
 };
@@ -102,13 +102,8 @@ impl Addition {
             _ => return Err(StackError::GroupGivenUp),
         };
         let group = turn.end(&stack, table)?;
-        let found = base.next_update_index();
-        let mut backoff = stack.backoff();
-        if has_met_strangers(&stack, &base, backoff.left()) {
-            backoff.expect_strangers(Instant::now());
-        }
-        backoff.end_turn(locked, Instant::now(), found, group.relay.left.max(found));
-        backoff.end_group(group);
+        let left = group.relay.left.max(base.next_update_index());
+        turn_ended(&stack, &base, locked, left).end_group(group);
         Ok(Committed { compaction: None })
     }
 }

@@ -141,7 +141,7 @@ fn a_page_that_changes_between_open_and_read_is_read_as_it_is_and_never_panics()
     let before = text(SORTED, 0..6000);
     let after = text(SORTED, 3000..9000);
     let file = file(&before);
-    // Of the pages, a few are loaded, and of some others the first name.
+    // This loads a few pages, and the first names of some others.
     for at in [0, 2999, 5999] {
         assert!(look_up(&file.packed, &name(at)).is_some());
     }
