@@ -5,6 +5,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::Duration,
 };
 
 /// A Java process in which JGit holds one repository open. [`JGit::open`] and [`JGit::open_with_ssh`] set
@@ -38,6 +39,23 @@ impl JGit {
         assert_eq!(repo.hash(), HashKind::Sha1, "JGit knows SHA-1 only");
         repo.config("reftable.autoRefresh", "true");
         Self::start(repo.git_dir(), ssh, &|java| repo.command(java))
+    }
+
+    /// Starts JGit on a repository, under strace, which delays it by `pause` whenever it has opened `file` and not yet
+    /// read it.
+    ///
+    /// # Panics
+    ///
+    /// As for [`JGit::open`], or if strace is not installed.
+    pub fn open_slow_to_read(repo: &Repo, file: &Path, pause: Duration) -> Self {
+        let delay = format!("inject=openat:delay_exit={}", pause.as_micros());
+        let file = file.to_str().expect("a test's path is UTF-8");
+        let options = ["-qq", "-f", "--seccomp-bpf", "-o", "/dev/null", "-P", file, "-e", "trace=openat", "-e", &delay];
+        Self::start(repo.git_dir(), None, &|java| {
+            let mut command = repo.command("strace");
+            command.args(options).arg(java);
+            command
+        })
     }
 
     /// Starts JGit on a repository that was not created by the testkit, without changing its configuration.

@@ -9,6 +9,7 @@ use std::{
     os::unix::fs::{FileExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
+    time::SystemTime,
 };
 
 /// An open file. Only [`overwrite`](File::overwrite) is meant to change bytes that were written before.
@@ -253,6 +254,12 @@ impl File {
         self.hooks.change(Op::SetMode(&self.path, mode), "set the permissions of", &self.path, || {
             self.inner.set_permissions(std::fs::Permissions::from_mode(mode))
         })
+    }
+
+    /// Sets the time at which the open file was last modified; a later write sets it to the time of that write.
+    pub fn set_modified(&self, time: SystemTime) -> Result<()> {
+        self.hooks
+            .change(Op::SetModified(&self.path, time), "set the time of", &self.path, || self.inner.set_modified(time))
     }
 }
 

@@ -1,6 +1,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 /// An operation that changes the disk, shown to an [`IoHook`] before it is done.
@@ -46,6 +47,8 @@ pub enum Op<'a> {
     RemoveDir(&'a Path),
     /// The file gets these permission bits.
     SetMode(&'a Path, u32),
+    /// The file gets this time of its last modification.
+    SetModified(&'a Path, SystemTime),
 }
 
 /// What an [`IoHook`] decides.

@@ -11,7 +11,12 @@ use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
+    time::{Duration, SystemTime},
 };
+
+/// For how long after a list was replaced JGit reads it again instead of trusting the file's attributes. JGit must note
+/// these within that time after it has read an older list.
+const JGIT_LOOKS_FOR: Duration = Duration::from_mins(1);
 
 /// An open stack. Clones share the same open stack, and threads can use it at the same time.
 ///
@@ -153,6 +158,7 @@ impl Stack {
         let file = lock.content()?;
         self.options().permit(file)?;
         let prepared = file.write_all(&content).and_then(|()| {
+            self.make_jgit_look_again(file);
             if unsynced.is_empty() {
                 self.options().make_durable(file)?;
                 // The names of the tables must be durable before the list that mentions them.
@@ -176,6 +182,19 @@ impl Stack {
         let snapshot = Snapshot::new(*publisher.sequence + 1, ListFile::new(content, file), tables, merged);
         publisher.publish(&snapshot);
         Ok(())
+    }
+
+    /// Gives the new list a time of modification that is [`JGIT_LOOKS_FOR`] ahead of the clock.
+    ///
+    /// JGit 7.2 to 7.8 reads the list, and then notes the size, time and inode of the file that has the name now. If the
+    /// list was replaced in between, it takes the old tables for those of the new list, and its next compaction drops
+    /// the tables that were added. It trusts only times that are past when it notes them. As a file system may refuse
+    /// to set the time, and as nothing else depends on it, an error is no reason to fail. On a network file system
+    /// this would be one more request to the server.
+    fn make_jgit_look_again(&self, list: &File) {
+        if !self.fs().asks_server() && !refdb_vfs::planted("reftable-list-time") {
+            let _ = list.set_modified(SystemTime::now() + JGIT_LOOKS_FOR);
+        }
     }
 
     pub(super) fn backoff(&self) -> MutexGuard<'_, Backoff> {

@@ -152,7 +152,7 @@ impl Model {
                 self.enter(&[(path, Some(inode))]);
             }
             Seen::Remove(path) | Seen::RemoveDir(path) => self.enter(&[(path, None)]),
-            Seen::SetMode(_) => {}
+            Seen::SetMode(_) | Seen::SetModified(_) => {}
         }
     }
 
@@ -180,7 +180,8 @@ impl Model {
             | Seen::Sync(_)
             | Seen::SyncDir(_)
             | Seen::SyncAll
-            | Seen::SetMode(_) => false,
+            | Seen::SetMode(_)
+            | Seen::SetModified(_) => false,
         }
     }
 

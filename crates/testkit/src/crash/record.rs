@@ -23,6 +23,7 @@ pub(super) enum Seen {
     MakeDir(PathBuf),
     RemoveDir(PathBuf),
     SetMode(PathBuf),
+    SetModified(PathBuf),
 }
 
 impl Seen {
@@ -47,6 +48,7 @@ impl Seen {
             Op::MakeDir(path) => Seen::MakeDir(at(path)),
             Op::RemoveDir(path) => Seen::RemoveDir(at(path)),
             Op::SetMode(path, _) => Seen::SetMode(at(path)),
+            Op::SetModified(path, _) => Seen::SetModified(at(path)),
         }
     }
 
@@ -83,6 +85,7 @@ impl fmt::Display for Seen {
             Seen::MakeDir(path) => write!(f, "make the folder {}", path.display()),
             Seen::RemoveDir(path) => write!(f, "remove the folder {}", path.display()),
             Seen::SetMode(path) => write!(f, "set the mode of {}", path.display()),
+            Seen::SetModified(path) => write!(f, "set the time of {}", path.display()),
         }
     }
 }
