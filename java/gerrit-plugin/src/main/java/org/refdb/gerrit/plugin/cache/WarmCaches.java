@@ -19,11 +19,11 @@ import org.kohsuke.args4j.Option;
 import org.refdb.gerrit.cache.CacheAdmin;
 import org.refdb.gerrit.cache.Warming;
 
-/** Copies what the servers of a site share into the caches of this one, in the background. */
+/** Copies what the servers of a site share into the caches of this server, in the background. */
 final class WarmCaches {
   /**
-   * The default of the entries copied in a second, which is too low to burden this server or the server of the shared
-   * cache.
+   * The default of the most entries copied in a second, which is too low to burden this server or the server of the
+   * shared cache.
    */
   private static final int RATE = 1_000;
 
