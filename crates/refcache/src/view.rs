@@ -471,8 +471,9 @@ impl View {
         self.slot.get().map_or(Ok(Vec::new()), |opened| opened.reader.questionable(disk))
     }
 
-    /// A number that grows whenever a view of this repository begins or ends a write to files. It is 0 for reftables,
-    /// and while this view is closed. `None` while a batch is changing the ref `name`.
+    /// A number that grows whenever a small batch begins or ends, and whenever a view of this repository has written
+    /// files in another way. It is 0 for reftables, and while this view is closed. `None` while a small batch is changing
+    /// the ref `name`.
     pub(crate) fn batch_steps(&self, name: &BStr) -> Option<u64> {
         let opened = self.slot.get();
         let Some(in_flight) = opened.as_ref().and_then(|opened| opened.reader.in_flight()) else { return Some(0) };
