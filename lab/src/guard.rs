@@ -1,5 +1,5 @@
-//! Has a lab that is stopped by SIGINT, SIGTERM or SIGHUP remove its temporary folders and end the processes that it
-//! started: these signals become errors, and stray processes are ended.
+//! Makes a lab that SIGINT, SIGTERM or SIGHUP stops remove its temporary folders and end the processes that it started:
+//! these signals become errors, and all processes that descend from the lab are ended.
 
 use std::{
     fs,

@@ -10,7 +10,8 @@ import java.util.Set;
 
 /**
  * Program {@code set|unset|check}: sets, removes or checks {@code gc.packRefs} and {@code
- * maintenance.pack-refs.enabled} in the git configuration of the user that runs it. It removes only lines that it added.
+ * maintenance.pack-refs.enabled} in the git configuration of the user that runs it. It removes only lines that it
+ * added.
  *
  * <p>{@code git gc} and {@code git maintenance} pack refs, and can restore refs that are deleted meanwhile. These two
  * settings stop them from packing. Gerrit's own garbage collection and {@code refdb pack-refs} pack refs instead, and
