@@ -529,8 +529,8 @@ impl Session<'_, '_> {
         self.outcomes[at].refusal.get_or_insert_with(|| reason.into());
     }
 
-    /// Refuses the other commands too if the client asked for all or nothing, after refdb refused a command for a
-    /// reason of its own. Where git refuses commands before it begins an atomic update, the others are executed.
+    /// Refuses the other commands too if the push is atomic, after refdb refused a command for a reason that git does
+    /// not have. Git executes the others if it refuses a command before it begins an atomic update.
     pub(super) fn refuse_rest_if_atomic(&mut self) {
         if self.request.capabilities.atomic {
             self.refuse_all("atomic push failure");
