@@ -58,7 +58,7 @@ final class WarmCaches {
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
   @CommandMetaData(name = "warm", description = "Copies what servers share into this one, or shows how far it is")
   static final class Command extends CacheCommand {
-    @Option(name = "--from", metaVar = "shared|NODE", usage = "begins to copy what servers share, after NODE has shared what it has")
+    @Option(name = "--from", metaVar = "shared|NODE", usage = "begins a copy, after NODE has shared what it has")
     private String from;
 
     @Option(name = "--rate", metaVar = "ENTRIES", usage = "the most entries a second; 1000 without it")
