@@ -446,8 +446,9 @@ impl View {
         self.replace(old.as_ref(), |_| {}).map(drop)
     }
 
-    /// A number that grows whenever the view changes refs or finds them changed, and when a change may have been missed
-    /// because the view was closed. Does not touch the disk. The number has no meaning in another process.
+    /// A number that grows whenever the view changes refs or finds that they differ from what it remembers, and when a
+    /// change may have been missed because the view was closed. Does not touch the disk. The number has no meaning in
+    /// another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
         let (before, opened) = self.slot.numbered();
