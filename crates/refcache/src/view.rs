@@ -473,8 +473,8 @@ impl View {
     }
 
     /// A number that grows whenever a small batch begins or ends, and whenever a view of this repository has written
-    /// files in another way. It is 0 for reftables, and while this view is closed. `None` while a small batch is changing
-    /// the ref `name`.
+    /// files in another way. It is 0 for reftables, and while this view is closed. `None` while a small batch is
+    /// changing the ref `name`.
     pub(crate) fn batch_steps(&self, name: &BStr) -> Option<u64> {
         let opened = self.slot.get();
         let Some(in_flight) = opened.as_ref().and_then(|opened| opened.reader.in_flight()) else { return Some(0) };

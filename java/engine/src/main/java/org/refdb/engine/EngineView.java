@@ -217,8 +217,8 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Returns a number that grows whenever this view changes refs or finds that they differ from what it remembers, or may
-   * have missed a change because its files were closed.
+   * Returns a number that grows whenever this view changes refs or finds that they differ from what it remembers, or
+   * may have missed a change because its files were closed.
    */
   public long version() throws EngineException {
     Unpacker info = info();
