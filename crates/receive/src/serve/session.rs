@@ -176,7 +176,8 @@ const READ_LIMIT_MIN: u64 = 1 << 20;
 /// The call blocks until the client has sent its request and all hooks have ended. It has no time limit of its own,
 /// except that `refdb.receiveTimeLimit` bounds the processor time of the git programs that run before the report; a
 /// signal that [`refdb_vfs::interrupt`] receives ends it. Objects are synced before the refs if `store` is opened to
-/// sync; otherwise the call promises no durability.
+/// sync; otherwise the call promises no durability. The memory for reading an object of `store` is limited from now on
+/// ([`Settings::read_max_bytes`], or 1 MiB if that is more), also for reads by the caller.
 ///
 /// # Errors
 ///
