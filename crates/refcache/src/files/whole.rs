@@ -35,7 +35,8 @@ impl FilesReader {
         for left in (0..LOOKS_MAX).rev() {
             let span = self.in_flight.begin_span();
             let Seen { value, packed } = look()?;
-            // While the earlier file is open, no other file gets its inode, so equal attributes mean the same file.
+            // On a local file system the earlier file is still open, so that no other file gets its inode, and equal
+            // attributes mean the same file.
             if let Some(packed) = packed.filter(|packed| left > 0 && packed.stat() != before.stat()) {
                 before = packed;
                 continue;
