@@ -123,7 +123,7 @@ fn builds(cache: &Path) -> Result<Vec<Kept>> {
     let Ok(entries) = fs::read_dir(cache) else { return Ok(found) };
     for entry in entries {
         let home = entry?.path();
-        // Folders without a lock were not created by the lab.
+        // A folder counts as a build if it has a lock; the lab made none without one.
         let Ok(lock) = fs::metadata(home.join("lock")) else { continue };
         let unused = SystemTime::now().duration_since(lock.modified()?).unwrap_or_default();
         found.push(Kept { bytes: size(&home)?, home, unused });

@@ -79,7 +79,8 @@ fn count(scenario: &Scenario, build: &Path, place: &Path) -> Result<BTreeMap<Str
 }
 
 /// Returns the name of a job: the values, joined by slashes, of those parameters that have several values, or the name
-/// of the scenario if there is no such parameter.
+/// of the scenario if there is no such parameter. If `--parameter-list` leaves a parameter one value, the jobs have
+/// other names than those that were recorded with several.
 fn key(scenario: &Scenario, values: &Values) -> String {
     let varies = |name: &String| scenario.parameters.get(name).is_some_and(|values| values.len() > 1);
     let named: Vec<&str> = values.iter().filter(|(name, _)| varies(name)).map(|(_, value)| value.as_str()).collect();

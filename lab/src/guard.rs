@@ -1,5 +1,5 @@
-//! Has a lab that is stopped by SIGINT, SIGTERM or SIGHUP remove its temporary folders and end the processes that it
-//! started: these signals become errors, and stray processes are ended.
+//! Makes a lab that SIGINT, SIGTERM, SIGHUP, SIGQUIT or SIGXCPU stops remove its temporary folders and end the
+//! processes that it started: these signals become errors, and all processes that descend from the lab are ended.
 
 use std::{
     fs,
@@ -19,9 +19,9 @@ use rustix::{
 /// Whether all descendants of this process belong to the lab.
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 
-/// Runs `work` as the only task of this process. SIGINT, SIGTERM and SIGHUP make `work` fail, so that its folders are
-/// removed on the way out. Then all processes that it started are ended, including those that have left their parents,
-/// and the signal ends this process. SIGKILL cannot be caught, and leaves folders called `refdb-lab.*`.
+/// Runs `work` as the only task of this process. SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGXCPU make `work` fail, so that
+/// its folders are removed on the way out. Then all processes that it started are ended, including those that have left
+/// their parents, and the signal ends this process. SIGKILL cannot be caught, and leaves folders called `refdb-lab.*`.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     interrupt::catch_signals().context("cannot catch signals")?;
     // The system makes this process the parent of the children of programs that have ended.

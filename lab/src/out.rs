@@ -39,8 +39,8 @@ pub fn write(exports: &Exports, finished: &[Finished<'_>]) -> Result<()> {
 
 /// Appends lines to a history, which is created if it does not exist.
 pub fn append(file: &Path, mut lines: String) -> Result<()> {
-    // A lab that was killed may have left a part of a line. A line feed separates that part from the new lines, and
-    // `report` names its line.
+    // A lab that was killed may have left a part of a line. A line feed separates that part from the new lines, so that
+    // `report` refuses it by its number.
     if fs::read(file).is_ok_and(|before| before.last().is_some_and(|last| *last != b'\n')) {
         lines.insert(0, '\n');
     }

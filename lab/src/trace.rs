@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::work::Work;
 
-/// The system calls that are traced, for `strace -e trace=`.
+/// The system calls that are traced, for `strace -e trace=`. Others that open, write or sync, such as `openat2` and
+/// `syncfs`, are not counted.
 pub const CALLS: &str = "execve,execveat,clone,clone3,fork,vfork,openat,open,creat,rename,renameat,renameat2,link,\
                          linkat,\
 unlink,unlinkat,write,writev,pwrite64,pwritev,sendfile,copy_file_range,splice,fsync,fdatasync";

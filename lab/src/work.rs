@@ -15,7 +15,7 @@ pub struct Work {
     pub written: u64,
     /// Bytes written to files that were synced afterwards.
     pub synced: u64,
-    /// Calls of fsync and fdatasync.
+    /// Calls of fsync and fdatasync, but not of syncfs.
     pub syncs: u64,
     /// Successful opens of files with `O_CREAT` or by `creat`, whether or not the files existed.
     pub created: u64,

@@ -141,8 +141,8 @@ impl From<refdb::ObjectError> for Failure {
 
 /// Returns the failure for a refused change as most commands report it. It is `error: MESSAGE` with exit code 1, but
 /// `fatal: MESSAGE` if a hook refused the change, the committer is unknown or packed-refs cannot be read. After a
-/// signal, if a file was replaced on the file server, or if the configuration or the repository is invalid, it is the
-/// same as without a change.
+/// signal, if a file was replaced on the file server, or if the configuration or the repository is invalid, it is what
+/// `Failure::from` returns.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),

@@ -33,7 +33,7 @@ pub enum Error {
     #[error(transparent)]
     MustNotExist(MustNotExist),
     /// A chain of symbolic refs is longer than four steps, or circular.
-    #[error("'{name}' leads through too many symbolic refs; point it at its object's ref")]
+    #[error("'{name}' leads through too many symbolic refs; point it at a ref that holds an object id")]
     Depth {
         /// The ref at which the chain begins.
         name: BString,

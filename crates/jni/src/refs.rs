@@ -220,7 +220,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_close<'l>(
     })
 }
 
-/// Makes the next one who opens the repository in a folder get a new view. Views that are open stay usable.
+/// Makes the next `open` of the repository in a folder create a new view. Views that are open stay usable.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_forget<'l>(
     env: EnvUnowned<'l>,

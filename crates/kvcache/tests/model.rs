@@ -158,7 +158,7 @@ proptest! {
 
 #[test]
 fn a_cleared_segment_that_was_compacted_meanwhile_is_not_deleted_twice() {
-    // Previously, a new segment had been given its slot by then, and was deleted in its place.
+    // Previously, a new segment had been given the deleted segment's slot by then, and was deleted instead.
     let ops = [
         Op::Put(2, 6541),
         Op::Compact,

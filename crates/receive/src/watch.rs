@@ -93,8 +93,8 @@ impl Watch {
         is_due
     }
 
-    /// Returns the limit that the program exceeds, together with everything that it has started. The program must not
-    /// have been waited for.
+    /// Returns the limit that the program exceeds, together with its descendants. The program must not have been waited
+    /// for.
     pub fn excess(&self, program: Pid) -> Option<Excess> {
         self.excess_of(&with_descendants(program))
     }
@@ -143,7 +143,7 @@ impl Watch {
 /// rightly take long, is not among them.
 const WORKERS: [&str; 5] = ["index-pack", "unpack-objects", "rev-list", "merge-base", "for-each-ref"];
 
-/// Kills a program and everything that it has started.
+/// Kills a program and its descendants, except those whose parents have ended.
 pub fn end(program: Pid) {
     for process in with_descendants(program) {
         // The process may have ended by itself.
@@ -151,7 +151,8 @@ pub fn end(program: Pid) {
     }
 }
 
-/// Returns the git command that a process runs, or `None` if its program is not called `git`.
+/// Returns the word after `git` in the command line of a process, which is the command unless git's own options come
+/// first. Returns `None` if the program is not called `git`.
 fn git_command(process: Pid) -> Option<String> {
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0);

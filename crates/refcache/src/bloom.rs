@@ -1,4 +1,4 @@
-//! A Bloom filter with one hash function, which keeps look-ups of unknown names from the cache of names.
+//! A Bloom filter with one hash function, which keeps look-ups of unknown names away from the name cache.
 
 use bstr::BStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A set of names. It may report that it has a name that was never added, but it never denies one that was added.
 ///
 /// All threads read and write the filter without a lock. Names cannot be removed, so that the filter fills up over
-/// time; each look-up then also goes to the cache of names.
+/// time; each look-up then also goes to the name cache.
 pub(crate) struct BloomFilter([AtomicU64; BLOOM_WORDS]);
 
 const BLOOM_WORDS: usize = 64;

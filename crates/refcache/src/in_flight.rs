@@ -50,7 +50,7 @@ struct State {
     forgotten: u64,
 }
 
-/// The limit on refs in `ended`. A query that is so slow that its batches were dropped is repeated.
+/// The limit on refs in `ended`. A query that is so slow that old values which it needs were dropped is repeated.
 const ENDED_MAX: usize = 1 << 16;
 
 impl InFlightBatches {

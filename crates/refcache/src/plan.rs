@@ -12,7 +12,7 @@ pub struct ListOptions {
     pub prefixes: Vec<BString>,
     /// Leave out names that begin with one of these.
     pub exclude: Vec<BString>,
-    /// Whether root refs (`HEAD`, `ORIG_HEAD`) are listed too.
+    /// Whether root refs (`HEAD`, `ORIG_HEAD`) are listed too, as far as the prefixes and exclusions allow.
     pub root_refs: bool,
 }
 

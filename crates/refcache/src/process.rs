@@ -19,7 +19,7 @@ pub(crate) struct Process {
     pub(crate) open_views: Arc<OpenViews>,
     pub(crate) in_flight: Repositories,
     pub(crate) background_packer: Arc<BackgroundPacker>,
-    /// Whether it was reported that settings outside of the repositories' own configurations let git pack refs.
+    /// Whether it was reported that git may pack refs for a reason that no configuration file gives.
     pub(crate) is_git_told: AtomicBool,
     /// The mounts on which a trust setting was reported to have no effect.
     pub(crate) warned_mounts: WarnedMounts,

@@ -72,7 +72,8 @@ pub struct Holdings {
     pub files_max: u64,
     /// Bytes of private memory that all caches and views take.
     pub bytes: u64,
-    /// The limit on these bytes. If closed views take more than half of it, caches may take the other half besides.
+    /// The limit on these bytes. If what views take even while closed is more than half of it, caches may still take
+    /// half of it, so that the sum exceeds the limit.
     pub bytes_max: u64,
     /// How often loose refs were moved to packed-refs in the background.
     pub background_packs: u64,

@@ -446,8 +446,9 @@ impl View {
         self.replace(old.as_ref(), |_| {}).map(drop)
     }
 
-    /// A number that grows whenever the view changes refs or finds them changed, and when a change may have been missed
-    /// because the view was closed. Does not touch the disk. The number has no meaning in another process.
+    /// A number that grows whenever the view changes refs or finds that they differ from what it remembers, and when a
+    /// change may have been missed because the view was closed. Does not touch the disk. The number has no meaning in
+    /// another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
         let (before, opened) = self.slot.numbered();
@@ -471,8 +472,9 @@ impl View {
         self.slot.get().map_or(Ok(Vec::new()), |opened| opened.reader.questionable(disk))
     }
 
-    /// A number that grows whenever a view of this repository begins or ends a write to files. It is 0 for reftables,
-    /// and while this view is closed. `None` while a batch is changing the ref `name`.
+    /// A number that grows whenever a small batch begins or ends, and whenever a view of this repository has written
+    /// files in another way. It is 0 for reftables, and while this view is closed. `None` while a small batch is
+    /// changing the ref `name`.
     pub(crate) fn batch_steps(&self, name: &BStr) -> Option<u64> {
         let opened = self.slot.get();
         let Some(in_flight) = opened.as_ref().and_then(|opened| opened.reader.in_flight()) else { return Some(0) };

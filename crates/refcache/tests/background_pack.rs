@@ -311,7 +311,7 @@ fn where_it_is_auto_small_batches_are_loose_unless_git_may_pack_by_itself() {
     assert_eq!((told(&view), view.unreported()), (None, 0));
     write(&view, 0, 0, ids[0]);
     assert_eq!(loose(repo.git_dir()), 0);
-    // The reason lies outside the repository's own configuration, so another view does not report it again.
+    // No configuration file gives the reason, so another view does not report it again.
     drop(view);
     assert_eq!(told(&open(&views, &[AUTO, NO[0]])), None);
 

@@ -49,7 +49,7 @@ fn a_prefix_list_is_whole_the_first_time_though_a_misplaced_name_ends_or_begins_
 fn a_listing_that_finds_a_wrong_order_does_not_go_on_in_a_file_that_replaced_it() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
     let [old, new] = repo.commits(2)[..] else { panic!("two") };
-    // The begin of the walk is too far from the misplaced name to notice it.
+    // The walk begins too far from the misplaced name to notice it there.
     let names_there = ["a", "b", "c", "d", "e", "f", "h", "g"].map(|name| format!("refs/heads/{name}"));
     for all in sizes(&names_there.each_ref().map(String::as_str)) {
         write(&repo, old, &all);

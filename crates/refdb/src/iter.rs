@@ -2,7 +2,7 @@
 //! in a namespace.
 //!
 //! An adapter seeks where it can: an excluded subtree of a million refs costs one seek, whichever adapter is
-//! outermost.
+//! outermost. Errors are passed on as they are, with full names, even those about refs that the adapter leaves out.
 
 mod exclude;
 mod namespace;

@@ -45,7 +45,8 @@ pub enum Looking {
 /// Something that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The ref, the folder, the table, the stray file, or packed-refs (with the number of the line if one is wrong).
+    /// The ref, the folder, the table, the stray file, or packed-refs (with the number of the line if one is wrong, or
+    /// `packed-refs.header`).
     pub place: BString,
     /// Which check found the fault.
     pub check: Check,

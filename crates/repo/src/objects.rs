@@ -74,7 +74,7 @@ struct State {
 
 impl Objects {
     /// Returns the objects of a repository. In a partial clone, git fetches a missing object that is classified or
-    /// peeled, which blocks the caller and runs what the repository configures for its remote.
+    /// peeled, which blocks all queries of these objects and runs what the repository configures for its remote.
     pub fn of(repository: &Repository, environment: &Environment) -> Self {
         let mut objects = Self::in_dir(repository.objects_dir(environment), repository.hash());
         if repository.is_partial_clone() {

@@ -45,8 +45,8 @@ impl Cpu {
         poll_fn(|context| self.of(|| work.as_mut().poll(context))).await
     }
 
-    /// Adds the time that a process has taken, and that of its children for which it has waited. Adds nothing if the
-    /// process has been waited for itself. The kernel counts such times in ticks of 10 ms.
+    /// Adds the time that a process has taken, and that of its children for which it has waited. Adds nothing if
+    /// somebody has waited for the process already. The kernel counts such times in ticks of 10 ms.
     pub(crate) fn add_process(&self, id: u32) {
         let Some(nanos) = &self.0 else { return };
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return };

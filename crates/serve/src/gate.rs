@@ -37,7 +37,7 @@ pub(crate) enum Turn {
 pub(crate) enum Refused {
     /// The client exceeds its rate. It may send another request after waiting for this long.
     TooFast(Duration),
-    /// Too many requests are in progress.
+    /// Too many requests are in progress, or this one was not served within `serve.queueSeconds`.
     Busy,
 }
 

@@ -153,7 +153,7 @@ async fn run(options: Options, settings: Settings, listeners: Vec<Listener>) -> 
         kept.pushes.ended().await;
     };
     if timeout(limits.drain, all_have_ended).await.is_err() {
-        say("warning: ", b"requests were still in progress after serve.drainSeconds and were cut off");
+        say("warning: ", b"requests or maintenance went on after serve.drainSeconds and were not waited for");
         kept.pushes.stop().await;
     }
     drop(status);
@@ -191,7 +191,7 @@ async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sock
 
 /// Reads the settings and opens the access log again. The sockets, and the limits on connections, memory, open files,
 /// open repositories and the time for draining, stay as they were at start. If the new settings cannot be used, the old
-/// ones stay in force.
+/// ones and the open log stay in use.
 fn reload(options: &Options, kept: &Kept, server: &ArcSwap<Server>) {
     let read = Settings::read(options).map_err(io::Error::other);
     match read.and_then(|settings| kept.server(settings, Some(&server.load()))) {

@@ -107,8 +107,8 @@ impl Pushes {
         self.upkeep.ended().await;
     }
 
-    /// Ends the pushes that are not delegated to git as SIGTERM ends `refdb receive-pack`: they release their locks and
-    /// tell their programs to end. Waits at most [`STOP`] for all pushes.
+    /// Ends the pushes as SIGTERM ends `refdb receive-pack`: they release their locks and tell their programs to end. A
+    /// push is not ended if it is left to git without limits. Waits at most [`STOP`] for all pushes.
     pub(crate) async fn stop(&self) {
         interrupt::pretend(Signal::TERM.as_raw());
         // A push that takes longer ends as if the server were killed.

@@ -75,7 +75,7 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
     /// `serve.requestSeconds`: how long a client may take to send the body of a request, that of a push included.
     pub(crate) request_time: Duration,
-    /// `serve.drainSeconds`: how long requests may go on after SIGTERM.
+    /// `serve.drainSeconds`: how long requests may go on after SIGTERM or SIGINT.
     pub(crate) drain: Duration,
     /// `serve.memory`: bytes of all caches of refs together.
     pub(crate) memory_bytes: usize,

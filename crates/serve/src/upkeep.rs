@@ -30,8 +30,8 @@ const DELAY_MAX: Duration = Duration::from_secs(10);
 /// The denominator of the share of time for which a repository is maintained: at most a tenth.
 const SHARE: u32 = 10;
 
-/// Maximum pause between two runs in a repository. A lock that a dead process has left must not put off the next run
-/// for days.
+/// Maximum pause between two runs in a repository, even if a lock that a dead process had left made the last run seem
+/// to take days.
 const PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of repositories that are maintained at a time, not counting runs that git has put in the background.

@@ -45,7 +45,8 @@ impl File {
         &self.path
     }
 
-    /// Duplicates the descriptor. The copy shares its position and its locks with this one.
+    /// Duplicates the descriptor. The copy shares its position and its locks with this one; the locks end when the
+    /// handle that took them is dropped.
     pub fn duplicate(&self) -> Result<Self> {
         let inner = self.inner.try_clone().map_err(|source| Error::new("open", &self.path, source))?;
         Ok(File::new(&self.hooks, inner, &self.path))

@@ -49,7 +49,7 @@ impl Drop for Memory {
 // `Filler`, through `&mut`.
 #[expect(unsafe_code, reason = "it has a pointer")]
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 #[expect(unsafe_code, reason = "it has a pointer")]
 unsafe impl Sync for Memory {}
 

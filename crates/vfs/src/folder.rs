@@ -278,7 +278,8 @@ impl Folder {
     }
 
     /// Returns whether a name leads to this open file. On a network file system, the server is asked, and the server's
-    /// handles are compared too, because another file may have the inode number of one that was removed.
+    /// handles, if the client provides them, are compared too, because another file may have the inode number of one
+    /// that was removed.
     pub(crate) fn leads_to(&self, name: &OsStr, file: &File) -> Result<bool> {
         let own = file.stat()?.file_id();
         let is_same = self.find(name)?.is_some_and(|now| now.file_id() == own);

@@ -80,7 +80,7 @@ pub enum LockError {
         "'{}' is held by {}",
         path.display(),
         if *by_us {
-            format!("this process itself, for {age_seconds} s: end what was prepared first, or do both in one")
+            format!("this process itself, for {age_seconds} s: finish what holds it, or do both in one transaction")
         } else {
             format!(
                 "someone else (user {uid}, for {age_seconds} s); `refdb refs locks` tells who made it; if no such \

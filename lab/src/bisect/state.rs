@@ -92,8 +92,8 @@ impl State {
 }
 
 /// Returns the verdict on a commit from its differences to the good commit and to the bad one, which were measured in
-/// the same rounds: `first` and `second` are logarithms of the cost of the commit divided by theirs. The bad commit
-/// costs more. Returns `None` if more rounds are needed.
+/// the same rounds: `first` and `second` are logarithms of the cost of the commit divided by that of the good and of
+/// the bad one. The bad commit costs more. Returns `None` if more rounds are needed.
 ///
 /// Nothing that was measured at another time takes part. A commit that costs at each moment as much as one of the ends
 /// gets a false verdict in at most the fraction of cases that `odds` permits, however much the machine changes.

@@ -11,8 +11,8 @@ pub struct Step {
     pub high: f64,
 }
 
-/// Returns the index of the step that the last step takes back, so that the cost is what it was before the former; the
-/// latest such step if there are several. Costs that differ by up to `tolerance`, a fraction, count as the same.
+/// Returns the index of the earlier step that the last step takes back, so that the cost is again what it was before
+/// that step; the latest if there are several. Costs that differ by up to `tolerance`, a fraction, count as the same.
 pub fn taken_back(steps: &[Step], tolerance: f64) -> Option<usize> {
     let (last, earlier) = steps.split_last()?;
     let margin = tolerance.ln_1p();

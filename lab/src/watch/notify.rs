@@ -15,9 +15,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// Maximum duration of the user's command.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// The process that becomes the command claims the alert itself, just before. If a watch is killed, either the command
-/// has not begun, and the next watch starts it, or the command goes on by itself, in its own group of processes. If two
-/// processes claim the same alert, only one of them becomes the command.
+/// The script of the process that becomes the command. It claims the alert itself, just before it becomes the command.
+/// If a watch is killed, either the command has not begun, and the next watch starts it, or the command goes on by
+/// itself, in its own group of processes. If two processes claim an alert, only one of them becomes the command.
 const CLAIM: &str = "mkdir \"$CLAIM\" 2>/dev/null || { test -d \"$CLAIM\"; exit; }\nunset CLAIM\nexec sh -c \"$0\"\n";
 
 /// Calls the shell command `command` for the alert `id` in the history `folder`, unless it was called before.

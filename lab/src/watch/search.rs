@@ -33,8 +33,9 @@ pub enum Found {
 struct Hurried<'a> {
     commits: Repository<'a>,
     end: Instant,
-    /// The earliest commit that is known to have the change; `goods` are known to lack the change.
+    /// The earliest commit that is known to have the change.
     bad: String,
+    /// Commits that are known to lack the change.
     goods: Vec<String>,
 }
 

@@ -77,7 +77,7 @@ impl<'a> Answers<'a> {
     }
 
     /// Returns the answer to a question, which is empty if git-describe or git-rev-list has run without output. Fails
-    /// if a program cannot be started, or if one of the other programs does not answer.
+    /// if a program cannot be started, or if git-cat-file or git-check-mailmap does not answer.
     pub fn ask(&mut self, question: &Question) -> Result<BString> {
         if let Some((_, answer)) = self.last.as_ref().filter(|(last, _)| last == question) {
             return Ok(answer.clone());

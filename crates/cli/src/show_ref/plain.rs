@@ -59,7 +59,7 @@ impl<'a> PlainLister<'a> {
     fn look_for(&mut self, digits: &[u8]) -> bool {
         let Ok(id) = ObjectId::from_hex(self.hash, digits) else { return false };
         let has_upper_case = digits.iter().fold(false, |any, digit| any | digit.is_ascii_uppercase());
-        // A line that is refused here is visited as a row, and `row` reports what is wrong with the line, if anything.
+        // A line that is refused here is visited as a row or as a broken ref, and then any mistake in it is reported.
         if id.is_null() || has_upper_case || !matches!(self.lookups.exists(&id), Ok(true)) {
             return false;
         }

@@ -52,7 +52,7 @@ impl Cache {
 
     /// Returns the statistics that a process with the cache in `dir` open for writing last published. While such a
     /// process runs and its disk takes writes, they are at most about ten seconds old: the process publishes changes
-    /// every four seconds while it writes, and every ten while it only reads. A process that has just opened the cache
+    /// every four seconds, but the first reads after a pause only within ten. A process that has just opened the cache
     /// publishes nothing before its first operation, so the numbers may still be those of the process before. Returns
     /// `None` if none were ever published.
     ///

@@ -40,11 +40,11 @@ impl Cache {
     /// Opens the cache in a folder for reading and writing, and creates the folder if it does not exist. Only one
     /// handle on a machine may have a cache open in this way.
     ///
-    /// Files that cannot be used, for example because they are damaged, of an older format, or encrypted with a key
-    /// that is not given, are deleted: the cache starts without them, and [`Cache::notices`] says so. Opening uses the
-    /// index that [`Cache::close`] saved, if there is one, the files have not changed since and they fit into the
-    /// limit. Otherwise, for example after a kill, it reads the footers of all segments, and the whole of a segment
-    /// without an intact footer, which usually is the last one.
+    /// Files that cannot be used, for example because they are damaged, of an older format, encrypted with a key that
+    /// is not given, or not encrypted although a key is given, are deleted: the cache starts without them, and
+    /// [`Cache::notices`] says so. Opening uses the index that [`Cache::close`] saved, if there is one, the files have
+    /// not changed since and they fit into the limit. Otherwise, for example after a kill, it reads the footers of all
+    /// segments, and the whole of a segment without an intact footer, which usually is the last one.
     ///
     /// If there are more than a million records, a background thread fills the index after this call has returned.
     /// Until an entry has been found, it is a miss, [`Cache::stats`] does not count it, and [`Cache::remove`] removes

@@ -14,7 +14,8 @@ pub struct Options {
     /// Maximum size of all files together, counted in whole disk blocks, in bytes. The limit holds as long as the cache
     /// is open, and lies between [`Options::SMALLEST_LIMIT_BYTES`] and [`Options::LARGEST_LIMIT_BYTES`].
     pub limit_bytes: u64,
-    /// Age, counted from creation, beyond which an entry is a miss. `None`, the default: entries do not expire.
+    /// Age, counted from creation, beyond which an entry is a miss; so is one that was created more than a minute, or
+    /// more than this age, in the future. `None`, the default: entries do not expire.
     pub max_age: Option<Duration>,
     /// Key with which keys and values are encrypted. `None`, the default: they are not.
     pub key: Option<Key>,

@@ -121,11 +121,12 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`]: the key has no value then, as
-    /// after [`Put::Refused`], and its removal is as durable as the put was to be; [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::Encryption`] if there is no source of
-    /// randomness; [`Error::File`] if a write or sync for a durable put fails; [`Error::WriteFailed`] if a durable put
-    /// finds no room for 30 s, or if all writes to the disk have failed for 2 s. After an error of the disk the value
-    /// may be visible, but need not be durable.
+    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`]: the key has no value then,
+    /// as after [`Put::Refused`], and its removal is as durable as the put was to be; [`Error::ReadOnly`] and
+    /// [`Error::Closed`]; [`Error::Encryption`] if there is no source of randomness; [`Error::File`] if a write or sync
+    /// for a durable put fails; [`Error::WriteFailed`] if a durable put finds no room for 30 s, or none while all
+    /// writes to the disk fail for 2 s. After an error of the disk the value may be visible, but need not be durable;
+    /// without room the key has no value.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         let until = if options.at_once { Durability::Buffered } else { options.durability };
         self.put_until(key, value, options, until)
@@ -265,8 +266,8 @@ impl Cache {
 
     /// Removes a key and returns when the removal is as durable as asked.
     ///
-    /// On a full disk a durable removal deletes older entries, all of them if need be, because a removed value must not
-    /// come back.
+    /// On a full disk, or without room for its tombstone while writes fail, a durable removal deletes older entries,
+    /// all of them if need be, because a removed value must not come back.
     ///
     /// # Errors
     ///

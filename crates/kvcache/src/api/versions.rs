@@ -40,7 +40,8 @@ fn name_dir(root: &Path, name: &str) -> PathBuf {
 }
 
 /// Deletes the versions of a cache other than `keep` that no process has open for writing, and returns the deleted
-/// folders. Files that do not belong to a cache are left alone together with their folder.
+/// folders. Every folder `v<number>` below the cache's name counts as a version, even without a file `format`. Files
+/// that are not named like those of a cache are left alone together with their folder.
 ///
 /// # Errors
 ///
@@ -78,9 +79,9 @@ fn version_of(folder: &[u8]) -> Option<u32> {
 ///
 /// # Errors
 ///
-/// [`Error::Corrupt`] or [`Error::File`] if the folder contains no readable file `format` of a cache; nothing is changed
-/// then. [`Error::Locked`] if a process has the cache open for writing; [`Error::File`] if the folder cannot be read or
-/// a file cannot be deleted.
+/// [`Error::Corrupt`] or [`Error::File`] if the folder contains no readable file `format` of a cache; nothing is
+/// changed then. [`Error::Locked`] if a process has the cache open for writing; [`Error::File`] if the folder cannot be
+/// read or a file cannot be deleted.
 pub fn delete_cache(dir: impl AsRef<Path>) -> Result<bool> {
     let (fs, dir) = (Fs::real(), dir.as_ref());
     match identity::is_encrypted(&fs, dir) {
@@ -102,7 +103,7 @@ fn delete(fs: &Fs, dir: &Path) -> Result<bool> {
             format = Some(path);
         }
     }
-    // Deleted after the others, because without it the folder would not count as that of a cache if this is interrupted.
+    // Deleted after the others, because without it `delete_cache` would refuse the rest if this is interrupted.
     format.map_or(Ok(()), |path| fs.remove_file(&path))?;
     // The lock file is deleted last, so that a process that opens the cache meanwhile fails; a later one creates a new
     // lock file.

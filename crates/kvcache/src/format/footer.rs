@@ -188,8 +188,8 @@ impl Entries {
     }
 }
 
-/// Returns for each of a footer's entries the hash and the second word: a place with the rate instead of the slot and the
-/// [`Kind`] instead of the use count.
+/// Returns for each of a footer's entries the hash and the second word: a place with the rate instead of the slot and
+/// the [`Kind`] instead of the use count.
 pub(crate) fn words(entries: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     entries.as_chunks::<ENTRY_BYTES>().0.iter().map(|chunk| (u64_at(chunk, 0), u64_at(chunk, 8)))
 }

@@ -118,8 +118,8 @@ pub(crate) fn is_encrypted(fs: &Fs, dir: &Path) -> Result<bool> {
 /// Reads the `format` file for a writer, or creates it. If an old key fits and a new key is given, the new key replaces
 /// the old one.
 ///
-/// A cache is given a new identity, which makes all its segments foreign, if none of the keys fits, if it is encrypted
-/// and no new key is given, or if the file is damaged or was written by an older program.
+/// A cache is given a new identity, which makes all its segments foreign, if none of the keys fits, if only one of the
+/// cache and the caller has a key, or if the file is damaged or was written by an older program.
 pub(crate) fn read_or_create(fs: &Fs, dir: &Path, key: Option<&Key>, old_keys: &[Key]) -> Result<Opened> {
     match read(fs, dir, key) {
         Err(Error::File(error)) if error.is_not_found() => create(fs, dir, key, None),

@@ -233,8 +233,8 @@ pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64, maps: bool) -> Result<Rec
     Ok(log.judge())
 }
 
-/// Does what [`recover`] does, without mappings, while another process may write. What that process deletes and moves may look like a
-/// gap, so a log with a gap is read again.
+/// Does what [`recover`] does, without mappings, while another process may write. What that process deletes and moves
+/// may look like a gap, so a log with a gap is read again.
 pub(crate) fn recover_to_read(fs: &Fs, dir: &Path, store: u64) -> Result<Recovered> {
     for _ in 1..READ_AGAIN {
         let recovered = recover(fs, dir, store, false)?;

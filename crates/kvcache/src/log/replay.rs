@@ -135,8 +135,8 @@ pub(super) fn shares(len: usize, parts: usize) -> Vec<Range<usize>> {
 
 /// The records of some segments in some shards, sorted by parts of shards, and within a part in the order of the log.
 struct Sorted {
-    /// For each record, its hash and the word of its [`Place`], in which the record's [`Kind`] stands where the index has
-    /// the use count.
+    /// For each record, its hash and the word of its [`Place`], in which the record's [`Kind`] stands where the index
+    /// has the use count.
     records: Vec<(u64, u64)>,
     /// Where each part's records end.
     ends: Vec<usize>,

@@ -52,7 +52,7 @@ impl Session<'_, '_> {
         Ok(true)
     }
 
-    /// Refuses the commands whose new values are these tags or lead to one of them.
+    /// Refuses the commands whose new values are, or lead to, one of these tags that has not been followed.
     fn refuse_tags(&mut self, tags: &[ObjectId]) -> Result<(), ServeError> {
         for at in 0..self.outcomes.len() {
             let new = self.request.commands.get(at).new;

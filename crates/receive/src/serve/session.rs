@@ -176,7 +176,8 @@ const READ_LIMIT_MIN: u64 = 1 << 20;
 /// The call blocks until the client has sent its request and all hooks have ended. It has no time limit of its own,
 /// except that `refdb.receiveTimeLimit` bounds the processor time of the git programs that run before the report; a
 /// signal that [`refdb_vfs::interrupt`] receives ends it. Objects are synced before the refs if `store` is opened to
-/// sync; otherwise the call promises no durability.
+/// sync; otherwise the call promises no durability. The memory for reading an object of `store` is limited from now on
+/// ([`Settings::read_max_bytes`], or 1 MiB if that is more), also for reads by the caller.
 ///
 /// # Errors
 ///
@@ -529,8 +530,8 @@ impl Session<'_, '_> {
         self.outcomes[at].refusal.get_or_insert_with(|| reason.into());
     }
 
-    /// Refuses the other commands too if the client asked for all or nothing, after refdb refused a command for a
-    /// reason of its own. Where git refuses commands before it begins an atomic update, the others are executed.
+    /// Refuses the other commands too if the push is atomic, after refdb refused a command for a reason that git does
+    /// not have. Git executes the others if it refuses a command before it begins an atomic update.
     pub(super) fn refuse_rest_if_atomic(&mut self) {
         if self.request.capabilities.atomic {
             self.refuse_all("atomic push failure");

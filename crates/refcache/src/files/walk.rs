@@ -40,7 +40,8 @@ impl Folders {
 
     fn put(&mut self, name: &BStr, folder: Folder) -> Option<Folder> {
         const ENTRY_BYTES: usize = 48;
-        // Bytes of former entries stay counted until all folders are released, which is exact enough.
+        // Bytes of former entries stay counted until all folders are released, so a folder that is listed often counts
+        // for more than it takes.
         let entries: usize = folder.entries.iter().map(|entry| entry.len() + ENTRY_BYTES).sum();
         self.charge.add(entries + name.len() + size_of::<Folder>() + ENTRY_BYTES);
         self.known.insert(name.to_owned(), folder)

@@ -24,8 +24,8 @@ impl FilesReader {
     ///
     /// A transaction that writes to packed-refs first moves the loose values of its refs there. If loose refs were read
     /// before that move, they do not fit the packed-refs that the transaction then publishes, so everything is read
-    /// again. If packed-refs is replaced again and again, the last result is used. If batches of this process have
-    /// changed so many refs, at the last attempt too, that their old values are no longer known, the query fails with
+    /// again. If packed-refs is replaced again and again, the last result is used. If, during the last attempt, batches
+    /// of this process have changed so many refs that their old values are no longer known, the query fails with
     /// [`Error::Restless`].
     pub(super) fn whole<T>(&self, look: impl Fn() -> Result<Seen<T>>) -> Result<(T, Vec<OldValue>)> {
         let mut before = match self.backend.packed_in_memory() {
@@ -35,7 +35,8 @@ impl FilesReader {
         for left in (0..LOOKS_MAX).rev() {
             let span = self.in_flight.begin_span();
             let Seen { value, packed } = look()?;
-            // While the earlier file is open, no other file gets its inode, so equal attributes mean the same file.
+            // On a local file system the earlier file is still open, so that no other file gets its inode, and equal
+            // attributes mean the same file.
             if let Some(packed) = packed.filter(|packed| left > 0 && packed.stat() != before.stat()) {
                 before = packed;
                 continue;

@@ -18,8 +18,8 @@ impl View {
     }
 
     /// Takes the reason why small batches go to packed-refs although `refdb.smallBatches` is `auto`, for a log. A
-    /// reason that lies outside the repository's own configuration is reported once in a process. Does not touch the
-    /// disk.
+    /// reason that no configuration file gives, such as a missing setting, is reported once in a process. Does not
+    /// touch the disk.
     pub fn take_git_packs(&self) -> Option<GitPacks> {
         let found = self.counters.git_packs.take_unreported()?;
         (found.is_own || !self.process.is_git_told.swap(true, Relaxed)).then_some(found)

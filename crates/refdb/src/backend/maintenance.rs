@@ -15,7 +15,7 @@ pub trait Maintenance: Backend {
     /// What [`optimize`](Self::optimize) would do at this moment. Locks and changes nothing.
     fn plan_optimize(&self, options: &OptimizeOptions) -> Result<OptimizePlan>;
 
-    /// Removes entries from the reflogs of these refs.
+    /// Removes entries from the reflogs of these refs, each named once.
     ///
     /// `judge` decides about each entry. The judge is notified of each log that cannot be changed; the other logs are
     /// edited all the same. `objects` peels annotated tags if the format stores the peeled object.
@@ -37,8 +37,8 @@ pub trait Maintenance: Backend {
         judge: &mut dyn LogJudge,
     ) -> Result<()>;
 
-    /// Removes the reflogs of these refs and leaves the refs. In files, `failed` is called for each log that could not
-    /// be removed; in the other formats all logs are removed, or the call fails.
+    /// Removes the reflogs of these refs, each named once, and leaves the refs. In files, `failed` is called for each
+    /// log that could not be removed; in the other formats all logs are removed, or the call fails.
     fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()>;
 
     /// Fails if refs must not be written because of the mount that they are on, unless `refdb.unsafeStorage` is set.

@@ -154,8 +154,9 @@ pub trait Cursor {
     /// # Errors
     ///
     /// [`Error::BrokenRef`](crate::Error::BrokenRef) for a ref whose file is corrupt or cannot be read, even if
-    /// packed-refs has a value for the ref, and for a folder that may not be read. The next call continues after that
-    /// ref or folder; after another error it may return `None` although there are more refs.
+    /// packed-refs has a value for the ref, and for a folder that may not be read, which comes where its refs would:
+    /// the folder `a` after the ref `a-b`. The next call continues after that ref, or with the packed refs in that
+    /// folder; after another error it may return `None` although there are more refs.
     fn next(&mut self) -> Result<Option<RefView<'_>>>;
 
     /// Hands the following refs to `visit` until it breaks or there are no more. This does what a loop of

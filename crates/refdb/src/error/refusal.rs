@@ -70,7 +70,7 @@ pub enum Misuse {
         /// The other path.
         other: PathBuf,
     },
-    /// A prepared transaction of this thread holds the lock that the new one needs, so that waiting would never end.
+    /// A prepared transaction of this thread holds the lock that the new one needs, so that waiting would be in vain.
     #[error("cannot lock references: a prepared transaction of this thread holds '{}'; commit it or give it up first", folder.display())]
     OwnLock {
         /// The folder of the locked stack of reftables, or `refs in memory`.

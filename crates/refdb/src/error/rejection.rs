@@ -31,8 +31,8 @@ pub enum RejectionReason {
     Mismatch {
         /// The value that the edit expects.
         expected: Target,
-        /// The value that the ref holds. Where an object is expected, the object that the ref leads to, or `None` if
-        /// there is none.
+        /// The value that the ref holds; `None` if it leads to a name that no ref can have. Where an object is
+        /// expected, the object that the ref leads to, or `None` if there is none.
         actual: Option<Target>,
     },
     /// Another ref's name needs a folder where the name of this ref needs a file, or the reverse.

@@ -299,7 +299,7 @@ impl FilesLocked {
     /// Appends the reflog lines of refs that remain. In bulk, returns the reflogs that did not exist before.
     fn append_logs(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<Vec<PathBuf>> {
         let mut writer = reflog::Writer::new(&self.store, self.strategy == WriteStrategy::Bulk);
-        // HEAD's reflog comes after its branch's, so that it gets no line if the branch cannot be written.
+        // HEAD's reflog comes after its branch's, so that it gets no line if the branch's cannot be written.
         let of = |changes: bool| claimed.iter().filter(move |(_, step)| step.new.is_some() == changes);
         for (_, step) in of(true).chain(of(false)) {
             if let (Some(line), false) = (&step.log, matches!(step.new, Some(NewValue::Deleted))) {

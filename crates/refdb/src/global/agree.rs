@@ -76,8 +76,8 @@ pub fn ask(intents: &GlobalIntents, refs: &[GlobalRef], arbiter: &mut dyn Arbite
     let Some(mut mark) = arbiter.begin(refs)? else { return Ok(None) };
     loop {
         if let Err(error) = intents.place(&mark, refs) {
-            // The intent may have been written all the same. The database was not asked, so settling the intent drops
-            // it.
+            // The intent may have been written all the same. The database was not asked or changed nothing, so settling
+            // the intent drops it.
             intents.remove(&mark.id).ok();
             return Err(error);
         }

@@ -45,7 +45,7 @@ pub(super) fn walk(store: &Store, each: &mut dyn FnMut(Met<'_>)) -> Result<()> {
     Ok(())
 }
 
-/// Walks a folder that has the shared refs, and the folders of its worktrees.
+/// Walks the folder of the repository, or that of its refs if they lie elsewhere, and the worktrees' folders in it.
 fn of_repository(store: &Store, base: &Path, each: &mut dyn FnMut(Met<'_>)) -> Result<()> {
     let top = store.fs().folder(base)?;
     of_worktree(store, &top, each);

@@ -187,8 +187,8 @@ fn belongs(place: &Place, name: &BStr) -> Belongs {
     }
 }
 
-/// Adds the line of an entry that has an old or a new value. Returns `false` if the entry has neither and is left out,
-/// but not for one without a committer, which only says that the reflog exists.
+/// Adds the line of an entry that has an old or a new value; an entry with neither is left out. Returns `false` for
+/// such an entry, unless it has no committer either and so only says that the reflog exists.
 fn push(record: &LogRecord<'_>, lines: &mut Lines) -> bool {
     let LogValue::Update { old, new, name, email, time_seconds, tz_offset, message } = record.value else {
         return true;

@@ -129,7 +129,7 @@ impl<'t> AdditionWriter<'t> {
         Ok(options.log_fit(record))
     }
 
-    /// Returns whether adding a record failed because of one of the older tables, which is too large for the new table.
+    /// Returns whether adding a record failed because a record of the older tables is too large for the new table.
     pub(super) fn is_older_too_large(&self) -> bool {
         self.is_older_too_large
     }

@@ -167,7 +167,7 @@ impl Stack {
             let files = unsynced.into_iter().chain([file.duplicate()?]).collect();
             self.fs().sync_together(files, &BTreeSet::from([self.dir().to_owned()]))
         });
-        // The rename is the point of no return, so everything that can fail comes before it.
+        // The rename is the point of no return, so everything else that can fail comes before it.
         let merged = match prepared.map_err(StackError::from).and_then(|()| merge(&tables)) {
             Ok(merged) => merged,
             Err(error) => {

@@ -103,7 +103,7 @@ impl<R: Records> Cursor<R> {
         &self.context
     }
 
-    /// The least number of bytes that the current key shares with the previous one, if `step` has moved here.
+    /// The number of bytes that the current key is known to share with the previous one, if `step` has moved here.
     #[inline]
     pub(crate) fn shared(&self) -> usize {
         self.shared

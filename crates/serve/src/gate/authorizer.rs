@@ -209,8 +209,8 @@ fn decide(text: &[u8]) -> io::Result<(Decision, Duration)> {
 }
 
 /// Returns whether a variable must be refused: it cannot be set, or its name begins with `GIT_`, unless it is for
-/// tracing or has the name or the address of the committer or the author. Some of the other `GIT_` variables could make
-/// git use other refs or another configuration than the server.
+/// tracing or sets the name or the address of the committer or the author. Other variables of this kind could make git
+/// use other refs or another configuration than the server.
 fn bad_variable(name: &str, value: &str) -> bool {
     const OF_GIT: [&str; 4] = ["GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"];
     let is_of_git = name.starts_with("GIT_") && !name.starts_with("GIT_TRACE") && !OF_GIT.contains(&name);

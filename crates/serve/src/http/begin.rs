@@ -45,7 +45,7 @@ pub(super) async fn read_wants(facts: &Facts, inflow: &mut Inflow) -> io::Result
 }
 
 /// Reads the rest of a request, or until at least [`EARLY_BYTES_MAX`] bytes have been read in all. A client that sends
-/// slowly therefore does not occupy one of the limited git processes meanwhile.
+/// slowly occupies none of the limited git processes until then.
 pub(super) async fn read_more(begin: &mut Vec<u8>, inflow: &mut Inflow) -> io::Result<()> {
     if begin.len() >= EARLY_BYTES_MAX {
         return Ok(());

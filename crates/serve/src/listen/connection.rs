@@ -119,7 +119,8 @@ where
 {
     let (limits, peer) = (server.load().settings.limits.clone(), Arc::new(peer));
     let mut timed = TimeoutStream::new(stream);
-    // The connection is closed if the client reads nothing for this long. Waiting for a request has its own limit.
+    // The connection is closed if the client takes no bytes for this long. In HTTP/2, a client that takes only pings
+    // and none of its response stays. Waiting for a request has its own limit.
     timed.set_write_timeout(Some(limits.idle));
     let has_begun = Arc::new(watch::Sender::new(false));
     let mut begun = has_begun.subscribe();

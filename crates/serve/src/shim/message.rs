@@ -42,7 +42,8 @@ pub struct Request {
     pub mode: Mode,
     /// The value of `GIT_PROTOCOL`.
     pub protocol: Vec<u8>,
-    /// `--timeout`: the seconds for which a client of protocol version 0 or 1 may send or read nothing; 0 for no limit.
+    /// `--timeout`: the seconds that a client of protocol version 0 or 1 may send nothing, or take to read a piece of
+    /// the answer; 0 for no limit.
     pub timeout_seconds: u32,
     /// The user for the access log, if the shim knows one.
     pub user: String,

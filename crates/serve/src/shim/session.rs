@@ -31,7 +31,7 @@ pub(super) struct Session {
     input: Option<End>,
     output: End,
     version: Version,
-    /// How long the client may send or read nothing. `None` if there is no limit.
+    /// How long the client may send nothing, or take to read a piece. `None` if there is no limit.
     idle: Option<Duration>,
     /// Becomes `true` when the server shuts down, so that git has to take over.
     is_ending: watch::Receiver<bool>,

@@ -48,8 +48,8 @@ impl OrderedNames {
         check_format(name, FormatOptions { allow_onelevel: true, refspec_pattern: false }).is_ok()
     }
 
-    /// Returns the length of the name on the first line of `text`, if [`check_format`] is certain to accept it. The end
-    /// of the line is searched in the same pass.
+    /// Returns the length of the name on the first line of `text`, if [`check_format`] is certain to accept it with any
+    /// number of levels. The end of the line is searched in the same pass.
     ///
     /// Only plain names that begin like a name that was accepted before are certain; `None` does not mean that the name
     /// is invalid.

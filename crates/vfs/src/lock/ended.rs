@@ -44,8 +44,9 @@ impl Lock {
         Ok(look::look(fs, folder, name)?.filter(is_lock))
     }
 
-    /// Locks a file that its owner keeps locked with `flock`, if the owner has certainly ended. `None` if the file is
-    /// gone, if somebody has it locked, or if this file system may keep `flock` to one machine.
+    /// Locks a file that its owner keeps locked with `flock`, if nobody has it locked. The owner has then ended, or on
+    /// NFS the server has dropped the lock of a machine that is cut off. `None` if the file is gone, if somebody has it
+    /// locked, or if this file system may keep `flock` to one machine.
     ///
     /// # Errors
     ///

@@ -31,9 +31,10 @@ const PAUSE_PART: u32 = 2;
 /// Maximum number of threads that remove loose files.
 const THREADS: usize = 4;
 
-/// The number of loose files after which the first portion ends, give or take a piece, and the maximum of this number
-/// for later portions.
+/// The number of loose files after which the first portion ends, give or take a piece.
 const PORTION_FIRST: usize = 256;
+
+/// The largest number of loose files after which a later portion ends.
 const PORTION_MAX: usize = 4096;
 
 /// The most loose files of one folder that a thread removes before it checks the clock again. On a network file system,

@@ -103,7 +103,7 @@ public final class EngineView implements AutoCloseable {
 
   /**
    * Returns why small batches go to packed-refs although {@code refdb.smallBatches} is {@code auto}, for a log.
-   * Settings from outside the repository are reported once per process.
+   * A reason that no configuration file gives, such as a missing setting, is reported once per process.
    */
   public Optional<String> takeGitPacks() throws EngineException {
     return text(handle.call(RefNatives::takeGitPacks));
@@ -217,8 +217,8 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Returns a number that grows whenever this view changes refs or finds them changed, or may have missed a change
-   * because its files were closed.
+   * Returns a number that grows whenever this view changes refs or finds that they differ from what it remembers, or
+   * may have missed a change because its files were closed.
    */
   public long version() throws EngineException {
     Unpacker info = info();
@@ -227,7 +227,7 @@ public final class EngineView implements AutoCloseable {
     return info.i64();
   }
 
-  /** Says that the refs may have changed, so that the next call reads from disk regardless of the trust settings. */
+  /** Says that the refs may have changed, so that the next call checks the disk regardless of the trust settings. */
   public void hint() {
     handle.run(id -> RefNatives.hint(id));
   }

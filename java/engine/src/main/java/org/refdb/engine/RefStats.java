@@ -3,14 +3,14 @@ package org.refdb.engine;
 /**
  * Statistics of a view of a repository since it was opened in this process.
  *
- * @param view the number of the view, which grows from view to view; a repository that is reopened gets a new one
- * @param hits look-ups that were answered from memory after their proof was checked
+ * @param view the number of the view, which grows from view to view; it stays the same when the view is reopened
+ * @param hits look-ups that were answered from memory, after a check as strict as the trust settings
  * @param misses look-ups that read from disk
  * @param loads how often packed-refs or the list of tables was found changed, or the index from objects to refs built
  * @param loadNanos nanoseconds spent on building the index from objects to refs; the other loads are not timed
  * @param reopens how often the repository was reopened because it was replaced, reconfigured, converted or flushed
- * @param bytes bytes of memory held, besides the share of the block cache
- * @param commits committed batches
+ * @param bytes bytes of memory held, besides the share of the caches that all views use
+ * @param commits batches that ended without an error, even if all of their edits were rejected
  * @param groups groups in which the batches were written
  * @param largestGroup the largest number of batches in a group
  * @param rejections batches that were rejected, or refused by a hook or the global ref database, and rejected edits of

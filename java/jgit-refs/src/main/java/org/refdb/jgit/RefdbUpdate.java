@@ -21,8 +21,8 @@ import org.refdb.engine.RefBatch;
  * value by then. In that case the ref is read and the decision made again, as if the lock had been taken later. Other
  * writers of the same ref can still make the update fail, for example, if the caller named the value that it expects,
  * if the new value is no fast-forward of theirs, if they are faster {@value #ATTEMPTS_MAX} times in a row, if one of
- * them holds the lock of the engine's write for too long, or if the global ref database has the value of one of them
- * and the disk does not.
+ * them holds the lock that the engine's write needs for too long, or if the global ref database has the value of one of
+ * them and the disk does not.
  */
 final class RefdbUpdate extends RefUpdate {
   /**

@@ -17,15 +17,15 @@ import net.openhft.chronicle.map.ChronicleMap;
  * {@code Main FILE}: writes the entries of a file of cache-chroniclemap to the standard output, as bytes. Damaged
  * entries are left out, and counted on standard error. An entry is the length of its key, the key, the length of its
  * value, the value, and the time of its creation in milliseconds since 1970. After the last entry come -1 in place of a
- * length, and the number of entries written. Lengths have four bytes, the times and the number eight. The layout of
- * FILE is read from the header of FILE.
+ * length, and the number of entries written. Lengths have four bytes, the times and the number eight, all big-endian.
+ * The layout of FILE is read from the header of FILE.
  */
 public final class Main {
   private static final int END = -1;
 
   private Main() {}
 
-  /** Ends with status 0 if every entry was written that is not damaged. */
+  /** Ends with status 0 if every entry that is not damaged was written. */
   public static void main(String[] arguments) throws IOException {
     System.setProperty("chronicle.analytics.disable", "true"); // usage reports to the vendor of ChronicleMap
     System.setProperty("chronicle.disk.monitor.disable", "true");

@@ -15,7 +15,7 @@ import java.util.function.ToDoubleFunction;
 import org.refdb.gerrit.cache.shared.Counts;
 import org.refdb.gerrit.cache.shared.SharedCaches;
 
-/** Metrics of the cache that several servers share. A server without one has none of them. */
+/** Metrics of the cache that several servers share. A server without such a cache has none of these metrics. */
 @Singleton
 final class SharedMetrics {
   private static final String PREFIX = "refdb/shared_cache/";

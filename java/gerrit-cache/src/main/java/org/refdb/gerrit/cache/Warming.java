@@ -27,7 +27,7 @@ public final class Warming {
   /** The pause after each list of names, so that the walk leaves the server of the shared cache time for others. */
   private static final long SCAN_PAUSE_MILLIS = 5;
 
-  /** The pause between two renewals of the request to another server, after each of which its report is read. */
+  /** The pause between two renewals of the request to another server. After each, that server's report is read. */
   private static final long ASK_PAUSE_MILLIS = 500;
   private static final long SILENCE_NANOS_MAX = TimeUnit.SECONDS.toNanos(10);
 

@@ -58,7 +58,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   private final GlobalRefs refs;
   private final StoredRefs stored;
   private final Intents intents;
-  /** Keeps the locks of {@link #nodeIn} until the process ends: a file that nothing refers to is closed. */
+  /** Locks that {@link #nodeIn} took: without a reference, garbage collection would close the file and release them. */
   private static final Set<FileLock> HELD = ConcurrentHashMap.newKeySet();
 
   private final Map<String, Open> open = new ConcurrentHashMap<>();

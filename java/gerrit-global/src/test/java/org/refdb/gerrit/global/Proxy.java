@@ -100,7 +100,7 @@ public final class Proxy implements AutoCloseable {
           Link link = new Link(client, new Socket(InetAddress.getLoopbackAddress(), target));
           links.add(link);
           if (mode == Mode.CUT) {
-            shut(client); // cut since it was looked at
+            shut(client); // cut after the mode was read above
           }
           thread("requests", link::requests);
           thread("answers", link::answers);
@@ -119,7 +119,7 @@ public final class Proxy implements AutoCloseable {
     Link(Socket client, Socket etcd) throws IOException {
       this.client = client;
       this.etcd = etcd;
-      // Else a second small packet waits for the acknowledgement of the first, 40 ms.
+      // Otherwise a second small packet waits 40 ms for the acknowledgement of the first.
       client.setTcpNoDelay(true);
       etcd.setTcpNoDelay(true);
     }

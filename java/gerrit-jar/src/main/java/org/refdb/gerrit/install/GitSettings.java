@@ -9,8 +9,9 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Sets, removes or checks {@code gc.packRefs} and {@code maintenance.pack-refs.enabled} in the git configuration of the
- * user that runs this: {@code set}, {@code unset} or {@code check}.
+ * Program {@code set|unset|check}: sets, removes or checks {@code gc.packRefs} and {@code
+ * maintenance.pack-refs.enabled} in the git configuration of the user that runs it. It removes only lines that it
+ * added.
  *
  * <p>{@code git gc} and {@code git maintenance} pack refs, and can restore refs that are deleted meanwhile. These two
  * settings stop them from packing. Gerrit's own garbage collection and {@code refdb pack-refs} pack refs instead, and
@@ -38,9 +39,9 @@ public final class GitSettings {
   private GitSettings() {}
 
   /**
-   * Executes {@code arguments[0]} and ends the process. The status is 0 after {@code unset}, and after {@code set} and
-   * {@code check} if both settings keep git from packing; otherwise it is 1, and the wrong settings are printed. If the
-   * user has no home folder, nothing is done, and the status is 1.
+   * Executes {@code arguments[0]} on {@code ~/.gitconfig} and ends the process. The status is 0 after {@code unset},
+   * and after {@code set} and {@code check} if both settings in that file keep git from packing; otherwise it is 1, and
+   * the wrong settings are printed. If the user has no home folder, nothing is done, and the status is 1.
    */
   public static void main(String[] arguments) throws IOException {
     Path home = Path.of(System.getProperty("user.home"));

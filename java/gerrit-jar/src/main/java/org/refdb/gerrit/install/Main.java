@@ -27,9 +27,9 @@ public final class Main {
         --only     just the ref database, or just the persistent caches, not both
         --named    another module (multi-site, global-refdb) wraps Gerrit's repositories: lend refdb's to it
         --global   also installs the global ref database of several nodes, on etcd at these addresses
-        --no-git-config  leave the git configuration of Gerrit's user alone, which is to keep git from packing refs
+        --no-git-config  leave the git configuration of Gerrit's user alone, so that git may still pack refs
         --war      the site's gerrit.war, where it is not SITE/bin/gerrit.war
-      uninstall  undoes that
+      uninstall  undoes what install did
       status     says whether Gerrit uses the installed files; ends with 1 if it does not, or could not
       of a stopped site's persistent caches (--dry-run changes nothing and says what would be done):
       import-caches      takes them from Gerrit's H2 files, and from those of cache-chroniclemap, to refdb

@@ -25,7 +25,10 @@ final class OpenBatches {
 
   private OpenBatches() {}
 
-  /** Fails if a repository has journal entries or locks of small batches, because only refdb can recover them. */
+  /**
+   * Fails if a repository has journal entries or locks of small batches, because only refdb can recover them.
+   * Repositories whose folders cannot be read are not noticed.
+   */
   static void requireNone(List<Path> roots) throws InstallException, IOException {
     List<Path> repositories = repositoriesWithRecords(roots);
     if (repositories.isEmpty()) {

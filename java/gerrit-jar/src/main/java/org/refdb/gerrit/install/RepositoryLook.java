@@ -18,8 +18,8 @@ import org.refdb.engine.SiteLibrary;
 /**
  * Examines a site's repositories before refdb serves them, and reports how refdb will differ from JGit: broken refs,
  * and repositories that refdb does not support. It also says what the mounts of repositories on network file systems
- * mean for refs, and fails if refdb would refuse to write on one of them. It changes nothing. It runs as Gerrit's user
- * where possible, because root may read what that user may not.
+ * mean for refs, and ends with status {@link #UNSAFE} if refdb would refuse to write on one of them. It changes
+ * nothing. It runs as Gerrit's user where possible, because root may read what that user may not.
  */
 public final class RepositoryLook implements Repositories.Visitor {
   private static final int SAID_MAX = 100;

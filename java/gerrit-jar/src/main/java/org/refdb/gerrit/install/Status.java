@@ -44,8 +44,8 @@ final class Status {
   }
 
   /**
-   * Returns the halves of refdb that gerrit.config names; if it names only one of the two modules for refs, that is an
-   * error.
+   * Returns the halves of refdb that gerrit.config names; if it names only one of the two modules for refs, that is
+   * reported as a fault.
    */
   private Set<ServerNote.Half> configured(ConfigFile config) {
     Set<ServerNote.Half> halves = EnumSet.noneOf(ServerNote.Half.class);

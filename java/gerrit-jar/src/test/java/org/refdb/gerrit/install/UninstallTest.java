@@ -53,7 +53,8 @@ final class UninstallTest {
     assertTrue(text.contains("refdb -C " + repository + " refs settle"), text);
     assertEquals(before, Files.readString(config), "nothing has changed");
 
-    // The uninstaller also refuses if the repositories are elsewhere: all of them behind a symbolic link, or some by a setting.
+    // The uninstaller also refuses if the repositories are elsewhere: all of them behind a symbolic link, or some by a
+    // setting.
     Path elsewhere = Files.move(site.resolve("git"), site.resolve("elsewhere"));
     Files.createSymbolicLink(site.resolve("git"), elsewhere);
     text = assertThrows(InstallException.class, this::uninstall).getMessage();

@@ -31,7 +31,7 @@ final class DeleteBrokenRef {
 
   /** {@code refdb delete-broken PROJECT REF}. */
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
-  @CommandMetaData(name = "delete-broken", description = "Deletes a ref whose file is no good")
+  @CommandMetaData(name = "delete-broken", description = "Deletes a ref whose file is corrupt or unreadable")
   static final class Command extends ProjectCommand {
     @Inject private DeleteBrokenRef operation;
 

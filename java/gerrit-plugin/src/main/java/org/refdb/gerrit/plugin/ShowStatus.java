@@ -14,7 +14,7 @@ import org.refdb.engine.ServerNote;
 import org.refdb.gerrit.refs.ProjectStat;
 import org.refdb.gerrit.refs.RefdbAdmin;
 
-/** Reports whether the halves of refdb that gerrit.config names are in use. */
+/** Reports whether the halves of refdb (refs, caches) that gerrit.config names are in use. */
 final class ShowStatus {
   private ShowStatus() {}
 

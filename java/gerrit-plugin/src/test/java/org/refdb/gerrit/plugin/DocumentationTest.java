@@ -13,7 +13,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.refdb.gerrit.plugin.cache.CacheCommands;
 
-/** The plugin's pages name what there is. What they say of it is shown by a real Gerrit in java/it. */
+/** The plugin's pages name all metrics and commands. Whether they describe them rightly, java/it tests in a Gerrit. */
 final class DocumentationTest {
   @Test
   void everyMetricIsDescribed() throws IOException {

@@ -54,7 +54,7 @@ public final class Hints extends AbstractCache<String, Boolean> implements Lifec
     this.admin = admin;
   }
 
-  @SuppressWarnings({"unchecked", "rawtypes"}) // as above
+  @SuppressWarnings({"unchecked", "rawtypes"}) // the set of listeners in Gerrit is untyped
   private static void tell(
       PluginSetContext<CacheRemovalListener> listeners, RemovalNotification<String, Boolean> removal) {
     listeners.runEach(listener -> listener.onRemoval(GERRIT, CACHE, removal));

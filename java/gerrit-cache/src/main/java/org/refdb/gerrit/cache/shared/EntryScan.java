@@ -90,7 +90,7 @@ public final class EntryScan {
       return call.await(ANSWER_NANOS_MAX);
     } catch (TimeoutException e) {
       throw new IOException("the server does not answer SCAN", e);
-    } catch (JedisException e) { // of a user who may not, with the server's words
+    } catch (JedisException e) { // for example, because the user may not; the message is the server's
       throw new IOException("SCAN: " + e.getMessage(), e);
     }
   }

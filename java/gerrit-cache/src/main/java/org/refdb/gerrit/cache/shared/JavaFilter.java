@@ -38,7 +38,7 @@ final class JavaFilter {
       return isAllowed ? ObjectInputFilter.Status.ALLOWED : ObjectInputFilter.Status.REJECTED;
     }
 
-    /** No class but the expected one is even loaded. */
+    /** Loads no class but the expected one. The filter rejects a proxy, but only when its interfaces are loaded. */
     @Override
     protected Class<?> resolveClass(ObjectStreamClass described) throws ClassNotFoundException {
       if (!described.getName().equals(type.getName())) {

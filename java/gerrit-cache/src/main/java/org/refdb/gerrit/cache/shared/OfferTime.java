@@ -67,7 +67,7 @@ public final class OfferTime {
 
   /**
    * Returns the time, in milliseconds since 1970, after which a value must have been created to be offered in a
-   * generation. A node that was not there in the last one cannot know what was flushed before this one.
+   * generation. Values from before the generation are void, unless it is the first, and this node knows no other.
    */
   synchronized long fromMillis(String present) {
     if (!present.equals(generation)) {

@@ -21,7 +21,7 @@ import redis.clients.jedis.exceptions.JedisException;
  * for a bounded time, and only {@link #read} throws because of it.
  */
 public final class SharedTier {
-  /** Many keys that are asked for at once take longer than one, so each further group of so many adds a deadline. */
+  /** For each group of so many keys that are asked for at once, a request waits one deadline longer. */
   private static final int KEYS_PER_DEADLINE = 16;
 
   /** A wait below this is no use, as an answer takes longer. */
@@ -33,7 +33,7 @@ public final class SharedTier {
   /** How long {@link #read} waits. */
   private static final long READ_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
 
-  /** Single invalidations are rare in caches that may be shared; so many keys are remembered. */
+  /** How many invalidated keys are remembered. Single invalidations are rare in caches that may be shared. */
   private static final int CHANGED_MAX = 10_000;
 
   private final SharedCaches caches;
@@ -128,7 +128,7 @@ public final class SharedTier {
   public Answer[] ask(byte[][] keys) {
     Answer[] answers = new Answer[keys.length];
     Arrays.fill(answers, Answer.NONE);
-    // Before the generation is read: a flush forgets the changes before it once it has raised the generation.
+    // This comes before the generation is read, because a flush raises the generation and then forgets older changes.
     int[] asked = IntStream.range(0, keys.length).filter(i -> !isChanged(keys[i])).toArray();
     String generation = caches.breaker().isOpen() ? null : caches.generations().of(cache);
     if (generation == null || Thread.currentThread().isInterrupted()) {
@@ -182,7 +182,7 @@ public final class SharedTier {
     }
   }
 
-  /** Ends the lease of a value that is not going to be stored, unless it may have ended and be another node's. */
+  /** Ends the lease of a value that is not going to be stored, unless the time of the lease is over. */
   public void endLease(Place place) {
     if (place != null && place.leaseEndsNanos != 0 && System.nanoTime() - place.leaseEndsNanos < 0) {
       caches.offers().add(Offers.Offer.leaseEnd(counts, place));
@@ -297,7 +297,7 @@ public final class SharedTier {
       boolean isOurs = Arrays.equals(names.of(generation, value.key()), name) && !isChanged(value.key());
       return isOurs ? new Entry(value.key(), new Answer(new Place(name), value.bytes(), value.createdMillis())) : null;
     } catch (EntryFormat.BadEntryException e) {
-      return null; // another node's format or key, or forged: who asks for it by its key counts it
+      return null; // another node's format or key, or forged, which is counted when its key is looked up
     }
   }
 
@@ -400,8 +400,8 @@ public final class SharedTier {
   /**
    * Notes that the value of a key is void: this server no longer asks for it until a flush, and asks the server of the
    * shared cache to delete it. If that cannot be done, because that server fails or too many changes wait for it, all
-   * values of the cache are voided, since this server itself would use the value after a restart. The next such key after
-   * 10 000 has the same effect.
+   * values of the cache are voided, since this server itself would use the value after a restart. After 10 000 such
+   * keys, the next one voids all values too.
    */
   public void changed(byte[] key) {
     if (changed.size() >= CHANGED_MAX) {

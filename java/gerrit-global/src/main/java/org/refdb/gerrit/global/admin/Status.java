@@ -19,7 +19,7 @@ import org.refdb.gerrit.refs.GlobalDecision;
  *
  * @param node this node's name in etcd
  * @param alarms alarms of etcd, or why it could not be asked for them; with {@code NOSPACE} it refuses every update
- * @param unresolved number of updates of this node whose outcome is unknown
+ * @param unresolved number of updates and lock requests of this node whose outcome is unknown
  * @param locks number of locks that this node holds or waits for
  * @param behind the refs whose value in etcd has not reached this disk yet
  */
@@ -36,6 +36,7 @@ public record Status(
    * @param error why it did not report its state; null if it did
    * @param leads whether it is the leader
    * @param revision revision of its data; a member with a smaller one than others lags behind
+   * @param raftBehind entries of etcd's log that it has not applied yet
    * @param bytes size of its database, which the quota limits
    * @param inUse bytes in use; {@code etcdctl defrag} frees the others
    * @param quota quota in bytes; null if unknown

@@ -27,7 +27,8 @@ public final class Pairs {
   }
 
   /**
-   * Returns the next entry of a stored ref whose value is an object id, because the interface also stores other values.
+   * Returns the next entry of a stored ref whose value is an object id. Gerrit's global-refdb interface also stores
+   * numbers and strings.
    */
   private Optional<EtcdRefs.Entry> nextStored() throws GlobalRefException {
     Optional<EtcdRefs.Entry> next = etcd.next();

@@ -82,8 +82,8 @@ public final class StoredRefs {
   }
 
   /**
-   * Returns whether a ref of this name is stored, which HEAD is not. A symbolic ref has no value in etcd, because the
-   * interface does not pass its target.
+   * Returns whether a ref of this name is stored, which HEAD is not. A symbolic ref has no value in etcd, because
+   * Gerrit's global-refdb interface does not pass its target.
    */
   public boolean has(String project, String ref) {
     if (!has(project) || !ref.startsWith(Constants.R_REFS) || ignored.stream().anyMatch(ref::startsWith)) {

@@ -33,7 +33,7 @@ import org.refdb.gerrit.global.transaction.Stages.Effective;
 public final class GlobalRefs implements AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** Interval between two attempts to determine the outcome of an update whose response was lost. */
+  /** Interval between two attempts to learn outcomes whose response was lost, and to release locks that are left. */
   private static final long RESOLVE_MILLIS = 500;
 
   private static final int READ_AT_ONCE = 100;

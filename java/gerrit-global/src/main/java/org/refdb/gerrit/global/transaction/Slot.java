@@ -111,8 +111,8 @@ public final class Slot {
   /**
    * Sends the branches as one transaction. The first branch is its outermost level, because etcd ignores puts in nested
    * transactions when it checks its quota; the other branches are nested in each other. The branch that is applied
-   * closes the mark. With a single branch, the reads stand outside of the nested transaction, because etcd adds up the
-   * operations of both.
+   * closes the mark. With a single branch, the reads stand outside of the nested transaction, because etcd counts
+   * nested operations in addition to the outer ones.
    */
   private TxnResponse send(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
     Cmp open = Etcd.is(key, mark.text());

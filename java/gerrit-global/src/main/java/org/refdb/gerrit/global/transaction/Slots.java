@@ -114,7 +114,8 @@ public final class Slots {
   }
 
   /**
-   * Tries once to determine the outcome of each update whose response was lost. Those that remain unknown stay counted.
+   * Tries once to determine the outcome of each transaction whose response was lost. Those that remain unknown stay
+   * counted.
    */
   public void resolve() {
     Map<Slot, LongConsumer> all;

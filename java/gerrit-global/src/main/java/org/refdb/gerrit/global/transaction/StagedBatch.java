@@ -311,7 +311,10 @@ public final class StagedBatch {
     return slot.once(List.of(new Branch(compares, List.of(put(State.DONE)))), List.of(), deadline);
   }
 
-  /** Makes sure that no delayed request of a refused batch takes effect. If etcd does not answer, nodes do so later. */
+  /**
+   * Makes sure that no delayed request of a refused batch takes effect. If etcd does not answer, any node closes the
+   * batch later, see {@link Stages}.
+   */
   void withdraw(Slot slot) {
     try {
       slot.withdraw(List.of(put(State.VOID)), Deadline.ofOneRequest(refs.etcd().settings()));

@@ -121,7 +121,10 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     }
   }
 
-  /** Removes the refs whose value the disk has by now, and those that are not stored in etcd. */
+  /**
+   * Removes the refs whose value the disk has by now, and those that are not stored in etcd. Refs of a project that
+   * cannot be opened stay.
+   */
   public void check() {
     Map<String, List<Map.Entry<Name, Wanted>>> byProject;
     synchronized (this) {

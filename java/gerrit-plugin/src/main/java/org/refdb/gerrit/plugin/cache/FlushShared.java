@@ -16,7 +16,7 @@ import org.kohsuke.args4j.Argument;
 import org.kohsuke.args4j.Option;
 import org.refdb.gerrit.cache.CacheAdmin;
 
-/** Voids the values that the servers of a site share, on all of them. */
+/** Makes the values that the servers of a site share void on all these servers. */
 final class FlushShared {
   private FlushShared() {}
 

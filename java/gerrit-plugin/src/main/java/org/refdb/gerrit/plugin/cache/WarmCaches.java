@@ -19,11 +19,11 @@ import org.kohsuke.args4j.Option;
 import org.refdb.gerrit.cache.CacheAdmin;
 import org.refdb.gerrit.cache.Warming;
 
-/** Copies what the servers of a site share into the caches of this one, in the background. */
+/** Copies what the servers of a site share into the caches of this server, in the background. */
 final class WarmCaches {
   /**
-   * The default of the entries copied in a second, which is too low to burden this server or the server of the shared
-   * cache.
+   * The default of the most entries copied in a second, which is too low to burden this server or the server of the
+   * shared cache.
    */
   private static final int RATE = 1_000;
 
@@ -58,7 +58,7 @@ final class WarmCaches {
   @RequiresAnyCapability(value = GlobalCapability.MAINTAIN_SERVER, scope = CapabilityScope.CORE)
   @CommandMetaData(name = "warm", description = "Copies what servers share into this one, or shows how far it is")
   static final class Command extends CacheCommand {
-    @Option(name = "--from", metaVar = "shared|NODE", usage = "begins to copy what servers share, after NODE has shared what it has")
+    @Option(name = "--from", metaVar = "shared|NODE", usage = "begins a copy, after NODE has shared what it has")
     private String from;
 
     @Option(name = "--rate", metaVar = "ENTRIES", usage = "the most entries a second; 1000 without it")
