@@ -216,25 +216,36 @@ fn a_budget_of_nothing_leaves_the_range_and_every_third_commit_is_enough() {
     assert_eq!(alert["commits"].as_array().unwrap().len(), 3, "{alert}");
 }
 
-/// Builds take half a second, so that the ends of the range and a few commits in it take up the time.
+/// Builds take half a second, so that the ends of the range and a few commits in it take up the time. A busy machine needs
+/// more time for them.
 #[test]
 fn a_budget_that_runs_out_leaves_what_is_left_of_the_range() {
+    let left_after = |seconds| {
+        let (left, all) = left_of_the_range(seconds);
+        println!("{left} of {all} are left after {seconds} s");
+        left > 1 && left < all
+    };
+    assert!([2, 4, 8, 16, 32].into_iter().any(left_after), "no budget left a part of the range");
+}
+
+/// Returns how many of the commits of the alert are left after a search for this time, and how many there are.
+fn left_of_the_range(budget_seconds: u32) -> (usize, usize) {
     let watched = Watched::new();
     watched.planted.build_more("sleep 0.5\n");
     let mut commits = watched.idle(20);
     let slow = watched.planted.commit("cost", "1200");
     commits.push(slow.clone());
     commits.extend(watched.idle(19));
-    watched.watch(3, &["--budget", "2s", "--every", "40"]);
+    watched.watch(3, &["--budget", &format!("{budget_seconds}s"), "--every", "40"]);
     let alert = watched.alert(1);
-    assert_eq!(
-        (&alert["place"], &alert["why"]),
-        (&"range".into(), &"the time of the search is over".into()),
-        "{alert}"
-    );
+    if alert["place"] != "range" {
+        return (1, commits.len());
+    }
+    assert_eq!(alert["why"], "the time of the search is over", "{alert}");
     let left: Vec<&str> =
         alert["commits"].as_array().unwrap().iter().map(|one| one["commit"].as_str().unwrap()).collect();
-    assert!(left.contains(&slow.as_str()) && left.len() > 1 && left.len() < commits.len(), "{left:?}");
+    assert!(left.contains(&slow.as_str()), "{left:?}");
+    (left.len(), commits.len())
 }
 
 #[test]
