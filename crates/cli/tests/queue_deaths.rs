@@ -96,14 +96,17 @@ fn dies_at(format: RefFormat, place: Place, call: &str, number: usize) -> bool {
         Place::First => ["dies", "b", "c"],
         Place::Second => ["a", "dies", "c"],
     };
-    let mut writers = names.map(|name| {
-        let before = queued_writers(folder);
-        let mut writer = if name == "dies" { dying(&repo, call, number) } else { deleting(&repo, REFDB, &[], name) };
-        while queued_writers(folder) <= before && writer.try_wait().unwrap().is_none() {
+    let mut writers: Vec<(&str, Child)> = Vec::new();
+    for name in names {
+        writers
+            .push((name, if name == "dies" { dying(&repo, call, number) } else { deleting(&repo, REFDB, &[], name) }));
+        let begun = Instant::now();
+        // Each of them is there until it ends, and so is the holder.
+        while queued_writers(folder) <= running(&mut writers) {
+            assert!(begun.elapsed() < Duration::from_mins(1), "{name} does not queue: {call} {number}");
             thread::sleep(Duration::from_millis(1));
         }
-        (name, writer)
-    });
+    }
     holder.commit();
     let begun = Instant::now();
     let at = names.iter().position(|name| *name == "dies").unwrap();
@@ -126,6 +129,11 @@ fn dies_at(format: RefFormat, place: Place, call: &str, number: usize) -> bool {
     // Whatever happened, the repository can be written to.
     repo.git(["update-ref", "-d", "refs/heads/later"]);
     true
+}
+
+/// Returns the number of these processes that have not ended.
+fn running(writers: &mut [(&str, Child)]) -> usize {
+    writers.iter_mut().filter_map(|(_, writer)| writer.try_wait().unwrap().is_none().then_some(())).count()
 }
 
 /// A process that holds the lock and is the head of its queue.
