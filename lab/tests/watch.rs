@@ -260,6 +260,25 @@ fn a_watch_of_many_commits_does_not_run_out_of_file_descriptors() {
 }
 
 #[test]
+fn without_a_scenario_the_one_that_init_writes_here_is_watched() {
+    let watched = Watched::new();
+    watched.idle(1);
+    let folder = tempfile::tempdir().unwrap();
+    let watch = || {
+        let with = watched.command(&[]);
+        let mut words: Vec<_> = with.get_args().map(ToOwned::to_owned).collect();
+        let at = words.iter().position(|word| word == "--scenario").unwrap();
+        words.drain(at..at + 2);
+        finish(Command::new(with.get_program()).args(words).current_dir(folder.path()))
+    };
+    let missing = watch();
+    assert!(said(&missing).contains("lab.toml"), "{}", said(&missing));
+    std::fs::copy(watched.planted.scenario(), folder.path().join("lab.toml")).unwrap();
+    let found = watch();
+    assert!(found.status.success() && said(&found).contains("lab"), "{}", said(&found));
+}
+
+#[test]
 fn two_series_of_the_same_name_are_refused() {
     let watched = Watched::new();
     let output = finish(watched.command(&[]).arg("--scenario").arg(watched.planted.scenario()));

@@ -23,8 +23,8 @@ pub struct WatchOptions {
     #[arg(long, value_name = "DIR")]
     pub history: PathBuf,
 
-    /// A scenario file, or the name of a scenario that comes with the lab; repeatable
-    #[arg(long, value_name = "SCENARIO", required = true)]
+    /// A scenario file, such as `init` writes, or the name of a scenario that comes with the lab; repeatable
+    #[arg(long, value_name = "SCENARIO", default_value = "lab.toml")]
     pub scenario: Vec<String>,
 
     /// Comma-separated values of a parameter, in all scenarios that have it; repeatable
