@@ -1,4 +1,5 @@
-//! Many long writers at once on one repository (S6): how many updates a second, is anything lost, does anyone starve?
+//! Several writers at once on one repository, each one `update-ref --stdin` with many transactions (the races `s6…`):
+//! how many updates a second, is anything lost, does anyone starve?
 
 use std::{
     collections::HashSet,

@@ -91,7 +91,8 @@ fn of_table(error: &TableError) -> Kind {
     match error {
         TableError::Io(_) => Kind::Io,
         TableError::Corrupt(_) | TableError::Hash { .. } => Kind::Corrupt,
-        // The others are about a record that was to be written.
+        // The others say that a record or the block size in the options cannot be accepted. `Output` comes only from
+        // `dump`, which is not called here.
         _ => Kind::Refused,
     }
 }

@@ -164,7 +164,8 @@ impl Served {
         &self.view
     }
 
-    /// Returns whether the repository is on a network file system, where each read may block for long.
+    /// Returns whether the repository is on a network file system, or on one that is not known to be local, where each
+    /// read may block for long.
     pub(crate) fn is_remote(&self) -> bool {
         self.fs.asks_server()
     }

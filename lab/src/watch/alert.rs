@@ -75,7 +75,8 @@ pub struct Alert {
     pub false_alarms: f64,
     /// The cost of the commit that made the change certain, as a multiple of the reference's cost.
     pub beside_reference: f64,
-    /// The id of the reference, which is the commit that runs in each round of the series.
+    /// The id of the reference, the commit that runs in each round of the whole series besides the anchor, so that
+    /// costs can be stated as multiples of its cost.
     pub reference: String,
     /// The number of the earlier alert whose change this one takes back, if there is one.
     pub takes_back: Option<u32>,

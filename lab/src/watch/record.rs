@@ -140,7 +140,8 @@ pub struct Anchor {
 /// A change that the bets found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alarm {
-    /// The number of the bets that found the change, counted from 1 in this file. It is the name of the alarm.
+    /// The serial number, from 1 in this file, of the set of bets that found the change. Another anchor, for example,
+    /// begins a new set. The number is the name of the alarm.
     pub number: u32,
     /// The time at which the alarm was raised, in seconds since 1970.
     pub time: u64,

@@ -214,7 +214,8 @@ impl Time {
         format!("{weekday} {} {day} {hour:02}:{minute:02}:{second:02} {year}", MONTHS[month as usize - 1])
     }
 
-    /// Returns the wall clock in seconds. A time whose year does not fit C's int becomes the start of 1970.
+    /// Returns the wall clock in seconds. A time whose year, counted from 1900 as in C's
+    /// `struct tm`, does not fit an int becomes the start of 1970.
     ///
     /// git does the same for some of these times, and at others it stops the whole list, so that a single object that
     /// a client pushed hides the refs that follow. Here such an object hides nothing.

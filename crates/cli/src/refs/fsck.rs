@@ -59,7 +59,7 @@ impl Levels {
         Ok(levels)
     }
 
-    /// Adds the setting `fsck.ID`. `id` is in lower case, like all keys of the configuration.
+    /// Adds the setting `fsck.ID`. `id` is in lower case, unless it has a subsection and so is unknown.
     fn set(&mut self, id: &BStr, wanted: &BStr) -> Result<()> {
         let check = Check::ALL.into_iter().find(|check| id.eq_ignore_ascii_case(check.name().as_bytes()));
         if check.is_none() && !OTHERS.split(' ').any(|other| id.eq_ignore_ascii_case(other.as_bytes())) {

@@ -1,5 +1,6 @@
-//! The refs that `git branch` and `git tag` create. These commands are left to git, which accepts names that are too
-//! long for a repository's reftables and afterwards lists no refs, or fills the disk (docs/formats/reftable.md).
+//! Finds the ref that `git branch` or `git tag` would create, and refuses a name that is too long for the repository's
+//! reftables. Everything else is left to git, which would accept such a name and afterwards list no refs, or fill the
+//! disk (docs/formats/reftable.md).
 
 use super::{
     COLOR, COLUMN, CONTAINS, FORMAT, IGNORE_CASE, MERGED, NO_CONTAINS, NO_MERGED, OMIT_EMPTY, SORT, Words, arguments,

@@ -136,8 +136,8 @@ fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> 
 /// The step that makes room; `None` if there is nothing to do but wait until emptied segments are deleted. Usually this
 /// compacts the segment with the largest share of dead space, or evicts the oldest segment if that share is less than a
 /// third, if the copies find no room, or after [`COMPACTIONS_IN_A_ROW`]. While emptied segments take more than a
-/// sixteenth of the limit, only the oldest segment is a candidate, because only its room is free at once. If emptied
-/// segments cannot be deleted, the oldest segment is dropped.
+/// sixteenth of the limit, only the oldest segment is a candidate, because only its room is free at once, unless a write
+/// was ever synced. If emptied segments cannot be deleted, the oldest segment is dropped.
 fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_stuck {
         return Some(Step::Drop);

@@ -14,7 +14,8 @@ pub(super) enum Step {
     Note,
     /// Writes the refs in the new format to a folder where no reader looks.
     Build,
-    /// Moves the new files to where the new format has them. No program reads them yet.
+    /// Puts the new files where the new format has them. Tables are linked or copied, because what was built is
+    /// compared with the old files later. No program reads them yet.
     Install,
     /// Holds off writers of the new format.
     HoldNew,

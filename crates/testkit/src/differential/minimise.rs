@@ -3,8 +3,9 @@ use super::{Plan, Step};
 /// Reduces a plan to a smaller one for which `fails` still returns true.
 ///
 /// This is delta debugging (ddmin), which leaves out halves, then quarters and so on, down to single items. The steps
-/// are reduced first, then the parts of the repository, then for each remaining step the global options, the
-/// environment, the arguments and the input. This is repeated until nothing more can be left out.
+/// are reduced first, then the parts of the repository, then for each remaining step the environment, the arguments and
+/// the input. The global options of a step are left out all together or not at all. This is repeated until nothing more
+/// can be left out.
 pub fn minimise(plan: &Plan, fails: &mut dyn FnMut(&Plan) -> bool) -> Plan {
     let mut plan = plan.clone();
     loop {

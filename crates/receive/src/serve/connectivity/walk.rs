@@ -9,7 +9,8 @@ use std::collections::{HashMap, HashSet};
 #[derive(Debug, Default)]
 pub(super) struct Reached {
     /// Commits and tags that are not in the push, each with the kind that it must have. New ids that are not in the
-    /// push are here too, without a kind if nothing in the push says it.
+    /// push are here too, whatever they are, and without a kind unless something in the push names them as a commit or
+    /// tag.
     pub(super) edges: HashMap<ObjectId, Option<ObjectKind>>,
     /// The trees of the pushed commits and those to which pushed tags point, whether or not they are in the push, and
     /// the new ids that are trees in the push, with the trees that these name.
