@@ -30,8 +30,8 @@ pub struct Job {
     pub reflogs: bool,
     /// Whether the commands only read, so that one copy of the repository serves every run.
     pub reads: bool,
-    /// How many of its steps lead to the refs that the last step leaves. The judge, git, does only these; with none
-    /// there is no comparison.
+    /// How many of the first steps the judge, git, does too. In a job that writes, they lead to the refs that the last
+    /// step leaves; in a job that reads, their outputs are compared, and with 0 nothing is.
     pub judged: usize,
     /// The steps, one after the other; each has a row of its own.
     pub steps: Vec<Step>,

@@ -34,8 +34,9 @@ pub(crate) trait Records {
     /// The location of a record's value in its block, and those parts that are cheap to decode.
     type Value: Copy + Default;
 
-    /// Decodes the value at `at`; returns it and the offset of its end. `records` are all records of the block. `key`
-    /// is the key of a log record; for other records it may be empty.
+    /// Decodes the value at `at`; returns it and the offset of its end. `records` are the bytes of the
+    /// block, headers included, up to the end of its records. `key` is the key of a log record; for other records it
+    /// may be empty.
     fn parse(
         records: &[u8],
         at: usize,

@@ -417,7 +417,8 @@ mod tests {
         assert_eq!(names.get(), 2);
     }
 
-    /// Fails as many changes as the number says, as a client does that knows a removed folder by the name.
+    /// Fails as many changes as the number says with ESTALE, like an NFS client that still takes a removed folder for
+    /// the one that now has its name.
     #[derive(Debug)]
     struct OldFolder(AtomicUsize);
 

@@ -81,7 +81,8 @@ pub struct Step {
 
 impl Step {
     /// Returns a key that orders comparisons by importance, the most important first: slower before faster before
-    /// "cannot tell", then the larger certain difference, then the later one.
+    /// "cannot tell", then the larger difference (of which only the certain part counts, where a bound is
+    /// known), then the later one.
     pub fn importance(&self) -> (u8, Reverse<u64>, Reverse<u64>) {
         let rank = match self.verdict {
             Verdict::Worse => 0,

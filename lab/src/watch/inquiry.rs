@@ -82,9 +82,9 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Searches for the commit of a change: first among the commits where the change seems to have begun and, if most
-    /// of the change is not found there, among all commits since the anchor, the commit beside which the others were
-    /// measured, because the change may have begun earlier, or be the sum of several.
+    /// Searches for the commit of a change, first among the commits where it seems to have begun. If most of the change
+    /// is not found there, it may have begun earlier or be the sum of several, so all commits since the anchor are
+    /// searched. The anchor is the commit beside which the others were measured.
     fn locate(&self, alarm: &Alarm, coin: &mut Coin) -> Result<Located> {
         let pair = |good: &str| [good.to_owned(), alarm.at.clone()];
         if self.options.budget.is_zero() {

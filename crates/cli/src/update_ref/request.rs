@@ -307,7 +307,8 @@ impl<'a> Arguments<'a> {
 
     /// Returns the ref that the request names, or `None` if the name is empty.
     fn name(&mut self) -> Result<Option<RefName>> {
-        // A name ends at the next separator unless it contains quotes or other white space, which need a closer look.
+        // A name ends at the next separator unless it begins with a quote or contains other white space, which needs a
+        // closer look.
         let rest = &self.line[self.at..];
         let len = rest.find_byte(if self.nul { 0 } else { b' ' }).unwrap_or(rest.len());
         if rest.first() != Some(&b'"')

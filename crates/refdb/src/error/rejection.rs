@@ -138,7 +138,8 @@ pub enum RejectionClass {
     /// The name differs from that of another ref only in case, on a file system that ignores case. No
     /// [`RejectionReason`] has this class yet.
     CaseConflict,
-    /// The name is too long for the reftable format. Git has no such class, since it accepts the name.
+    /// The name is too long for the reftable format. Git has no such class: it accepts a name for which only an index has
+    /// no room, and fails the whole transaction for one that fits into no block.
     TooLarge,
     /// Anything else: a ref that cannot be read, a lock file that cannot be made, or reflogs where the ref's reflog
     /// belongs.

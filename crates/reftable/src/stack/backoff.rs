@@ -193,7 +193,7 @@ mod tests {
         let own = StackOptions::new(WriteOptions::default()).auto_compact(false);
         let [one, other] = [(); 2].map(|()| open(own.clone()));
         let stranger = open(own.file_mode(Some(0o600)));
-        // The pause itself passes while other tests run.
+        // The pause as it was when the last turn ended: by now it may be over, because other tests take the processor.
         let pause = |stack: &Stack| {
             let backoff = stack.backoff();
             backoff.pause(backoff.last_turn.as_ref().unwrap().ended)

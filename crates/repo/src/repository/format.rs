@@ -27,8 +27,8 @@ pub fn with_ref_format(
     let mut edit = Edit::new(text).map_err(bad)?;
     edit.set("core", "repositoryformatversion", if needs_v1 { "1" } else { "0" }).map_err(bad)?;
     if !says_hash {
-        // What is removed here names SHA-1, the default, or has had no effect because, as in git, no version was set;
-        // setting a version must not give it effect.
+        // The extension that is removed here names SHA-1, the default, or had no effect: like git, refdb ignores it as
+        // long as no version is set. The version that was set above must not give it effect.
         edit.unset("extensions", "objectformat").map_err(bad)?;
     }
     match to {

@@ -52,7 +52,7 @@ final class ChangedKeys implements Closeable {
     }
   }
 
-  /** Creates an empty file, which replaces one that exists. */
+  /** Creates a file without keys, which replaces one that exists. */
   static ChangedKeys create(Path path) throws IOException {
     Files.deleteIfExists(path);
     Files.createFile(path, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------")));
