@@ -2,14 +2,15 @@
 //! settings.
 
 use crate::{
-    failure::{Result, fatal, system_text},
+    failure::{FAILED, Result, fatal, system_text},
     options::Setting,
     real_git,
 };
 use refdb::{Environment, config::Config};
 use std::{
     io::{self, IsTerminal, Write},
-    process::Stdio,
+    os::unix::process::ExitStatusExt,
+    process::{ExitStatus, Stdio},
 };
 
 /// Whether, and how, a list is laid out in columns.
@@ -81,8 +82,9 @@ impl Columns {
         }
     }
 
-    /// Writes lines in columns to standard output, with `padding` spaces between columns.
-    pub fn arrange(self, environment: &Environment, lines: &[u8], padding: usize) -> Result<()> {
+    /// Writes lines in columns to standard output, with `padding` spaces between columns. Returns the exit code of the
+    /// git that does so.
+    pub fn arrange(self, environment: &Environment, lines: &[u8], padding: usize) -> Result<u8> {
         let (layout, density) = (self.layout, self.density);
         let words = [format!("--mode=always,{layout},{density}"), format!("--padding={padding}")];
         let mut command = real_git::command(environment);
@@ -94,12 +96,22 @@ impl Columns {
                 return Err(real_git::not_run(&program, "column", "a list in columns", &error));
             }
         };
-        let fed = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(lines));
+        let fed = match child.stdin.take().map_or(Ok(()), |mut input| input.write_all(lines)) {
+            // Git has ended early, and its exit code says why.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            fed => fed,
+        };
         match fed.and_then(|()| child.wait()) {
-            Ok(_) => Ok(()),
+            Ok(status) => Ok(exit_code(status)),
             Err(error) => fatal!["'git column' does not take the list: ", system_text(&error)],
         }
     }
+}
+
+/// Returns the exit code of a program, or the one that a shell has for the signal that ended the program.
+fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
 #[cfg(test)]

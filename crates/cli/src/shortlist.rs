@@ -225,7 +225,7 @@ pub fn format(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<
 }
 
 /// Prints the refs that `list` lists, as [`Output::list`] does. If `columns` is given, prints them in columns with that
-/// many spaces between them.
+/// many spaces between them. Returns the exit code of the git that arranges the columns, or 0 without columns.
 pub fn print(
     session: &Session,
     columns: Option<(Columns, usize)>,
@@ -237,12 +237,12 @@ pub fn print(
         output.hold();
     }
     let result = output.list(&session.store, list);
-    match columns {
+    let code = match columns {
         // Refs that were listed before a failure are shown.
-        None => output.flush()?,
+        None => output.flush().map(|()| 0)?,
         Some((columns, padding)) => columns.arrange(session.store.environment(), output.buffer(), padding)?,
-    }
-    result.map(|()| 0)
+    };
+    result.map(|()| code)
 }
 
 /// Delegates a command line to git, unless git would create a ref whose name is too long for the repository's tables.

@@ -68,7 +68,11 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     }
     wish.find_objects(&session, &words)?;
     let columns = (wish.columns.are_wanted() && lines.is_none()).then_some((wish.columns, PADDING));
-    shortlist::print(&session, columns, |snapshot, output| print_tags(&session, snapshot, &wish, lines, colors, output))
+    shortlist::print(&session, columns, |snapshot, output| {
+        print_tags(&session, snapshot, &wish, lines, colors, output)
+    })?;
+    // Unlike `git branch`, `git tag` ignores the exit code of the git that arranges the columns.
+    Ok(0)
 }
 
 /// Returns whether the command line asks for a list.

@@ -17,6 +17,9 @@ fn refs_are_not_written_where_updates_can_be_lost_unless_a_setting_says_so() {
         ("vfs-nocto", RefFormat::Reftable, false),
         ("vfs-sshfs", RefFormat::Files, true),
         ("vfs-sshfs", RefFormat::Reftable, true),
+        // Previously, a mount that could not be found counted as safe.
+        ("vfs-no-mount", RefFormat::Files, true),
+        ("vfs-no-mount", RefFormat::Reftable, true),
     ] {
         let repo = Repo::bare(format, HashKind::Sha1);
         let id = repo.commit().to_string();

@@ -9,7 +9,7 @@ use std::{
     fmt,
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicUsize, Ordering::SeqCst},
     },
 };
 
@@ -23,11 +23,13 @@ pub struct Platform<'s> {
     store: &'s refdb::Store,
     /// The state of the refs when the platform was made, and the states that replaced lost ones since.
     states: [OnceLock<Box<dyn Snapshot>>; STATES_MAX],
-    /// The index of the state that iterators use. The state is read when the first iterator needs it.
+    /// The index of the state that iterators use, with the bit [`SHOWN`] once one of them has returned anything from it,
+    /// be it only that it is at its end. The state is read when the first iterator needs it.
     current: AtomicUsize,
-    /// Whether an iterator has returned anything, be it only that it is at its end.
-    has_shown: AtomicBool,
 }
+
+/// The bit of [`Platform::current`] that keeps the state from being replaced.
+const SHOWN: usize = 1 << 8;
 
 /// Maximum number of states of a platform.
 const STATES_MAX: usize = 9;
@@ -65,7 +67,7 @@ impl fmt::Debug for Iter<'_> {
 impl<'s> Platform<'s> {
     pub(crate) fn new(store: &'s refdb::Store) -> Result<Self> {
         let states = [const { OnceLock::new() }; STATES_MAX];
-        let platform = Platform { store, states, current: AtomicUsize::new(0), has_shown: AtomicBool::new(false) };
+        let platform = Platform { store, states, current: AtomicUsize::new(0) };
         platform.state(0)?;
         Ok(platform)
     }
@@ -79,14 +81,30 @@ impl<'s> Platform<'s> {
         Ok(&**self.states[at].get_or_init(|| state))
     }
 
+    /// The index of the state that iterators use.
+    fn current(&self) -> usize {
+        self.current.load(SeqCst) & !SHOWN
+    }
+
     /// Makes all iterators use the state after `lost`, of which a file was lost. Does nothing and returns `false` if an
-    /// iterator has returned anything, or if there have been too many states.
+    /// iterator has returned anything of the lost state, or if there have been too many states.
     fn replace(&self, lost: usize) -> bool {
-        let is_allowed = !self.has_shown.load(SeqCst) && lost + 1 < STATES_MAX;
-        if is_allowed {
-            self.current.fetch_max(lost + 1, SeqCst);
+        if lost + 1 >= STATES_MAX {
+            return false;
         }
-        is_allowed
+        match self.current.compare_exchange(lost, lost + 1, SeqCst, SeqCst) {
+            Ok(_) => true,
+            Err(now) => now & !SHOWN > lost,
+        }
+    }
+
+    /// Keeps this state from being replaced, for an iterator that is about to return something of it. Returns `false` if
+    /// it has been replaced already.
+    fn show(&self, state: usize) -> bool {
+        match self.current.compare_exchange(state, state | SHOWN, SeqCst, SeqCst) {
+            Ok(_) => true,
+            Err(now) => now == state | SHOWN,
+        }
     }
 
     /// Iterates over all refs below `refs/`.
@@ -150,7 +168,7 @@ impl<'s> Platform<'s> {
 
     fn begin(&self, kept: Kept) -> Result<Iter<'_>> {
         loop {
-            let state = self.current.load(SeqCst);
+            let state = self.current();
             match self.state(state).and_then(|snapshot| kept.cursor(snapshot)) {
                 Ok(cursor) => return Ok(Iter { platform: self, state, cursor, kept, ended: false }),
                 Err(error) if error.is_stale() && self.replace(state) => {}
@@ -197,7 +215,7 @@ impl Iterator for Iter<'_> {
         loop {
             // Once any iterator has returned something, the state is not replaced any more, so beginning again repeats
             // nothing.
-            if self.state != self.platform.current.load(SeqCst) {
+            if self.state != self.platform.current() {
                 match self.platform.begin(self.kept.clone()) {
                     Ok(again) => *self = again,
                     Err(error) => {
@@ -215,9 +233,32 @@ impl Iterator for Iter<'_> {
                 Err(error) if error.is_stale() && self.platform.replace(self.state) => continue,
                 Err(error) => (Some(Err(error.into())), true),
             };
-            self.platform.has_shown.store(true, SeqCst);
-            self.ended = ended;
-            return row;
+            if self.platform.show(self.state) {
+                self.ended = ended;
+                return row;
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Previously, an iterator could return a row of a state that another thread replaced at this moment, and then
+    /// begin again and return the row once more.
+    #[test]
+    fn a_state_is_either_shown_or_replaced() {
+        let repo = refdb_testkit::Repo::bare(refdb_testkit::RefFormat::Files, refdb::HashKind::Sha1);
+        let store = refdb::Store::open(repo.git_dir()).unwrap();
+        let platform = Platform::new(&store).unwrap();
+        assert!(platform.replace(0) && platform.current() == 1);
+        assert!(!platform.show(0), "whoever has read a row of it begins again");
+        assert!(platform.replace(0), "and whoever lost a file of it, too");
+        assert_eq!(platform.current(), 1);
+        assert!(platform.show(1) && platform.show(1));
+        assert!(!platform.replace(1), "what was shown stays");
+        assert!(platform.replace(0), "but whoever is late begins again with it");
+        assert_eq!(platform.current(), 1);
     }
 }

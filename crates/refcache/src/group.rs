@@ -206,19 +206,21 @@ impl Groups {
     fn lead(&self, store: &Store, own: &Arc<Job>, asker: &mut Asker<'_>) {
         debug_assert!(self.queue().has_leader, "one thread leads");
         let begun = Instant::now();
+        let there = self.queue().waiting.len();
         let claims = vec![Claim { name: "HEAD".into(), kind: ClaimKind::Hold }];
         let backend = store.backend_as::<ReftableBackend>().expect("only stacks are written in groups");
         // Nobody else changes the stack while it is locked.
         let asking = AskingOnce::new();
         let locked = match backend.lock_stacks(&claims) {
             Ok(locked) => locked,
-            Err(error) => return fail(self.take_waiting(), error),
+            // Batches that were added meanwhile have waited for less than the lock timeout, and wait on.
+            Err(error) => return fail(self.take_waiting(there), error),
         };
         // Batches that were added while this thread waited for the lock join the group.
         let group = Group::new(backend, &locked);
         let mut accepted: Vec<(Arc<Job>, Outcome)> = Vec::new();
         let mut late = Vec::new();
-        for job in self.take_waiting() {
+        for job in self.take_waiting(MEMBERS_MAX) {
             let context = Context { backend: &group, hooks: &NoHook, ..job.context(store) };
             let outcome = commit_in(context, &job.batch);
             match (group.take_deferral(), outcome) {
@@ -261,9 +263,10 @@ impl Groups {
         }
     }
 
-    fn take_waiting(&self) -> Vec<Arc<Job>> {
+    /// Takes the batches that have waited longest, up to `most`.
+    fn take_waiting(&self, most: usize) -> Vec<Arc<Job>> {
         let waiting = &mut self.queue().waiting;
-        let count = waiting.len().min(MEMBERS_MAX);
+        let count = waiting.len().min(most);
         waiting.drain(..count).collect()
     }
 

@@ -17,7 +17,8 @@ impl MountCheck {
         if !fs.asks_server() {
             return Ok(());
         }
-        match self.0.get_or_init(|| fault(&Mount::of(folder)?)) {
+        let examine = || Mount::of(folder).map_or_else(|| Mount::fault_of_unknown(folder), |mount| fault(&mount));
+        match self.0.get_or_init(examine) {
             None => Ok(()),
             Some(why) => Err(Misuse::UnsafeStorage { folder: folder.to_owned(), why }.into()),
         }

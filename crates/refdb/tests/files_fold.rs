@@ -12,10 +12,11 @@ use refdb_testkit::{
     RefFormat, Repo,
     crash::{Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
 };
-use refdb_vfs::{Fs, Lock, LockTimeout};
+use refdb_vfs::{Fs, IoHook, Lock, LockTimeout, Op, Verdict};
 use std::{
     cell::Cell,
-    path::Path,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -86,6 +87,36 @@ fn a_fold_packs_what_can_be_packed_and_leaves_the_rest() {
     std::fs::write(dir.join(BOTH), format!("{}\n", ids[1])).unwrap();
     let folded = fold(&store).unwrap().unwrap();
     assert_eq!((folded.packed, folded.removed), (0, 1));
+}
+
+/// Removes a loose ref whenever a file is made beside packed-refs, like a git that packs refs again and again.
+struct Spoiling(PathBuf, AtomicUsize);
+
+impl IoHook for Spoiling {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if let Op::Create(path) = op
+            && path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"packed-refs"))
+        {
+            let loose = self.0.join(format!("refs/heads/gone-{}", self.1.fetch_add(1, SeqCst)));
+            std::fs::remove_file(loose).unwrap();
+        }
+        Verdict::Proceed
+    }
+}
+
+/// Previously, such a run counted as a success that left all refs loose, so that the next one was made much later.
+#[test]
+fn a_fold_that_is_spoilt_at_each_attempt_fails() {
+    let (repo, ids) = scene();
+    for at in 0..40 {
+        std::fs::write(repo.git_dir().join(format!("refs/heads/gone-{at}")), format!("{}\n", ids[1])).unwrap();
+    }
+    let hook = Arc::new(Spoiling(repo.git_dir().to_owned(), AtomicUsize::new(0)));
+    let spoilt = fold(&store(&Fs::with_hook(hook), repo.git_dir(), false));
+    assert!(matches!(spoilt, Err(Error::Limit(Limit::Packing))), "{spoilt:?}");
+    assert!(repo.git_dir().join(BOTH).is_file());
+    let folded = fold(&store(&Fs::real(), repo.git_dir(), false)).unwrap().unwrap();
+    assert!(folded.removed > 0 && folded.removed == folded.loose, "{folded:?}");
 }
 
 #[test]

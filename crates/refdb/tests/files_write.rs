@@ -200,6 +200,44 @@ fn a_folder_in_place_of_a_packed_refs_file_fails_before_anything_changes() {
     agree(&repo);
 }
 
+/// Previously, the reflog of a ref that makes room for refs below its name was removed first, so that it was lost if a
+/// later reflog could not be written, although no ref had changed.
+#[test]
+fn a_reflog_that_makes_room_is_back_if_the_transaction_fails() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let ids = repo.commits(2);
+    let logs = repo.git_dir().join("logs/refs/heads");
+    fs::create_dir_all(logs.join("z/below")).unwrap();
+    repo.git(["config", "core.logAllRefUpdates", "always"]);
+    for outer in ["a", "b"] {
+        let name = format!("refs/heads/{outer}");
+        repo.git(["update-ref", "-m", "first", &name, &ids[0].to_string()]);
+        repo.git(["update-ref", "-m", "second", &name, &ids[1].to_string()]);
+    }
+    repo.git(["pack-refs", "--all"]);
+    let (refs, read) = (repo.git(["for-each-ref"]), |name: &str| fs::read_to_string(logs.join(name)).unwrap());
+    let before = (read("a"), read("b"));
+    let store = backend(&repo);
+    for count in [0, 100] {
+        let logged = |name: &str| Wish { log: Some("why".into()), ..set(name, ids[0]) };
+        let mut wishes = vec![delete("refs/heads/a"), delete("refs/heads/b")];
+        wishes.extend((0..count).map(|at| logged(&format!("refs/heads/many/{at}"))));
+        wishes.extend(["refs/heads/a/x", "refs/heads/b/x", "refs/heads/z"].map(logged));
+        fs::write(logs.join("z/below/log"), "").unwrap();
+        let error = transact(&store, &wishes).unwrap_err().to_string();
+        assert!(error.contains("refs/heads/z"), "{error}");
+        assert_eq!(repo.git(["for-each-ref"]), refs, "no ref has changed");
+        assert_eq!((read("a"), read("b")), before, "no reflog has changed");
+    }
+    fs::remove_file(logs.join("z/below/log")).unwrap();
+    let outer = [delete("refs/heads/a"), delete("refs/heads/b")];
+    let inner = ["refs/heads/a/x", "refs/heads/b/x"].map(|name| Wish { log: Some("why".into()), ..set(name, ids[0]) });
+    transact(&store, &[outer, inner].concat()).unwrap();
+    agree(&repo);
+    assert!(read("a/x").ends_with("\twhy\n"));
+    assert_eq!(files_below(&repo.git_dir().join("logs/refs")).len(), 2, "what made room is gone");
+}
+
 #[test]
 fn a_transaction_that_is_dropped_at_any_stage_leaves_nothing() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

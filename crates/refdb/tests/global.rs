@@ -232,7 +232,7 @@ fn an_intent_stays_while_nobody_knows_and_bars_its_refs() {
     }
 }
 
-/// A hook that cannot be told that its transaction was aborted.
+/// A hook that cannot be told how its transaction ended.
 struct NotTold;
 
 impl HookSource for NotTold {
@@ -243,7 +243,26 @@ impl HookSource for NotTold {
 
 impl Hook for NotTold {
     fn run(&mut self, state: HookState, _: &[u8]) -> refdb::Result<bool> {
-        if state == HookState::Aborted { Err(HookFailure::Refused(state).into()) } else { Ok(true) }
+        match state {
+            HookState::Aborted | HookState::Committed => Err(HookFailure::Refused(state).into()),
+            _ => Ok(true),
+        }
+    }
+}
+
+/// Previously, the intent of an update that was complete stayed and barred its refs.
+#[test]
+fn no_intent_stays_if_only_the_hook_cannot_be_told_that_the_refs_are_changed() {
+    for format in FORMATS {
+        let scene = Scene::new(format);
+        let (fs, dir) = (Fs::real(), scene.repo.git_dir());
+        let store = store(&fs, dir);
+        let mut arbiter = FileArbiter { fs: &fs, dir, says: Vec::new() };
+        let context = Context { hooks: &NotTold, ..beyond(&store) };
+        let done = scene.transact(context, &store.global_intents(), &mut arbiter);
+        assert!(matches!(done, Err(Error::Hook(_))), "{done:?}");
+        assert!(store.global_intents().list().unwrap().is_empty());
+        assert_eq!(store.find(MOVED).unwrap().unwrap().id(), Some(scene.ids[1]));
     }
 }
 

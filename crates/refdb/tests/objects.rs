@@ -224,6 +224,23 @@ fn tags_are_peeled_only_to_what_exists_and_is_what_they_say() {
     }
 }
 
+/// Previously, a process that had read a tag before its target was there never peeled the tag.
+#[test]
+fn a_tag_is_peeled_once_its_target_is_there() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let commit = repo.commit();
+    let inner = tag(&repo, commit, "commit");
+    for (target, kind) in [(commit, "commit"), (inner, "tag")] {
+        let id = tag(&repo, target, kind);
+        let (path, away) = (loose(&repo, target), repo.git_dir().join("away"));
+        fs::rename(&path, &away).unwrap();
+        let objects = objects(&repo);
+        assert_eq!(objects.classify(&id).unwrap(), ObjectClass::Tag(None));
+        fs::rename(&away, &path).unwrap();
+        assert_eq!(objects.classify(&id).unwrap(), ObjectClass::Tag(Some(commit)));
+    }
+}
+
 #[test]
 fn a_partial_clone_asks_for_what_is_missing() {
     let source = Repo::bare(RefFormat::Files, HashKind::Sha1);

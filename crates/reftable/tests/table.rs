@@ -189,6 +189,29 @@ fn an_object_in_too_many_blocks_is_found_by_scanning() {
     assert_eq!(table.refs_pointing_at(&id(HashKind::Sha1, 14)).unwrap()[0].name, all[4].name);
 }
 
+/// Previously, a block was read for each further place of the object.
+#[test]
+fn no_block_is_read_once_too_many_refs_of_an_object_are_found() {
+    let options = WriteOptions::default().block_size(256);
+    let wanted = id(HashKind::Sha1, 1);
+    let all: Vec<OwnRef> = (0..100u64)
+        .map(|at| OwnRef {
+            name: format!("refs/heads/{at:05}").into(),
+            update_index: 1,
+            value: OwnValue::Direct(if at < 2 || at == 50 { wanted } else { id(HashKind::Sha1, 10 + at) }),
+        })
+        .collect();
+    let (mut bytes, _) = write(options, &all, &[]);
+    let table = open(&bytes).unwrap();
+    assert_eq!(table.few_refs_pointing_at(&wanted, 3).unwrap().unwrap().len(), 3);
+    for block in bytes[256..].chunks_mut(256).take_while(|block| block[0] == b'r') {
+        block[0] = b'?';
+    }
+    let table = open(&bytes).unwrap();
+    assert!(table.few_refs_pointing_at(&wanted, 2).is_err(), "the third ref is in a block that is broken");
+    assert_eq!(table.few_refs_pointing_at(&wanted, 1).unwrap(), None);
+}
+
 #[test]
 fn what_cannot_be_stored_is_refused_and_the_table_goes_on() {
     let own =

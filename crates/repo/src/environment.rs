@@ -174,7 +174,7 @@ impl Environment {
 }
 
 /// Quotes text for a shell: `it's` becomes `'it'\''s'`.
-fn quote(text: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn quote(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'\'');
     for &byte in text {
         match byte {

@@ -404,7 +404,11 @@ impl State {
             // That an object is missing is not remembered, because another process may be writing it.
             None => return Ok(ObjectClass::Missing),
             Some(Content::Commit | Content::Unread(ObjectKind::Commit)) => ObjectClass::Commit,
-            Some(Content::Tag { target, kind }) => ObjectClass::Tag(self.peel(target, kind)?),
+            Some(Content::Tag { target, kind }) => match self.peel(target, kind)? {
+                // What the tag leads to may be written later, so that is not remembered either.
+                None => return Ok(ObjectClass::Tag(None)),
+                end => ObjectClass::Tag(end),
+            },
             Some(Content::Unread(ObjectKind::Tag)) => ObjectClass::Tag(None),
             Some(Content::Tree | Content::Blob | Content::Unread(_)) => ObjectClass::Other,
         };

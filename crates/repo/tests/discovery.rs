@@ -8,6 +8,8 @@ use std::{
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
+    sync::mpsc,
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -187,6 +189,36 @@ fn git_files_lead_to_repositories_or_are_complained_about() {
     fs::remove_file(&file).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
     place.same_error("none", &[]);
+}
+
+/// git waits for ever here. A server must not.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_an_error() {
+    let place = Place::new();
+    fs::write(place.path("bare.git/included"), "").unwrap();
+    place.git("bare.git", &["config", "include.path", "included"]);
+    for name in ["HEAD", "commondir", "config", "included"] {
+        let (path, away) = (place.path("bare.git").join(name), place.path("away"));
+        let is_there = path.exists();
+        if is_there {
+            fs::rename(&path, &away).unwrap();
+        }
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let (tell, told) = mpsc::channel();
+        let environment = place.environment("bare.git", &[]);
+        std::thread::spawn(move || {
+            let found = Repository::discover(&Fs::real(), &environment);
+            let settings = found.map(|found| found.config(&Fs::real(), &environment, &|| None).is_ok());
+            let _ = tell.send(settings.map_err(|error| error.report()));
+        });
+        let told = told.recv_timeout(Duration::from_secs(60)).expect("it does not wait");
+        assert!(!matches!(told, Ok(true)), "{name}: {told:?}");
+        fs::remove_file(&path).unwrap();
+        if is_there {
+            fs::rename(&away, &path).unwrap();
+        }
+        place.same("bare.git", &[]);
+    }
 }
 
 #[test]

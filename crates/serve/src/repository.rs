@@ -129,7 +129,7 @@ impl Repositories {
 }
 
 /// Adds the variables `GIT_CONFIG*` of this process, which the programs that the server starts inherit and obey.
-fn with_settings_of_process(environment: Environment) -> Environment {
+pub(crate) fn with_settings_of_process(environment: Environment) -> Environment {
     let variables = std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"GIT_CONFIG"));
     variables.fold(environment, |environment, (name, value)| environment.with(name, value))
 }

@@ -1,6 +1,6 @@
 //! Finds the repository that the path of a request names.
 
-use crate::settings::Settings;
+use crate::{repository::with_settings_of_process, settings::Settings};
 use bstr::ByteSlice;
 use percent_encoding::percent_decode;
 use refdb::{Environment, Repository, RepositoryError};
@@ -61,7 +61,7 @@ impl Roots {
         roots.sort_by_key(|root| root.prefix.is_empty());
         let targets =
             settings.allowed_targets.iter().map(|target| without_links("cannot use serve.allowTarget", target));
-        let environment = Environment::process();
+        let environment = with_settings_of_process(Environment::without_git(std::env::current_dir()?));
         Ok(Roots {
             roots,
             allowed_targets: targets.collect::<io::Result<_>>()?,

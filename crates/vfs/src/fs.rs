@@ -7,8 +7,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
-    fmt,
-    io::{self, Read},
+    fmt, io,
     ops::ControlFlow,
     os::{
         fd::AsRawFd,
@@ -17,12 +16,6 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Weak},
 };
-
-/// The number of bytes read at once from a small file, which is more than nearly every HEAD and config file has.
-const SMALL_FILE_BYTES: usize = 1024;
-
-/// The number of bytes read at once from a file that turns out to be larger.
-const LARGER_FILE_BYTES: usize = 16 << 10;
 
 /// The file system. Cheap to clone; all clones share the same hook.
 #[derive(Clone, Default)]
@@ -188,55 +181,19 @@ impl Fs {
     }
 
     fn open_as(&self, options: &mut std::fs::OpenOptions, path: &Path, flags: OFlags) -> Result<File> {
-        options.custom_flags(flags.bits() as i32);
-        match self.opening(path, || options.open(self.hooks.look_up(path, LookUp::Name)?)) {
+        let mut open = |flags: OFlags| {
+            let options = options.custom_flags(flags.bits() as i32);
+            self.opening(path, || options.open(self.hooks.look_up(path, LookUp::Name)?))
+        };
+        let opened = match open(flags) {
+            // Another process has a lease on the file, which it gives up only for an open that waits.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => open(flags - OFlags::NONBLOCK),
+            opened => opened,
+        };
+        match opened {
             Ok(inner) => Ok(self.file(inner, path)),
             Err(source) => Err(Error::new("open", path, source)),
         }
-    }
-
-    /// Reads a whole file. A pipe without a writer blocks the caller.
-    pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
-        let read = || {
-            let mut bytes = Vec::new();
-            let mut file = self.opening(path, || std::fs::File::open(self.hooks.look_up(path, LookUp::Name)?))?;
-            file.read_to_end(&mut bytes)?;
-            Ok(bytes)
-        };
-        self.reading(path, read).map_err(|source| Error::new("read", path, source))
-    }
-
-    /// Reads a whole file into `buffer`, which is cleared first, with as few system calls as possible for a file of
-    /// less than a KiB. A symbolic link is followed only if `follow` is set. A pipe without a writer blocks the caller.
-    pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
-        let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        let read = || -> io::Result<()> {
-            buffer.clear();
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC | link;
-            let file = self.opening(path, || -> io::Result<_> {
-                Ok(rustix::fs::open(&*self.hooks.look_up(path, LookUp::Name)?, flags, Mode::empty())?)
-            })?;
-            // This is on the stack, whose page is mapped already. A large buffer on the heap costs a page fault for
-            // each file.
-            let mut small = [0; SMALL_FILE_BYTES];
-            loop {
-                let len = rustix::io::read(&file, &mut small)?;
-                buffer.extend_from_slice(&small[..len]);
-                if len == 0 {
-                    return Ok(());
-                }
-                if len == small.len() {
-                    break;
-                }
-            }
-            loop {
-                buffer.reserve(LARGER_FILE_BYTES);
-                if rustix::io::read(&file, rustix::buffer::spare_capacity(buffer))? == 0 {
-                    return Ok(());
-                }
-            }
-        };
-        self.reading(path, read).map_err(|source| Error::new("read", path, source))
     }
 
     /// Returns whether the real user of this process may execute the file, or enter the folder.
@@ -527,24 +484,6 @@ mod tests {
     use super::*;
     use crate::Verdict;
     use std::sync::Mutex;
-
-    #[test]
-    fn small_and_not_so_small_files_are_read_whole() {
-        let dir = tempfile::tempdir().unwrap();
-        let (fs, path) = (Fs::real(), dir.path().join("a"));
-        let mut buffer = b"old".to_vec();
-        for len in [0, 1, SMALL_FILE_BYTES - 1, SMALL_FILE_BYTES, SMALL_FILE_BYTES + 1, 3 * LARGER_FILE_BYTES] {
-            let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
-            std::fs::write(&path, &bytes).unwrap();
-            fs.read_small(&path, true, &mut buffer).unwrap();
-            assert!(buffer == bytes, "{len}");
-        }
-        let link = dir.path().join("link");
-        fs.symlink(&path, &link).unwrap();
-        assert!(fs.read_small(&link, false, &mut buffer).unwrap_err().is_symlink());
-        fs.read_small(&link, true, &mut buffer).unwrap();
-        assert!(fs.read_small(&dir.path().join("b"), true, &mut buffer).unwrap_err().is_not_found());
-    }
 
     #[test]
     fn what_is_found_is_what_a_stat_says_and_nothing_is_no_error() {

@@ -19,6 +19,7 @@ pub(crate) fn is_local(kind: &StatFs) -> bool {
         0xca45_1a4e,
     ];
     let is_planted = planted("vfs-local") || planted("vfs-nocto") || planted("vfs-sshfs");
+    let is_planted = is_planted || planted("vfs-no-mount");
     let is_lost = planted("vfs-stale") || planted("vfs-stale-early") || planted("vfs-stale-late");
     LOCAL.contains(&(kind.f_type as u64)) && !is_planted && !is_lost
 }
@@ -27,4 +28,12 @@ pub(crate) fn is_local(kind: &StatFs) -> bool {
 pub(crate) fn is_nfs(kind: &StatFs) -> bool {
     const NFS: u64 = 0x6969;
     kind.f_type as u64 == NFS
+}
+
+/// Returns whether a client of such a file system can miss changes with some options, or through some programs: NFS,
+/// SMB and FUSE.
+pub(crate) fn can_miss_changes(kind: &StatFs) -> bool {
+    // From Linux' magic.h: CIFS, SMB2 and later, FUSE.
+    const OTHERS: [u32; 3] = [0xff53_4d42, 0xfe53_4d42, 0x6573_5546];
+    is_nfs(kind) || OTHERS.contains(&(kind.f_type as u32)) || planted("vfs-no-mount")
 }

@@ -36,6 +36,7 @@ mod storage;
 mod syncs;
 mod together;
 mod tree;
+mod whole_file;
 
 pub use asked::AskingOnce;
 pub use descriptors::{Descriptors, descriptors_max};

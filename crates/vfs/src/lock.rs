@@ -430,7 +430,10 @@ impl Lock {
         let content = self.content_path();
         if let Err(error) = self.fs.rename(&content, &self.target) {
             let note = Note::of(&content);
-            note.arm();
+            // An abort would remove the content of a leader without marking it as given up.
+            if !self.is_led {
+                note.arm();
+            }
             *self.content_note() = note;
             return Err(error);
         }
@@ -449,12 +452,24 @@ impl Lock {
         Ok(self.content.take().map(|file| file.renamed(&self.target)))
     }
 
+    /// Marks new content that did not replace the file as given up, if others write under this lock: without the mark,
+    /// those who hold the content open would take it for content that has replaced the file.
+    fn give_up_led(&self) {
+        let Some(content) = self.content.as_ref().filter(|_| self.is_led && self.held) else { return };
+        // After an error of a server nobody knows whether the content was renamed, and then it must stay as it is.
+        if self.place != Place::Beside && self.fs.leads_to(&self.content_path(), content).unwrap_or(false) {
+            // If that fails, the file is no longer written to either, and what is left to do is to remove its name.
+            let _ = give_up_content(content);
+        }
+    }
+
     /// Releases the lock and leaves the file as it is. If the lock file does not exist any more, this is not an error.
     pub fn release(mut self) -> Result<(), Error> {
         self.unlock()
     }
 
     fn unlock(&mut self) -> Result<(), Error> {
+        self.give_up_led();
         self.content = None;
         self.note.forget();
         self.content_note.forget();
@@ -487,6 +502,11 @@ impl Drop for Lock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{IoHook, Verdict, op::Op};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    };
 
     #[test]
     fn a_committed_lock_replaces_the_file_and_a_dropped_one_leaves_it() {
@@ -503,6 +523,36 @@ mod tests {
         lock.commit().unwrap();
         assert_eq!(fs.read(&target).unwrap(), b"new");
         assert!(!Lock::path_of(&target).exists());
+    }
+
+    /// Previously, the members of a group took the content of a leader whose rename had failed, and who was killed before
+    /// it told them, for content that had replaced the file.
+    #[test]
+    fn content_that_a_leader_does_not_publish_is_given_up() {
+        struct Refusing(AtomicBool);
+        impl IoHook for Refusing {
+            fn before(&self, op: Op<'_>) -> Verdict {
+                let refuses = matches!(op, Op::Rename(..)) && self.0.load(Relaxed);
+                if refuses { Verdict::Fail(io::ErrorKind::PermissionDenied.into()) } else { Verdict::Proceed }
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("tables.list");
+        let hook = Arc::new(Refusing(AtomicBool::new(true)));
+        let plain = Fs::with_hook(hook.clone());
+        for fs in [plain.clone(), plain.signing_locks()] {
+            for (refuses, commits) in [(true, true), (false, false), (false, true)] {
+                hook.0.store(refuses, Relaxed);
+                let mut lock = Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap();
+                lock.is_led = true;
+                lock.content().unwrap().write_all(b"new").unwrap();
+                let member = fs.open(&lock.content_path()).unwrap();
+                let is_done = if commits { lock.commit().is_ok() } else { lock.release().is_err() };
+                assert_eq!(is_done, commits && !refuses);
+                assert_eq!(is_content_given_up(&member).unwrap(), !is_done, "{refuses} {commits}");
+            }
+        }
+        assert_eq!(std::fs::read(&target).unwrap(), b"new");
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! Examines the mount that a folder is on: its kind, its options, and what follows from them for refs before anything
 //! is tried.
 
-use crate::{Fs, Result, planted};
+use crate::{Fs, Result, kind, planted};
 use std::{fmt, path::Path};
+
+/// Why refs must not be written on a network file system whose mount cannot be found.
+const UNKNOWN: &str = "the mount is not in /proc/self/mountinfo, so that its options are not known, and some of them let                        a client miss changes";
 
 /// Returns whether a mount option keeps `flock` local to this machine.
 pub(crate) fn keeps_flock(option: &str) -> bool {
@@ -24,10 +27,20 @@ impl Mount {
         if planted("vfs-sshfs") {
             return Some(Mount::parse("fuse.sshfs,rw"));
         }
+        if planted("vfs-no-mount") {
+            return None;
+        }
         let stat = rustix::fs::stat(path).ok()?;
         let device = format!("{}:{}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
         mounts.lines().find_map(|line| options_of(line, &device)).map(|options| Mount { options })
+    }
+
+    /// Returns the reason why refs must not be written in a folder whose mount [cannot be found](Self::of), if there is
+    /// one: that file systems of this kind can have a [fault](Self::fault_of_files).
+    pub fn fault_of_unknown(folder: &Path) -> Option<&'static str> {
+        let is_harmless = Fs::real().kind_of(folder).is_ok_and(|kind| !kind::can_miss_changes(&kind));
+        (!is_harmless).then_some(UNKNOWN)
     }
 
     /// Returns the mount for which [`options`](Self::options) has returned this text, perhaps on another machine.
@@ -135,6 +148,11 @@ impl Mount {
     }
 }
 
+/// Returns the conclusion that refs of no format are written.
+fn refusal(why: &str) -> String {
+    format!("unsafe: files, reftable: refdb refuses to write: {why}")
+}
+
 /// Returns the kind and the options of the mount that a line of mountinfo describes, if the mount is of this device.
 fn options_of(line: &str, device: &str) -> Option<String> {
     let (own, rest) = line.split_once(" - ")?;
@@ -152,6 +170,8 @@ pub struct Storage {
     pub is_local: bool,
     /// The mount, if it can be found.
     pub mount: Option<Mount>,
+    /// Why refs must not be written although the mount cannot be found, if there is a reason.
+    fault_of_unknown: Option<&'static str>,
 }
 
 impl Storage {
@@ -161,7 +181,9 @@ impl Storage {
     ///
     /// Fails if the folder's file system cannot be examined.
     pub fn of(folder: &Path) -> Result<Self> {
-        Ok(Storage { is_local: Fs::real().is_local(folder)?, mount: Mount::of(folder) })
+        let (is_local, mount) = (Fs::real().is_local(folder)?, Mount::of(folder));
+        let fault_of_unknown = if mount.is_none() { Mount::fault_of_unknown(folder) } else { None };
+        Ok(Storage { is_local, mount, fault_of_unknown })
     }
 
     /// Returns what follows for refs, one conclusion on each line. Lines begin with the verdicts of `refdb
@@ -171,11 +193,16 @@ impl Storage {
                                   `refdb check-storage`";
         let mount = match &self.mount {
             _ if self.is_local => return vec!["safe: the file system is local".into()],
-            None => return vec![format!("not tested: {NOT_TESTED}")],
+            None => {
+                return vec![match self.fault_of_unknown {
+                    Some(why) => refusal(why),
+                    None => format!("not tested: {NOT_TESTED}"),
+                }];
+            }
             Some(mount) => mount,
         };
         if let Some(why) = mount.fault() {
-            return vec![format!("unsafe: files, reftable: refdb refuses to write: {why}")];
+            return vec![refusal(why)];
         }
         let mut lines = Vec::new();
         let fault = mount.fault_of_files();
@@ -220,7 +247,7 @@ mod tests {
     use super::*;
 
     fn nfs(options: &str) -> Storage {
-        Storage { is_local: false, mount: Some(Mount::parse(options)) }
+        Storage { is_local: false, mount: Some(Mount::parse(options)), fault_of_unknown: None }
     }
 
     #[test]
@@ -286,12 +313,15 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_called_safe() {
-        let unknown = Storage { is_local: false, mount: None };
-        for storage in [unknown, nfs("fuse.glusterfs,rw")] {
+        let unknown = |fault_of_unknown| Storage { is_local: false, mount: None, fault_of_unknown };
+        for storage in [unknown(None), nfs("fuse.glusterfs,rw")] {
             assert!(storage.conclusions()[0].starts_with("not tested: "), "{storage}");
             assert!(storage.to_string().contains("\nflock: not known"), "{storage}");
         }
-        let local = Storage { is_local: true, mount: Some(Mount::parse("ext4,rw")) };
+        assert!(unknown(Some(UNKNOWN)).conclusions()[0].starts_with("unsafe: files, reftable: "));
+        assert_eq!(Mount::fault_of_unknown(Path::new("/proc")), None);
+        assert_eq!(Mount::fault_of_unknown(Path::new("/nonexistent")), Some(UNKNOWN));
+        let local = Storage { is_local: true, mount: Some(Mount::parse("ext4,rw")), fault_of_unknown: None };
         assert_eq!(local.to_string(), "mount: ext4,rw\nsafe: the file system is local");
     }
 }

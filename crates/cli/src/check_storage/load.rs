@@ -33,23 +33,24 @@ pub(super) struct History {
     pub(super) unknown: usize,
     /// Errors, each with the number of times that it occurred.
     pub(super) errors: BTreeMap<String, usize>,
-    /// Why the load ended early.
-    trouble: Option<Trouble>,
+    /// Why the load ended early; `None` if it did not.
+    pub(super) trouble: Option<Trouble>,
 }
 
 /// Runs a load on the repository `path` for `time`, with the [`CLIENTS`] clients from number `first` on.
-pub(super) fn run(hosts: &[Host], path: &str, first: usize, time: Duration) -> Result<History, Trouble> {
+pub(super) fn run(hosts: &[Host], path: &str, first: usize, time: Duration) -> History {
     let begun = Instant::now();
     let load = Load { path, begun, end: begun + time, next: AtomicU64::new(1), history: Mutex::default() };
+    let note = |tried: Result<(), Trouble>| {
+        if let Err(trouble) = tried {
+            load_history(&load).trouble.get_or_insert(trouble);
+        }
+    };
     thread::scope(|scope| {
         for host in hosts {
             for client in first..first + CLIENTS {
                 let worker = Worker { load: &load, host, client };
-                scope.spawn(move || {
-                    if let Err(trouble) = worker.work() {
-                        load_history(worker.load).trouble.get_or_insert(trouble);
-                    }
-                });
+                scope.spawn(move || note(worker.work()));
             }
         }
     });
@@ -57,16 +58,10 @@ pub(super) fn run(hosts: &[Host], path: &str, first: usize, time: Duration) -> R
     if load_history(&load).trouble.is_none() {
         for host in hosts {
             let worker = Worker { load: &load, host, client: first };
-            for at in 0..NAMES.len() {
-                worker.read(at)?;
-            }
+            note((0..NAMES.len()).try_for_each(|at| worker.read(at).map(drop)));
         }
     }
-    let mut history = load.history.into_inner().unwrap_or_else(PoisonError::into_inner);
-    match history.trouble.take() {
-        Some(trouble) => Err(trouble),
-        None => Ok(history),
-    }
+    load.history.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Load<'a> {

@@ -54,8 +54,13 @@ fn test(settings: &Settings, run: &RunFolder) -> Tried<Verdict> {
         findings.losses = refusals(run, *format, &hosts)?;
         all.push((findings, at * CLIENTS));
     }
-    play(run, &hosts, &mut all)?;
-    bear(run, &hosts, settings, &mut all)?;
+    match play(run, &hosts, &mut all).and_then(|()| bear(run, &hosts, settings, &mut all)) {
+        // What was seen before a host fell silent counts all the same.
+        Err(Trouble::Host(why)) if all.iter().any(|(findings, _)| findings.has_fault()) => {
+            tell(&format!("the test ended early: {why}\n"))?;
+        }
+        ended => ended?,
+    }
     let mut worst = Verdict::Safe;
     for (findings, _) in &all {
         tell(&findings.text())?;
@@ -111,10 +116,18 @@ fn play(run: &RunFolder, hosts: &[Host], all: &mut [(Findings, usize)]) -> Tried
         ended.collect::<Vec<_>>()
     });
     let mut counts = vec![0; all.len()];
-    for (at, wrong) in threads {
-        let wrong = wrong?;
-        counts[at] += wrong.len();
-        all[at].0.add_scenes(wrong);
+    let mut trouble = None;
+    for (at, played) in threads {
+        match played {
+            Ok(wrong) => {
+                counts[at] += wrong.len();
+                all[at].0.add_scenes(wrong);
+            }
+            Err(why) => trouble = trouble.or(Some(why)),
+        }
+    }
+    if let Some(trouble) = trouble {
+        return Err(trouble);
     }
     let played = scenes::SCENES.len() * CLIENTS * (hosts.len() - 1);
     for ((findings, _), wrong) in all.iter().zip(counts) {
@@ -123,7 +136,7 @@ fn play(run: &RunFolder, hosts: &[Host], all: &mut [(Findings, usize)]) -> Tried
     Ok(())
 }
 
-/// Runs the load in all formats at once, and judges its histories.
+/// Runs the load in all formats at once, and judges its histories, also those of loads that ended early.
 fn bear(run: &RunFolder, hosts: &[Host], settings: &Settings, all: &mut [(Findings, usize)]) -> Tried<()> {
     for (findings, _) in all.iter() {
         repository::make(&path_of_load(run, findings.format), findings.format).map_err(Trouble::Here)?;
@@ -134,12 +147,17 @@ fn bear(run: &RunFolder, hosts: &[Host], settings: &Settings, all: &mut [(Findin
             scope.spawn(move || load::run(hosts, &path, first, settings.time))
         };
         let loads: Vec<_> = all.iter().map(start).collect();
-        loads.into_iter().map(|load| load.join().unwrap_or_else(|_| Err(fault()))).collect()
+        loads.into_iter().map(|load| load.join().map_err(|_| fault())).collect()
     });
     let labels: Vec<&str> = hosts.iter().map(|host| host.label.as_str()).collect();
+    let mut trouble = None;
     for ((findings, _), history) in all.iter_mut().zip(histories) {
-        let history = history?;
+        let mut history = history?;
         findings.add_load(&history, &labels);
+        if let Some(why) = history.trouble.take() {
+            trouble = trouble.or(Some(why));
+            continue;
+        }
         let (reads, writes) = history.counts.values().fold((0, 0), |sum, host| (sum.0 + host.0, sum.1 + host.1));
         let (format, refused, unknown) = (findings.format, history.refused, history.unknown);
         let seconds = settings.time.as_secs();
@@ -147,7 +165,7 @@ fn bear(run: &RunFolder, hosts: &[Host], settings: &Settings, all: &mut [(Findin
             "{format}: load of {seconds} s: {reads} reads, {writes} writes, {refused} refused, {unknown} unknown\n"
         ))?;
     }
-    Ok(())
+    trouble.map_or(Ok(()), Err)
 }
 
 fn path_of_load(run: &RunFolder, format: Format) -> std::path::PathBuf {

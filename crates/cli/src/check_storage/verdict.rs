@@ -99,6 +99,11 @@ impl Findings {
         }
     }
 
+    /// Returns whether something wrong was seen, rather than not tested.
+    pub(super) fn has_fault(&self) -> bool {
+        !self.losses.is_empty() || !self.late.is_empty()
+    }
+
     /// Returns the verdict on this format.
     pub(super) fn verdict(&self) -> Verdict {
         let format = self.format;

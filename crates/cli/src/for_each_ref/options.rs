@@ -176,9 +176,18 @@ impl Options {
             if !self.patterns.is_empty() {
                 return fatal!["unknown arguments supplied with --stdin"];
             }
-            for line in std::io::stdin().lock().split(b'\n') {
-                match line {
-                    Ok(line) => self.patterns.push(line.into()),
+            let mut input = std::io::stdin().lock();
+            loop {
+                let mut line = Vec::new();
+                match input.read_until(b'\n', &mut line) {
+                    Ok(0) => break,
+                    // As in git, a carriage return before the line feed belongs to the end of the line, and a NUL ends
+                    // the pattern.
+                    Ok(_) => {
+                        let line =
+                            line.strip_suffix(b"\n").map_or(&line[..], |text| text.strip_suffix(b"\r").unwrap_or(text));
+                        self.patterns.push(line[..line.find_byte(0).unwrap_or(line.len())].into());
+                    }
                     Err(error) => return fatal!["cannot read standard input: ", error.to_string()],
                 }
             }

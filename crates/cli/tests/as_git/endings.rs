@@ -1,10 +1,12 @@
 //! How refdb ends early: when its output pipe is closed, and when a signal comes while refs are locked.
 
-use refdb_testkit::{RefFormat, Repo, at_most};
+use refdb_testkit::{Git, RefFormat, Repo, at_most};
 use refdb_types::HashKind;
 use std::{
+    fs::File,
     io::{BufRead, BufReader, Write},
     os::unix::{fs::PermissionsExt, process::ExitStatusExt},
+    path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -93,5 +95,20 @@ fn a_signal_while_the_reference_transaction_hook_hangs_ends_the_command_and_the_
         wait_for("ended");
         std::fs::remove_file(&hook).unwrap();
         repo.git(["update-ref", "refs/heads/new", "refs/heads/main", &"0".repeat(40)]);
+    }
+}
+
+#[test]
+fn columns_that_cannot_be_written_end_each_command_as_in_git() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let commit = repo.commit();
+    repo.create_refs([("refs/heads/main", commit), ("refs/tags/v1", commit)]);
+    for command in ["branch", "tag"] {
+        let [git, ours] = [Git::find().program(), Path::new(env!("CARGO_BIN_EXE_refdb"))].map(|program| {
+            let full = File::options().write(true).open("/dev/full").unwrap();
+            let output = repo.command(program).args([command, "--column=always"]).stdout(full).output().unwrap();
+            (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        });
+        assert_eq!(ours, git, "{command}");
     }
 }

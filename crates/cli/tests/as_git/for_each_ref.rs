@@ -150,7 +150,8 @@ fn refs_are_listed_as_git_lists_them() {
 #[test]
 fn patterns_come_from_standard_input_too() {
     let repo = repo(RefFormat::Reftable, HashKind::Sha1);
-    for input in [&b"refs/tags/v1\nrefs/heads\n"[..], b"", b"\n", b"refs/tags"] {
+    let odd = [&b"refs/tags/v1\r\nrefs/heads\r\n"[..], b"refs/tags\r", b"refs/tags\r\r\n", b"refs/tags\0x\n", b"\r\n"];
+    for input in [&b"refs/tags/v1\nrefs/heads\n"[..], b"", b"\n", b"refs/tags"].into_iter().chain(odd) {
         same(repo.dir(), &["for-each-ref", "--stdin"], input);
     }
 }

@@ -155,6 +155,16 @@ fn dubious_ownership_is_told_of_the_folder_that_git_names() {
 }
 
 #[test]
+fn a_folder_of_a_dubious_owner_is_quoted_as_by_git() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    for character in (b' '..=b'~').map(char::from).filter(|character| *character != '/') {
+        let folder = repo.scratch().join(format!("a{character}b"));
+        repo.git(["init", "-q", "--bare", folder.to_str().unwrap()]);
+        same_with(&folder, ("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1"), &["show-ref"]);
+    }
+}
+
+#[test]
 fn a_bare_repository_that_nobody_named_is_forbidden_before_its_owner_is_looked_at() {
     let mut twins = Twins::new(RefFormat::Files, &|_| {});
     twins.environment = vec![("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1".into())];

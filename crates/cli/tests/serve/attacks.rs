@@ -7,6 +7,7 @@ use refdb_types::HashKind;
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpStream},
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -477,5 +478,31 @@ fn a_list_of_a_partial_clone_runs_nothing_that_the_repository_configures() {
         let request = Request::post("repo", "git-upload-pack", body).with("Git-Protocol", "version=2");
         assert!(server.ask(&request).text().contains("refs/tags/lost"), "{format:?}");
         assert!(!mark.exists(), "{format:?}");
+    }
+}
+
+/// Previously, each request for such a repository kept a thread of the server for ever.
+#[test]
+fn a_pipe_in_the_place_of_a_file_holds_up_no_request() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    let server = Options::root(repo.scratch()).start();
+    repo.git(["pack-refs", "--all"]);
+    repo.git(["update-ref", "refs/heads/loose", "refs/heads/main"]);
+    assert_alive(&server);
+    for name in ["config", "HEAD", "commondir", "packed-refs", "refs/heads/loose"] {
+        let (path, away) = (repo.git_dir().join(name), repo.scratch().join("away"));
+        let is_there = path.exists();
+        if is_there {
+            std::fs::rename(&path, &away).unwrap();
+        }
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let begun = Instant::now();
+        let answer = server.ask(&Request::ls_refs("repo"));
+        assert!(begun.elapsed() < BELOW_DEFAULT, "{name}: {answer:?}");
+        std::fs::remove_file(&path).unwrap();
+        if is_there {
+            std::fs::rename(&away, &path).unwrap();
+        }
+        assert_alive(&server);
     }
 }

@@ -84,6 +84,16 @@ fn a_setting_for_one_branch_applies_when_head_leads_to_it() {
     }
 }
 
+/// Previously, the server found no repository if its own environment named another one's folder.
+#[test]
+fn folders_in_the_servers_environment_are_not_heeded() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    for name in ["GIT_DIR", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"] {
+        let server = Options::root(repo.scratch()).variable(name, "/nonexistent").start();
+        assert!(shows(&server, "refs/heads/main"), "{name}");
+    }
+}
+
 #[test]
 fn settings_in_the_servers_environment_are_heeded_as_by_git() {
     let repo = exported(RefFormat::Files, HashKind::Sha1);

@@ -1,22 +1,33 @@
 //! Copies git's output to the client. Git does not know the limits that refdb enforces, so refdb inserts a message if a
 //! program has been killed because of a limit.
 
+use refdb_vfs::interrupt;
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read, Write},
     process::ChildStdout,
-    sync::{Arc, Mutex, PoisonError},
-    thread::{self, JoinHandle},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Number of hexadecimal digits of the length with which a packet begins.
 const LENGTH_BYTES: usize = 4;
 
+/// How often it is checked whether a signal has come.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// How long the rest of git's output is still copied after a signal.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// A thread that copies the output of git to the client.
 #[derive(Debug)]
 pub(super) struct Relay {
     message: Arc<Mutex<Vec<u8>>>,
-    thread: JoinHandle<()>,
+    ended: Receiver<()>,
 }
 
 impl Relay {
@@ -25,12 +36,14 @@ impl Relay {
     pub(super) fn start(git: ChildStdout, mut client: File, is_advertised: bool) -> Relay {
         let message = Arc::<Mutex<Vec<u8>>>::default();
         let ours = Arc::clone(&message);
-        let pass = move || {
+        let (end, ended) = mpsc::channel();
+        thread::spawn(move || {
             // An error usually means that the client has disconnected. Dropping the reader then closes the pipe, so
             // that git notices.
             let _ = pass_on(&mut BufReader::new(git), &mut client, is_advertised, &ours);
-        };
-        Relay { message, thread: thread::spawn(pass) }
+            drop(end);
+        });
+        Relay { message, ended }
     }
 
     /// Has an error message sent to the user before git's next packet that is not a flush packet. The message is lost
@@ -40,9 +53,20 @@ impl Relay {
         message.extend_from_slice(format!("error: {error}\n").as_bytes());
     }
 
-    /// Waits until all output of git has been copied or the client has disconnected.
-    pub(super) fn join(self) {
-        let _ = self.thread.join();
+    /// Waits until all output of git has been copied or the client has disconnected. Once a signal asks this process to
+    /// end, waits no longer than a second, because a client that does not read would hold this process up for ever.
+    pub(super) fn finish(self) {
+        self.finish_unless(|| interrupt::received().is_some());
+    }
+
+    fn finish_unless(self, must_end: impl Fn() -> bool) {
+        let mut told = None;
+        // The thread sends nothing, and drops its end of the channel when it ends.
+        while self.ended.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+            if must_end() && told.get_or_insert_with(Instant::now).elapsed() >= LAST_WORDS {
+                return;
+            }
+        }
     }
 }
 
@@ -90,6 +114,10 @@ fn packet_length(start: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{
+        os::fd::OwnedFd,
+        process::{Command, Stdio},
+    };
 
     fn passed(bytes: &[u8], is_advertised: bool, told: &str) -> String {
         let (mut client, message) = (Vec::new(), Mutex::new(told.as_bytes().to_vec()));
@@ -104,6 +132,25 @@ mod tests {
         let text = format!("{list}{answer}");
         assert_eq!(passed(text.as_bytes(), false, ""), text);
         assert_eq!(passed(answer.as_bytes(), true, "told"), format!("0009\u{2}told{answer}"));
+    }
+
+    /// Previously, a process that was told to end waited for ever for a client that did not read.
+    #[test]
+    fn a_client_that_does_not_read_keeps_nobody_from_ending() {
+        let endless = Command::new("cat").arg("/dev/zero").stdout(Stdio::piped()).spawn();
+        let mut endless = endless.unwrap();
+        let (unread, client) = io::pipe().unwrap();
+        let relay = Relay::start(endless.stdout.take().unwrap(), OwnedFd::from(client).into(), true);
+        let (tell, told) = mpsc::channel();
+        let waiting = thread::spawn(move || {
+            relay.finish_unless(|| true);
+            tell.send(()).unwrap();
+        });
+        told.recv_timeout(Duration::from_secs(60)).expect("it does not wait");
+        waiting.join().unwrap();
+        endless.kill().unwrap();
+        endless.wait().unwrap();
+        drop(unread);
     }
 
     #[test]

@@ -74,14 +74,16 @@ impl Supervised {
     /// Waits for git's end and returns its exit code, or 128 if a signal ended git. A signal that asks refdb to end is
     /// passed on to git, and the result is then [`Failure::Interrupted`].
     pub(super) fn wait(mut self) -> Result<u8, Failure> {
-        let ended = match self.until_end() {
-            Ok(()) => self.git.wait(),
-            Err(error) => Err(error),
-        };
+        let ended = self.until_end();
+        if ended.is_err() {
+            // Nobody would limit git any more.
+            end(self.pid);
+        }
+        let ended = ended.and(self.git.wait());
         if ended.is_ok()
             && let Some(relay) = self.relay.take()
         {
-            relay.join();
+            relay.finish();
         }
         match ended {
             _ if interrupt::received().is_some() => Err(Failure::Interrupted),
@@ -118,7 +120,7 @@ impl Supervised {
         // Git has ended, or cannot be waited for.
         let _ = self.git.wait();
         if let Some(relay) = self.relay.take() {
-            relay.join();
+            relay.finish();
         }
     }
 

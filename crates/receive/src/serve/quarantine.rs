@@ -201,6 +201,8 @@ fn quoted(path: &Path) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use refdb_vfs::{IoHook, Op, Verdict};
+    use std::sync::Arc;
 
     fn names(folder: &Path) -> Vec<String> {
         let mut names: Vec<_> =
@@ -245,6 +247,40 @@ mod tests {
             std::fs::write(quarantine.folder().join("pack/pack-1.pack"), content).unwrap();
             assert_eq!(quarantine.release(false, SharedRepository::Umask).is_ok(), good, "{content}");
             assert_eq!(std::fs::read(temp.path().join("pack/pack-1.pack")).unwrap(), b"one");
+        }
+    }
+
+    /// Previously, a pack was replaced by one of its name if it could not be read, and wherever there are no hard links.
+    #[test]
+    fn a_pack_is_never_replaced_by_one_with_which_it_was_not_compared() {
+        struct NoHardLinks;
+        impl IoHook for NoHardLinks {
+            fn before(&self, op: Op<'_>) -> Verdict {
+                match op {
+                    Op::Link(..) => Verdict::Fail(std::io::ErrorKind::Unsupported.into()),
+                    _ => Verdict::Proceed,
+                }
+            }
+        }
+        for fs in [Fs::real(), Fs::with_hook(Arc::new(NoHardLinks))] {
+            let temp = tempfile::tempdir().unwrap();
+            let pack = temp.path().join("pack/pack-1.pack");
+            std::fs::create_dir(pack.parent().unwrap()).unwrap();
+            let release = |content: &str| {
+                let quarantine = Quarantine::make(&fs, temp.path()).unwrap();
+                std::fs::create_dir(quarantine.folder().join("pack")).unwrap();
+                std::fs::write(quarantine.folder().join("pack/pack-1.pack"), content).unwrap();
+                quarantine.release(false, SharedRepository::Umask).is_ok()
+            };
+            std::os::unix::fs::symlink("pack-1.pack", &pack).unwrap();
+            assert!(!release("two") && pack.is_symlink());
+            std::fs::remove_file(&pack).unwrap();
+            std::fs::write(&pack, "one").unwrap();
+            assert!(release("one") && !release("two"));
+            assert_eq!(std::fs::read(&pack).unwrap(), b"one");
+            std::fs::remove_file(&pack).unwrap();
+            assert!(release("two"));
+            assert_eq!(std::fs::read(&pack).unwrap(), b"two");
         }
     }
 

@@ -23,8 +23,11 @@ impl Redactor {
     pub(super) fn redact<'n>(&self, message: &[u8], names: impl Iterator<Item = &'n BStr>) -> BString {
         let mut shown = BString::from(message.trim_end());
         if !self.repository.is_empty() {
-            for (end, short) in [("/", "./"), ("'", ".'")] {
-                shown = shown.replace([&self.repository[..], end.as_bytes()].concat(), short).into();
+            // The engine's text has U+FFFD for bytes that are not UTF-8; git's messages have the bytes.
+            for path in [&self.repository[..], self.repository.to_str_lossy().as_bytes()] {
+                for (end, short) in [("/", "./"), ("'", ".'")] {
+                    shown = shown.replace([path, end.as_bytes()].concat(), short).into();
+                }
             }
         }
         let mut names: Vec<_> = names.filter(|name| name.to_str().is_err()).collect();
@@ -53,6 +56,15 @@ mod tests {
             ("refs/heads/\u{fffd}a, 'refs/heads/\u{fffd}'".as_bytes(), b"refs/heads/\xffa, 'refs/heads/\xff'"),
         ] {
             assert_eq!(redactor.redact(message, names.into_iter()), shown);
+        }
+    }
+
+    /// Previously, such a message showed the whole path.
+    #[test]
+    fn a_path_that_is_not_utf_8_is_not_shown_either() {
+        let redactor = Redactor::of(Path::new(std::ffi::OsStr::from_bytes(b"/srv/\xff.git")));
+        for message in ["cannot open '/srv/\u{fffd}.git/objects'".as_bytes(), b"cannot open '/srv/\xff.git/objects'"] {
+            assert_eq!(redactor.redact(message, std::iter::empty()), "cannot open './objects'");
         }
     }
 }

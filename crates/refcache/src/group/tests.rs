@@ -181,6 +181,30 @@ fn a_lock_that_nobody_gives_up_is_an_error_for_all_who_wait() {
     view.commit(&Batch::atomic(vec![create("refs/heads/a", id)])).unwrap();
 }
 
+/// Previously, a batch that was added shortly before its leader gave up failed with it.
+#[test]
+fn a_batch_that_came_later_waits_on_when_its_leader_gives_up() {
+    let (repo, id) = repo();
+    repo.config("reftable.lockTimeout", "1000");
+    let view = open(repo.git_dir());
+    let lock = repo.git_dir().join("reftable/tables.list.lock");
+    std::fs::write(&lock, "").unwrap();
+    let commit = |name: &'static str| {
+        let view = Arc::clone(&view);
+        thread::spawn(move || view.commit(&Batch::atomic(vec![create(name, id)])))
+    };
+    let leader = commit("refs/heads/leader");
+    while !groups_of(&view).queue().has_leader {
+        thread::sleep(Duration::from_millis(1));
+    }
+    // The leader has counted the batches that wait by then.
+    thread::sleep(Duration::from_millis(200));
+    let late = commit("refs/heads/late");
+    assert!(leader.join().unwrap().is_err());
+    std::fs::remove_file(&lock).unwrap();
+    assert_eq!(late.join().unwrap().unwrap().group, 1);
+}
+
 #[test]
 fn a_batch_waits_for_its_hook_alone() {
     let (repo, id) = repo();

@@ -128,6 +128,11 @@ impl FilesBackend {
     /// packed-refs is made without the lock of packed-refs, unless other writers spoil three attempts, and loose files
     /// are removed in portions, each under that lock. Returns `None` if another pack-refs of refdb is running in this
     /// repository.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`Limit::Packing`] if other programs spoiled all attempts, so that nothing is packed, and if a file
+    /// cannot be read, locked, replaced or removed. What was packed until then stays packed.
     pub fn pack_in_background(&self, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
         background::pack(&self.store, options)
     }

@@ -1,5 +1,6 @@
-//! Renames of a ref to a name below or above its own: `a` to `a/b`, or the reverse. One name cannot be a file and a
-//! folder at once, so both changes go to packed-refs, and the reflog is moved aside in between.
+//! Transactions in which one ref makes room for refs below its name, or the reverse, for example a rename from `a` to
+//! `a/b`. One name cannot be a file and a folder at once, so the changes go to packed-refs, and the reflog in the way is
+//! moved aside.
 
 use super::{loose::folders, packing::optimize, store::Store};
 use crate::{
@@ -16,6 +17,9 @@ use std::{
 
 /// The file to which git moves a reflog while its ref is renamed.
 const ASIDE: &str = "refs/.tmp-renamed-log";
+
+/// The file to which the reflog of a deleted ref is moved while a ref below its name gets a reflog. A number follows.
+const REMOVED: &str = "refs/.tmp-removed-log-";
 
 /// Returns whether one name lies below the other.
 pub(super) fn are_nested(one: &BStr, other: &BStr) -> bool {
@@ -120,7 +124,6 @@ fn move_log(store: &Store, from: &Path, to: &Path) -> Result<bool> {
     let fs = &options.fs;
     let Some(aside) = store.layout.log_path(BStr::new(ASIDE)) else { return Ok(false) };
     fs.rename(from, &aside)?;
-    let is_missing = |error: &refdb_vfs::Error| error.source.kind() == std::io::ErrorKind::NotFound;
     let put = |path: &Path| -> Result<bool> {
         let act = || fs.rename(&aside, path);
         let has_room = fs.remove_empty_tree(path)?;
@@ -134,4 +137,53 @@ fn move_log(store: &Store, from: &Path, to: &Path) -> Result<bool> {
         put(from)?;
     }
     moved
+}
+
+/// Reflogs of deleted refs that were moved aside, so that refs below their names can have reflogs: each with its old
+/// path and its present one.
+#[derive(Default)]
+pub(super) struct SetAside(Vec<(PathBuf, PathBuf)>);
+
+impl SetAside {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Moves the reflog of a ref aside, if it has one. The lock of packed-refs is held, so that no other writer uses the
+    /// same place.
+    pub(super) fn move_log(&mut self, store: &Store, name: &BStr) -> Result<()> {
+        let options = &store.options;
+        let aside = format!("{REMOVED}{}", self.0.len());
+        let paths = (store.layout.log_path(name), store.layout.log_path(BStr::new(&aside)));
+        let (Some(log), Some(aside)) = paths else { return Ok(()) };
+        if options.fs.find_link(&log)?.is_none_or(|stat| stat.is_dir()) {
+            return Ok(());
+        }
+        // The reflogs of a worktree's own refs have other folders than those of shared refs, which may not exist yet.
+        let act = || options.fs.rename(&log, &aside);
+        folders::with_parents(&options.fs, &aside, options.sharing, &mut Vec::new(), is_missing, act)?;
+        self.0.push((log, aside));
+        Ok(())
+    }
+
+    /// Moves the reflogs back. One whose place was taken stays aside.
+    pub(super) fn back(self, store: &Store) {
+        let fs = &store.options.fs;
+        for (log, aside) in self.0 {
+            if fs.remove_empty_tree(&log).unwrap_or(false) {
+                let _ = fs.rename(&aside, &log);
+            }
+        }
+    }
+
+    /// Removes the reflogs for good. One that cannot be removed is left, which does no harm.
+    pub(super) fn remove(self, store: &Store) {
+        for (_, aside) in self.0 {
+            let _ = store.options.fs.remove_file(&aside);
+        }
+    }
+}
+
+fn is_missing(error: &refdb_vfs::Error) -> bool {
+    error.source.kind() == std::io::ErrorKind::NotFound
 }

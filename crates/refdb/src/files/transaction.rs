@@ -8,7 +8,7 @@ use super::{
         stale,
     },
     loose::{self, folders, listing::Rivals},
-    nested,
+    nested::{self, SetAside},
     packed::cache::PackedFile,
     packing::{
         bulk,
@@ -51,6 +51,8 @@ pub(super) struct FilesLocked {
     /// packed-refs as it was before the new values were put into it. It is restored if another writer has, or may have,
     /// committed a conflicting ref.
     before: Option<Arc<PackedFile>>,
+    /// Whether packed-refs has the new values.
+    has_new_packed: bool,
     /// Refs whose loose values were moved into packed-refs.
     cleared: Vec<BString>,
     /// The claims that stay loose in bulk, because a symbolic link gives their files a second name.
@@ -104,6 +106,7 @@ impl FilesLocked {
             refused,
             snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
             before: None,
+            has_new_packed: false,
             cleared: Vec::new(),
             through_links,
             searched: Mutex::default(),
@@ -235,12 +238,13 @@ impl FilesLocked {
     }
 
     /// Replaces packed-refs, and makes sure that no other writer has committed a ref whose name conflicts with a new
-    /// one. If one has, or if that cannot be found out, puts the old packed-refs back, removes the new reflogs `logs`
-    /// and fails.
-    fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)], logs: &[PathBuf]) -> Result<()> {
-        let Some(new) = self.staged.take() else { return Ok(()) };
+    /// one. If one has, or if that cannot be found out, puts the old packed-refs back and fails.
+    fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
+        let Some(mut new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
-        new.publish()?;
+        new.rename()?;
+        self.has_new_packed = true;
+        new.sync_name()?;
         let puts = claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step));
         let names: Vec<&BStr> = puts.filter(|(_, step)| step.old.is_none()).map(|(_, step)| step.name).collect();
         if names.is_empty() {
@@ -254,24 +258,14 @@ impl FilesLocked {
             }
             Err(error) => error,
         };
-        self.take_back_packed(logs)?;
-        Err(error)
-    }
-
-    /// Puts the old packed-refs back, and removes the reflogs `logs`.
-    fn take_back_packed(&self, logs: &[PathBuf]) -> Result<()> {
-        let fs = &self.store.options.fs;
         if let Some(before) = &self.before {
             match write::restore(&self.store, before)? {
                 Some(old) => old.publish()?,
-                None => fs.remove_existing(&self.store.packed_target()?)?,
+                None => self.store.options.fs.remove_existing(&self.store.packed_target()?)?,
             }
+            self.has_new_packed = false;
         }
-        for log in logs {
-            // If that fails, a reflog without a ref is left, which does no harm.
-            let _ = fs.remove_file(log);
-        }
-        Ok(())
+        Err(error)
     }
 
     /// Reads the reflogs that refs take over from other refs in renames, before the old ones are removed. Leaves out a
@@ -287,38 +281,31 @@ impl FilesLocked {
         Ok(taken)
     }
 
-    /// Writes reflogs that were taken over under their new names, and returns their paths.
-    fn put_logs(&self, taken: Vec<(&BStr, Vec<u8>)>) -> Result<Vec<PathBuf>> {
-        let mut put = Vec::new();
-        for (name, log) in taken {
-            put.extend(reflog::file::put(&self.store, name, &log)?);
-        }
-        Ok(put)
-    }
-
-    /// Appends the reflog lines of refs that remain. In bulk, returns the reflogs that did not exist before.
-    fn append_logs(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<Vec<PathBuf>> {
-        let mut writer = reflog::Writer::new(&self.store, self.strategy == WriteStrategy::Bulk);
+    /// Appends the reflog lines of refs that remain. With `track`, adds the reflogs that did not exist before to `new`.
+    fn append_logs(&self, claimed: &[(usize, Step<'_>)], track: bool, new: &mut Vec<PathBuf>) -> Result<()> {
+        let mut writer = reflog::Writer::new(&self.store, track);
         // HEAD's reflog comes after its branch's, so that it gets no line if the branch's cannot be written.
         let of = |changes: bool| claimed.iter().filter(move |(_, step)| step.new.is_some() == changes);
-        for (_, step) in of(true).chain(of(false)) {
-            if let (Some(line), false) = (&step.log, matches!(step.new, Some(NewValue::Deleted))) {
-                writer.append(step.name, line)?;
-            }
-        }
-        Ok(writer.created)
+        let mut lines = of(true).chain(of(false)).filter_map(|(_, step)| {
+            let line = step.log.as_ref().filter(|_| !matches!(step.new, Some(NewValue::Deleted)));
+            line.map(|line| (step.name, line))
+        });
+        let appended = lines.try_for_each(|(name, line)| writer.append(name, line));
+        new.append(&mut writer.created);
+        appended
     }
 
-    /// Removes the reflogs of deleted refs that stand where a ref of this transaction needs a folder for its own
+    /// Moves aside the reflogs of deleted refs that stand where a ref of this transaction needs a folder for its own
     /// reflog.
-    fn make_room_for_logs(&self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
+    fn make_room_for_logs(&self, claimed: &[(usize, Step<'_>)], aside: &mut SetAside) -> Result<()> {
         let is_deleted = |step: &Step<'_>| matches!(step.new, Some(NewValue::Deleted));
         for (_, deleted) in claimed.iter().filter(|(_, step)| is_deleted(step)) {
             let below = [deleted.name.as_bytes(), b"/"].concat();
             let behind = claimed.partition_point(|(_, step)| step.name.as_bytes() < below.as_slice());
             let needs_room = |(_, step): &(usize, Step<'_>)| step.log.is_some() && !is_deleted(step);
             if claimed[behind..].iter().take_while(|(_, step)| step.name.starts_with(&below)).any(needs_room) {
-                reflog::remove(&self.store, deleted.name)?;
+                assert!(self.locks.holds_packed(), "reflogs are moved aside under the lock of packed-refs");
+                aside.move_log(&self.store, deleted.name)?;
             }
         }
         Ok(())
@@ -356,14 +343,41 @@ impl FilesLocked {
         }
     }
 
-    /// Writes the reflogs and makes the new values visible.
+    /// Writes the reflogs and makes the new values visible. After an error before any value is visible, a transaction in
+    /// bulk leaves no new reflog, and the reflogs of deleted refs are where they were.
     fn publish(&mut self, steps: &dyn Steps, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let taken = self.take_logs(steps)?;
-        self.make_room_for_logs(claimed)?;
-        let mut logs = self.put_logs(taken)?;
-        logs.extend(self.append_logs(claimed)?);
-        self.publish_packed(claimed, &logs)?;
+        let (mut aside, mut new_logs) = (SetAside::default(), Vec::new());
+        let published = self.publish_logs(claimed, taken, &mut aside, &mut new_logs);
+        if published.is_err() && !self.has_new_packed {
+            for log in new_logs {
+                // If that fails, a reflog without a ref is left, which does no harm.
+                let _ = self.store.options.fs.remove_file(&log);
+            }
+            aside.back(&self.store);
+        } else {
+            aside.remove(&self.store);
+        }
+        published?;
         self.publish_loose(claimed)
+    }
+
+    /// Writes the reflogs, those `taken` from other refs under their new names, and replaces packed-refs. Reflogs that
+    /// were moved aside are added to `aside`, and those that did not exist before to `new`.
+    fn publish_logs(
+        &mut self,
+        claimed: &[(usize, Step<'_>)],
+        taken: Vec<(&BStr, Vec<u8>)>,
+        aside: &mut SetAside,
+        new: &mut Vec<PathBuf>,
+    ) -> Result<()> {
+        self.make_room_for_logs(claimed, aside)?;
+        for (name, log) in taken {
+            new.extend(reflog::file::put(&self.store, name, &log)?);
+        }
+        let track = self.strategy == WriteStrategy::Bulk || !aside.is_empty();
+        self.append_logs(claimed, track, new)?;
+        self.publish_packed(claimed)
     }
 
     /// Removes the loose files and the reflogs of deleted refs.

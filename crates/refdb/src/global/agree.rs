@@ -52,12 +52,12 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
         }
     };
     // If the disk fails now, the intent stays: the database has agreed, so the update will be finished later.
-    let committed = prepared.commit()?;
-    if let Some(id) = intent {
-        // An intent that cannot be removed now is settled later.
-        intents.remove(&id).ok();
-    }
-    Ok(committed)
+    prepared.commit_then(|| {
+        // The intent would bar a transaction that the hook makes. One that cannot be removed now is settled later.
+        if let Some(id) = intent {
+            intents.remove(&id).ok();
+        }
+    })
 }
 
 /// Asks the arbiter about changes whose refs are locked and checked, and which no intent bars.

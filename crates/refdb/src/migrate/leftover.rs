@@ -81,9 +81,10 @@ fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
 /// Acquires and releases the lock of the configuration and, if `to` is reftables, that of packed-refs. This removes
 /// such a lock if its holder has ended, and waits for a living holder up to the lock timeout.
 fn free_locks(site: &Site<'_>, to: RefFormat) -> Result<()> {
-    let names: &[&str] = if to == RefFormat::Reftable { &["config", "packed-refs"] } else { &["config"] };
-    for name in names {
-        Lock::acquire(&site.fs, &site.common.join(name), 0o666, site.lock_timeout())?.release()?;
+    // A packed-refs that is a symbolic link is not migrated.
+    let packed = (to == RefFormat::Reftable).then(|| site.common.join("packed-refs"));
+    for target in [site.config_target()].into_iter().chain(packed) {
+        Lock::acquire(&site.fs, &target, 0o666, site.lock_timeout())?.release()?;
     }
     Ok(())
 }

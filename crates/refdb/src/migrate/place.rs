@@ -130,6 +130,13 @@ impl<'s> Site<'s> {
         FilesOptions { git_dir, common_dir, worktree: place.id.clone(), format: None, ..options }
     }
 
+    /// Returns the path of the configuration file, or of the file to which it leads if it is a symbolic link. This is
+    /// the file that writers lock and replace.
+    pub(super) fn config_target(&self) -> PathBuf {
+        let path = self.common.join("config");
+        path.canonicalize().unwrap_or(path)
+    }
+
     /// Opens the stack in a folder. Additions to it are synced.
     pub(super) fn stack(&self, folder: &Path) -> Result<Stack> {
         Ok(Stack::open(self.fs.clone(), folder, self.stack_options())?)

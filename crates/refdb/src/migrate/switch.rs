@@ -215,7 +215,7 @@ impl<'s> Switch<'s> {
     /// Locks the configuration against changes, and fails if worktrees have been added or removed.
     fn lock_config(&mut self) -> Result<()> {
         let site = self.site;
-        self.config = Some(Lock::acquire(&site.fs, &config_of(site), 0o666, site.lock_timeout())?);
+        self.config = Some(Lock::acquire(&site.fs, &site.config_target(), 0o666, site.lock_timeout())?);
         site.check_worktrees()
     }
 
@@ -338,12 +338,6 @@ impl<'s> Switch<'s> {
             migrated.kept = Some(self.root.old());
         }
     }
-}
-
-/// Returns the path of the configuration file, which may be the target of a symbolic link.
-fn config_of(site: &Site<'_>) -> std::path::PathBuf {
-    let path = site.common.join("config");
-    path.canonicalize().unwrap_or(path)
 }
 
 fn link_or_copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {

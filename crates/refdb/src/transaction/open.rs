@@ -307,10 +307,16 @@ impl Prepared<'_> {
     /// are made, but those of a stack may not survive a loss of power; the hook is not run then.
     /// [`Error::Hook`](crate::Error::Hook) says that all refs are changed, but the hook could not be run, and so does
     /// [`Error::Interrupted`](crate::Error::Interrupted) if a signal came while the hook ran.
-    pub fn commit(mut self) -> Result<Committed> {
+    pub fn commit(self) -> Result<Committed> {
+        self.commit_then(|| {})
+    }
+
+    /// As [`commit`](Self::commit), and calls `then` once all refs are changed, before the hook runs.
+    pub(crate) fn commit_then(mut self, then: impl FnOnce()) -> Result<Committed> {
         let asking = AskingOnce::new();
         self.locked.commit(&self.plan)?;
         drop(asking);
+        then();
         // This comes before the hook, which may begin another transaction in this thread.
         drop(self.own);
         tell(&mut self.hook, &|| self.plan.hook_lines(), HookState::Committed)?;

@@ -251,7 +251,9 @@ fn transact_as(backend: &FilesBackend, wishes: &[Wish], whole: bool) -> Result<(
     let mut found = Seen::default();
     let mut probes = parents.iter().map(|name| Probe { name: name.as_bytes().as_bstr(), below: false });
     locked.snapshot().probe(&mut probes, &mut found)?;
-    if let Some(at) = found.values.iter().position(Option::is_some) {
+    let is_deleted = |name: &str| wishes.iter().any(|wish| wish.name == name && wish.new.is_none());
+    let stays = |at: &usize| found.values[*at].is_some() && !is_deleted(&parents[*at]);
+    if let Some(at) = (0..parents.len()).find(stays) {
         let with = parents[at].as_str().into();
         return Err(rejection(&parents[at], RejectionReason::Conflict { with, is_new: false, prevents_lock: false }));
     }

@@ -13,11 +13,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// The folder with the target of the configuration.
+const ELSEWHERE: &str = "elsewhere";
+
 const FORMATS: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
 
-/// A repository that can be copied, because its worktree is named by a relative path.
+/// A repository that can be copied, because its worktree is named by a relative path. Its configuration is behind a
+/// symbolic link, beside whose target the configuration is locked.
 fn portable(format: RefFormat) -> Repo {
     let repo = scene(format, HashKind::Sha1);
+    let (config, folder) = (repo.git_dir().join("config"), repo.git_dir().join(ELSEWHERE));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::rename(&config, folder.join("config")).unwrap();
+    std::os::unix::fs::symlink(format!("{ELSEWHERE}/config"), &config).unwrap();
     std::fs::write(repo.git_dir().join("worktrees/tree/gitdir"), "../../../nowhere/.git\n").unwrap();
     repo
 }
@@ -48,6 +56,7 @@ fn recover(dir: &Path, to: RefFormat, crash: &Crash) {
         remove_locks(dir);
     }
     assert_clean(dir);
+    assert_eq!(refdb_testkit::files_below(&dir.join(ELSEWHERE)), ["config"], "{crash}");
 }
 
 /// Removes all lock files, as an administrator does after a loss of power, when the kernel no longer knows who held

@@ -6,7 +6,7 @@ use super::{
     options::NEW_FILE_MODE,
     snapshot::{ListFile, merge},
 };
-use refdb_vfs::{Acquired, Crowd, File, Fs, Lock, LockTimeout, give_up_content};
+use refdb_vfs::{Acquired, Crowd, File, Fs, Lock, LockTimeout};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -149,34 +149,25 @@ impl Stack {
             list::table_names(&content).is_ok_and(|names| names.iter().eq(tables.iter().map(|listed| &listed.name))),
             "a list is read as it was written, and names no table twice: {tables:?}"
         );
-        let is_led = lock.is_led();
-        if is_led {
+        if lock.is_led() {
             // If this process is aborted now, the file must keep the lock's name: members take a written list
             // without that name for one that has replaced the stack's list.
             lock.keep_content();
         }
         let file = lock.content()?;
         self.options().permit(file)?;
-        let prepared = file.write_all(&content).and_then(|()| {
-            self.make_jgit_look_again(file);
-            if unsynced.is_empty() {
-                self.options().make_durable(file)?;
-                // The names of the tables must be durable before the list that mentions them.
-                return self.sync_names();
-            }
+        file.write_all(&content)?;
+        self.make_jgit_look_again(file);
+        if unsynced.is_empty() {
+            self.options().make_durable(file)?;
+            // The names of the tables must be durable before the list that mentions them.
+            self.sync_names()?;
+        } else {
             let files = unsynced.into_iter().chain([file.duplicate()?]).collect();
-            self.fs().sync_together(files, &BTreeSet::from([self.dir().to_owned()]))
-        });
-        // The rename is the point of no return, so everything else that can fail comes before it.
-        let merged = match prepared.map_err(StackError::from).and_then(|()| merge(&tables)) {
-            Ok(merged) => merged,
-            Err(error) => {
-                if is_led {
-                    give_up_content(file)?;
-                }
-                return Err(error);
-            }
-        };
+            self.fs().sync_together(files, &BTreeSet::from([self.dir().to_owned()]))?;
+        }
+        // The rename is the point of no return, so everything that can fail comes before it.
+        let merged = merge(&tables)?;
         let mut publisher = self.publisher();
         let file = lock.commit()?.filter(|_| !self.fs().asks_server());
         let snapshot = Snapshot::new(*publisher.sequence + 1, ListFile::new(content, file), tables, merged);

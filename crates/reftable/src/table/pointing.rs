@@ -33,7 +33,7 @@ impl Table {
     }
 
     /// Returns what [`refs_pointing_at`](Self::refs_pointing_at) does, or `None` if there are more than `most` refs.
-    /// Once more have been found, no further refs are compared.
+    /// Once more have been found, no further refs are read.
     ///
     /// # Errors
     ///
@@ -59,6 +59,9 @@ fn find(table: &Arc<Table>, id: &ObjectId, most: usize) -> Result<Option<Vec<Poi
         }
         Some(positions) => {
             for position in positions {
+                if found.len() > most {
+                    break;
+                }
                 let mut more = refs.step_into(position)?;
                 while more && found.len() <= most {
                     push_if_pointing(&refs, id, &mut found);

@@ -139,7 +139,11 @@ impl<'a> Loader<'a> {
         };
         let mut text = Vec::new();
         let file = self.environment.resolve(&path);
-        let read = self.fs.read_small(&file, true, &mut text);
+        let read = match from.level {
+            // Whoever may write to a repository must not block those who read it.
+            Level::Local | Level::Worktree => self.fs.read_small(&file, true, &mut text),
+            Level::System | Level::Global | Level::Command => self.fs.read_input(&file, &mut text),
+        };
         self.config.files.push(file);
         match read {
             Err(error) if error.is_not_found() => return Ok(()),

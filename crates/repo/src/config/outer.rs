@@ -35,7 +35,7 @@ impl Outer {
         );
         let mut text = Vec::new();
         let file = environment.resolve(&path);
-        let read = fs.read_small(&file, true, &mut text);
+        let read = fs.read_input(&file, &mut text);
         self.looked_for.push(file);
         match read {
             Ok(()) => self.files.push((level, path, text)),

@@ -5,7 +5,7 @@
 use super::RepositoryError;
 use crate::{
     config::{ConfigError, Outer, Place},
-    environment::{Environment, os},
+    environment::{Environment, os, quote},
 };
 use bstr::ByteSlice;
 use refdb_vfs::{Fs, Stat};
@@ -36,9 +36,14 @@ pub(super) fn check(
     }
     let path = shown.to_string_lossy();
     let path = if path.len() > 1 { path.trim_end_matches('/') } else { &path }.to_owned();
-    // Like git, this does not quote a path of harmless characters. (Git's set has `=` and `^`, and lacks `%`.)
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%,".contains(&byte);
-    let quoted = if path.bytes().all(plain) { path.clone() } else { format!("'{}'", path.replace('\'', "'\\''")) };
+    // Like git, this does not quote a path of harmless characters.
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/+,-.:=@^_".contains(&byte);
+    let mut quoted = Vec::new();
+    match path.bytes().all(plain) {
+        true => quoted.extend_from_slice(path.as_bytes()),
+        false => quote(path.as_bytes(), &mut quoted),
+    }
+    let quoted = String::from_utf8_lossy(&quoted).into_owned();
     Err(RepositoryError::DubiousOwnership { path, quoted, warnings })
 }
 

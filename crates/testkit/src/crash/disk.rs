@@ -340,34 +340,25 @@ fn set(entries: &mut BTreeMap<OsString, Inode>, name: &OsStr, inode: Option<Inod
 }
 
 fn what_is_left(content: &Rc<Vec<u8>>, synced: &Rc<Vec<u8>>, rest: Rest) -> Rc<Vec<u8>> {
-    if rest == Rest::Whole {
-        return content.clone();
-    }
     let mut left = synced.to_vec();
-    if !content.starts_with(synced) {
-        return Rc::new(torn(content, left, rest));
-    }
     match rest {
-        Rest::Whole | Rest::Nothing => {}
+        Rest::Whole => return content.clone(),
+        Rest::Nothing => return synced.clone(),
+        Rest::Half | Rest::Zeros if !content.starts_with(synced) => tear(content, &mut left, rest == Rest::Half),
         Rest::Half => left.extend_from_slice(&content[synced.len()..synced.len() + (content.len() - synced.len()) / 2]),
         Rest::Zeros => left.resize(content.len(), 0),
     }
     Rc::new(left)
 }
 
-/// Returns the content of a file whose bytes were overwritten in place: half of the bytes that differ have reached the
-/// disk, or with [`Rest::Nothing`] none of them. If the file has also grown, it has its new length in either case.
-fn torn(content: &[u8], mut left: Vec<u8>, rest: Rest) -> Vec<u8> {
+/// Writes half of the bytes that differ, the first half or the second one, into the synced content of a file whose
+/// bytes were overwritten in place. If the file has also changed its length, `left` gets the new one.
+fn tear(content: &[u8], left: &mut Vec<u8>, is_first: bool) {
     left.resize(content.len(), 0);
     let differs: Vec<usize> = (0..content.len()).filter(|at| content[*at] != left[*at]).collect();
     let (first, second) = differs.split_at(differs.len() / 2);
-    let new = match rest {
-        Rest::Half => first,
-        Rest::Zeros => second,
-        Rest::Whole | Rest::Nothing => &[],
-    };
+    let new = if is_first { first } else { second };
     new.iter().for_each(|at| left[*at] = content[*at]);
-    left
 }
 
 /// The content of a folder after a loss of power.
@@ -396,5 +387,30 @@ impl Image {
             Picture::File(content) => fs::write(dir.join(path), content.as_slice()),
             Picture::Link(content) => std::os::unix::fs::symlink(content, dir.join(path)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Previously, a file that was overwritten and had grown always had its new length.
+    #[test]
+    fn a_file_has_all_changes_none_or_some_of_them() {
+        let left = |content: &str, synced: &str, rest| {
+            let [content, synced] = [content, synced].map(|text| Rc::new(text.as_bytes().to_vec()));
+            String::from_utf8(what_is_left(&content, &synced, rest).to_vec()).unwrap()
+        };
+        for (content, synced, half, zeros) in [
+            ("abcdef", "ab", "abcd", "ab\0\0\0\0"),
+            ("xycdef", "ab", "xyc\0\0\0", "ab\0def"),
+            ("xy", "abcd", "xb", "ay"),
+            ("ab", "ab", "ab", "ab"),
+        ] {
+            assert_eq!(left(content, synced, Rest::Whole), content);
+            assert_eq!(left(content, synced, Rest::Nothing), synced);
+            assert_eq!(left(content, synced, Rest::Half), half);
+            assert_eq!(left(content, synced, Rest::Zeros), zeros);
+        }
     }
 }

@@ -115,17 +115,24 @@ impl Release<'_> {
         for _ in 0..ATTEMPTS_MAX {
             let done = match from.hard_link(name, to) {
                 Err(error) if error.is_exists() => self.same(from, name, to),
+                Err(error) if !error.is_not_found() => return self.rename(from, name, to),
                 linked => linked,
             };
             match done {
                 // A concurrent `git gc` removes empty directories, and packs that it has packed again.
                 Err(error) if error.is_not_found() => self.make_folder(folder_of(to))?,
-                // Some file systems have no hard links.
-                Err(error) if error.operation != REPLACE => return from.rename(name, to),
                 done => return done,
             }
         }
-        from.rename(name, to)
+        self.rename(from, name, to)
+    }
+
+    /// Renames a file, because some file systems have no hard links. A file that has the name already stays.
+    fn rename(&self, from: &Folder, name: &OsStr, to: &Path) -> Result<()> {
+        match self.fs.find_link(to)? {
+            Some(_) => self.same(from, name, to),
+            None => from.rename(name, to),
+        }
     }
 
     /// Checks a file whose name is already taken. For a loose object nothing is compared, because its name is the hash

@@ -9,7 +9,7 @@ use crate::files::{
     },
     store::Store,
 };
-use crate::{Error, Result};
+use crate::{Error, Limit, Result};
 use refdb_vfs::{LockError, LockTimeout};
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -33,7 +33,8 @@ impl fmt::Debug for BackgroundPackOptions<'_> {
 const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(2));
 
 /// Packs all loose refs that can be packed, if there are at least `options.from`, until `options.goes_on` ends that.
-/// Returns `None` if another pack-refs of refdb is running in this repository.
+/// Returns `None` if another pack-refs of refdb is running in this repository, and fails with [`Limit::Packing`] if
+/// other programs changed the refs during each attempt.
 pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
     store.check_format()?;
     let one = match job::lock_aside(store, LockTimeout::None) {
@@ -57,6 +58,8 @@ pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> R
         };
         if packing.put_into_packed(&mut done)? {
             prune::remove_loose(&packing, &mut done)?;
+        } else if (options.goes_on)(&done) {
+            return Err(Limit::Packing.into());
         }
     }
     one.release()?;

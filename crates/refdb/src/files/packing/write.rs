@@ -95,15 +95,23 @@ impl NewPacked {
 
     /// Renames the file over packed-refs, and makes that durable where refs are synced.
     pub(crate) fn publish(mut self) -> Result<()> {
-        let options = &self.store.options;
-        options.fs.rename(&self.path, &self.target)?;
+        self.rename()?;
+        self.sync_name()
+    }
+
+    /// Renames the file over packed-refs.
+    pub(crate) fn rename(&mut self) -> Result<()> {
+        self.store.options.fs.rename(&self.path, &self.target)?;
         self.pending = false;
-        if options.sync
-            && let Some(folder) = self.target.parent()
-        {
-            options.fs.sync_dir(folder)?;
-        }
         Ok(())
+    }
+
+    /// Makes the renaming durable where refs are synced.
+    pub(crate) fn sync_name(&self) -> Result<()> {
+        match self.target.parent().filter(|_| self.store.options.sync) {
+            Some(folder) => Ok(self.store.options.fs.sync_dir(folder)?),
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,0 +1,149 @@
+//! Reads whole files, none of which may block a server that reads other people's repositories.
+
+use crate::{Error, Fs, LookUp, Result};
+use rustix::{
+    fs::{FileType, Mode, OFlags},
+    io::Errno,
+};
+use std::{io, os::fd::AsFd, path::Path};
+
+/// The number of bytes read at once from a small file, which is more than nearly every HEAD and config file has.
+const SMALL_FILE_BYTES: usize = 1024;
+
+/// The number of bytes read at once from a file that turns out to be larger.
+const LARGER_FILE_BYTES: usize = 16 << 10;
+
+impl Fs {
+    /// Reads a whole file. Fails if it is a pipe or an endless device; see [`Error::is_special`].
+    pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_small(path, true, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads a whole file into `buffer`, which is cleared first, with as few system calls as possible for a file of
+    /// less than a KiB. A symbolic link is followed only if `follow` is set. Fails if the file is a pipe or an endless
+    /// device, because a pipe in the place of a file would block its reader; see [`Error::is_special`].
+    pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
+        let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+        self.read_file(path, OFlags::NONBLOCK | link, buffer)
+    }
+
+    /// Reads a file that whoever started this process has named, as [`read_small`](Self::read_small) does. A pipe
+    /// blocks the caller until all its writers have closed it, because a shell can pass the output of a command as one.
+    pub fn read_input(&self, path: &Path, buffer: &mut Vec<u8>) -> Result<()> {
+        self.read_file(path, OFlags::empty(), buffer)
+    }
+
+    fn read_file(&self, path: &Path, flags: OFlags, buffer: &mut Vec<u8>) -> Result<()> {
+        let is_input = !flags.contains(OFlags::NONBLOCK);
+        let read = || -> io::Result<()> {
+            buffer.clear();
+            let file = self.opening(path, || -> io::Result<_> {
+                let found = self.hooks().look_up(path, LookUp::Name)?;
+                let open = |flags| rustix::fs::open(&*found, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty());
+                match open(flags) {
+                    // Another process has a lease on the file, which it gives up only for an open that waits.
+                    Err(Errno::WOULDBLOCK) => Ok(open(flags - OFlags::NONBLOCK)?),
+                    opened => Ok(opened?),
+                }
+            })?;
+            // This is on the stack, whose page is mapped already. A large buffer on the heap costs a page fault for
+            // each file.
+            let mut small = [0; SMALL_FILE_BYTES];
+            loop {
+                let len = match rustix::io::read(&file, &mut small) {
+                    Err(Errno::WOULDBLOCK) => return Err(Errno::SPIPE.into()),
+                    len => len?,
+                };
+                if len == 0 && buffer.is_empty() && !is_input && kind_of_file(&file)? == FileType::Fifo {
+                    return Err(Errno::SPIPE.into());
+                }
+                buffer.extend_from_slice(&small[..len]);
+                if len == 0 {
+                    return Ok(());
+                }
+                if len == small.len() {
+                    break;
+                }
+            }
+            if !is_input && kind_of_file(&file)? != FileType::RegularFile {
+                return Err(Errno::SPIPE.into());
+            }
+            loop {
+                buffer.reserve(LARGER_FILE_BYTES);
+                if rustix::io::read(&file, rustix::buffer::spare_capacity(buffer))? == 0 {
+                    return Ok(());
+                }
+            }
+        };
+        self.reading(path, read).map_err(|source| Error::new("read", path, source))
+    }
+}
+
+fn kind_of_file(file: &impl AsFd) -> io::Result<FileType> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(file)?.st_mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::CWD;
+    use std::{sync::mpsc, time::Duration};
+
+    #[test]
+    fn small_and_not_so_small_files_are_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, path) = (Fs::real(), dir.path().join("a"));
+        let mut buffer = b"old".to_vec();
+        for len in [0, 1, SMALL_FILE_BYTES - 1, SMALL_FILE_BYTES, SMALL_FILE_BYTES + 1, 3 * LARGER_FILE_BYTES] {
+            let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            std::fs::write(&path, &bytes).unwrap();
+            fs.read_small(&path, true, &mut buffer).unwrap();
+            assert!(buffer == bytes, "{len}");
+        }
+        let link = dir.path().join("link");
+        fs.symlink(&path, &link).unwrap();
+        assert!(fs.read_small(&link, false, &mut buffer).unwrap_err().is_symlink());
+        fs.read_small(&link, true, &mut buffer).unwrap();
+        assert!(fs.read_small(&dir.path().join("b"), true, &mut buffer).unwrap_err().is_not_found());
+    }
+
+    /// Previously, a pipe in the place of a file blocked its reader for ever.
+    #[test]
+    fn a_pipe_or_an_endless_device_is_no_file_and_blocks_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, pipe) = (Fs::real(), dir.path().join("pipe"));
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let read = |path: &Path| {
+            let (fs, path) = (fs.clone(), path.to_owned());
+            let (tell, told) = mpsc::channel();
+            std::thread::spawn(move || {
+                let small = fs.read_small(&path, true, &mut Vec::new()).map_err(|error| error.is_special());
+                let _ = tell.send((small, fs.read(&path).map_err(|error| error.is_special())));
+            });
+            told.recv_timeout(Duration::from_secs(60)).expect("it does not block")
+        };
+        assert_eq!(read(&pipe), (Err(true), Err(true)), "without a writer");
+        let writer = rustix::fs::open(&pipe, OFlags::RDWR, Mode::empty()).unwrap();
+        assert_eq!(read(&pipe), (Err(true), Err(true)), "with a writer that writes nothing");
+        rustix::io::write(&writer, &[b'x'; SMALL_FILE_BYTES]).unwrap();
+        assert_eq!(read(&pipe), (Err(true), Err(true)), "with a writer that has written");
+        assert_eq!(read(Path::new("/dev/zero")), (Err(true), Err(true)));
+        assert_eq!(read(Path::new("/dev/null")), (Ok(()), Ok(Vec::new())), "git takes it for an empty file");
+    }
+
+    #[test]
+    fn a_pipe_that_was_named_is_read_to_its_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let content: Vec<u8> = (0..3 * SMALL_FILE_BYTES).map(|at| (at % 251) as u8).collect();
+        let mut buffer = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::fs::write(&pipe, &content).unwrap());
+            Fs::real().read_input(&pipe, &mut buffer).unwrap();
+        });
+        assert!(buffer == content);
+    }
+}
