@@ -99,7 +99,8 @@ impl Stacks {
         matches!(place, Place::Other(_)) && matches!(self.options.fs.find(&self.folder(place)), Ok(None))
     }
 
-    /// Returns the stack, and opens it first if need be.
+    /// Returns the stack, and opens it first if need be. The stack of another worktree is kept open only if it exists,
+    /// and those of removed worktrees are closed now and then.
     pub(super) fn stack(&self, place: &Place) -> Result<Stack> {
         let cell = match place {
             Place::Common => &self.common,
@@ -110,7 +111,13 @@ impl Stacks {
                     return Ok(stack.clone());
                 }
                 let stack = self.open(place)?;
-                others.insert(id.clone(), stack.clone());
+                if !self.is_gone(place) {
+                    // Each worktree that is added costs about two such looks at another one.
+                    if others.len().is_power_of_two() {
+                        others.retain(|id, _| !self.is_gone(&Place::Other(id.clone())));
+                    }
+                    others.insert(id.clone(), stack.clone());
+                }
                 return Ok(stack);
             }
         };
