@@ -142,7 +142,7 @@ fn a_folder_that_may_not_be_read_is_named_in_its_place_whichever_portion_of_a_li
     let store = Store::open(repo.git_dir()).unwrap();
     // A portion of a list begins with 16 refs.
     for at in 0..18 {
-        transact(&backend(&repo), &[create(&format!("refs/heads/closed-{at:02}"), ids[0])]).unwrap();
+        transact(&backend(&repo), &[create(format!("refs/heads/closed-{at:02}"), ids[0])]).unwrap();
         allow(&closed, 0o000);
         let listed: Vec<_> = store.refs("refs/heads/closed").unwrap().collect();
         allow(&closed, 0o700);

@@ -135,3 +135,38 @@ impl Stacks {
         Ok(Stack::open(self.options.fs.clone(), &self.folder(place), options)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb_types::HashKind;
+    use refdb_vfs::Fs;
+    use reftable::{WriteOptions, stack::StackOptions};
+    use std::fs;
+
+    #[test]
+    fn only_stacks_of_worktrees_that_exist_stay_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let stacks = Stacks::new(ReftableOptions {
+            fs: Fs::real(),
+            git_dir: dir.path().to_owned(),
+            common_dir: dir.path().to_owned(),
+            worktree: None,
+            stack: StackOptions::new(WriteOptions::new(HashKind::Sha1)),
+            lock_timeout: None,
+            may_be_unsafe: false,
+            format: None,
+        });
+        let open = |id: &str| drop(stacks.stack(&Place::Other(id.into())).unwrap());
+        let count_open = || stacks.others.lock().unwrap().len();
+        open("missing");
+        assert_eq!(count_open(), 0);
+        for id in 0..100 {
+            let worktree = dir.path().join(format!("worktrees/{id}"));
+            fs::create_dir_all(worktree.join("reftable")).unwrap();
+            open(&id.to_string());
+            fs::remove_dir_all(worktree).unwrap();
+        }
+        assert!(count_open() <= 2, "{}", count_open());
+    }
+}
