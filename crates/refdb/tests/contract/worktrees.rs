@@ -1,7 +1,8 @@
 //! A linked worktree has refs of its own, and sees those of others under longer names: git-worktree(1), "REFS".
 
 use crate::common::{Subject, With, backend, create, delete, on_disk, reftable_backend, rest, set};
-use refdb::{Backend, HashKind, Maintenance, Target, Transaction, TransactionOptions};
+use refdb::{Backend, HashKind, Maintenance, RefName, Store, Target, Transaction, TransactionOptions};
+use refdb_testkit::RefFormat;
 use refdb_vfs::{Fs, LockTimeout};
 use std::time::Duration;
 
@@ -147,5 +148,28 @@ fn a_reflog_is_written_although_a_ref_of_another_worktree_is_set_too() {
         from_linked(subject, &linked, edits).unwrap();
         assert_eq!(subject.repo.reflog("refs/tags/v1").len(), 2, "{:?}", subject.repo.format());
         subject.repo.verify();
+    });
+}
+
+#[test]
+fn a_ref_of_another_worktree_replaces_no_folder_of_refs() {
+    on_disk(|subject| {
+        let ids = subject.commits(1);
+        let names = ["refs/heads/main", "refs/worktree/a/b", "refs/worktree/a/c"];
+        subject.repo.create_refs(names.map(|name| (name, ids[0])));
+        subject.repo.git(["pack-refs", "--all"]);
+        let linked = linked(subject);
+        let context = refdb::transaction::Context { backend: &*linked.backend, ..subject.context() };
+        let options = TransactionOptions::new().allow_replacing_parents(true);
+        let mut transaction = Transaction::new(context, options);
+        transaction.add(delete("main-worktree/refs/worktree/a/b")).unwrap();
+        transaction.add(create("main-worktree/refs/worktree/a", ids[0])).unwrap();
+        transaction.commit().unwrap_err();
+        subject.repo.verify();
+        assert!(names.iter().all(|name| subject.get(name).is_some()));
+        let store = Store::open(subject.repo.git_dir().join("worktrees/w1")).unwrap();
+        let name = RefName::new("main-worktree/refs/worktree/a").unwrap();
+        let logged = store.append_log(&name, ids[0], ids[0], "why".into());
+        assert_eq!(logged.is_err(), subject.repo.format() == RefFormat::Files, "{logged:?}");
     });
 }
