@@ -229,12 +229,21 @@ fn check(edits: &mut Vec<RefEdit>, now: &dyn Snapshot) -> Result<()> {
             None
         })
     };
-    let split = edits
-        .extend_with_splits_of_symbolic_refs(&mut |name| find(name.as_bstr().try_into().ok()?), &mut |_, edit| edit);
+    // For each edit, the given one from which it follows.
+    let mut roots: Vec<usize> = (0..given).collect();
+    let split = edits.extend_with_splits_of_symbolic_refs(
+        &mut |name| find(name.as_bstr().try_into().ok()?),
+        &mut |from, edit| {
+            roots.push(roots[from]);
+            edit
+        },
+    );
     if let Some(error) = unread {
         return Err(error);
     }
-    split.map_err(|_| Error::Depth { name: edits[given - 1].name.as_bstr().to_owned() })?;
+    if let (Err(_), Some(root)) = (split, roots.last()) {
+        return Err(Error::Depth { name: edits[*root].name.as_bstr().to_owned() });
+    }
     edits.iter_mut().try_for_each(|edit| check_one(edit, now))
 }
 

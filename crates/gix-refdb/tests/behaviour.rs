@@ -188,6 +188,9 @@ fn a_chain_of_symbolic_refs_may_have_four_steps() {
         assert_eq!((four.name.to_string().as_str(), four.follow(store).is_none()), ("refs/heads/0", true));
         let error = store.find("refs/heads/5").unwrap().follow_to_object(store).unwrap_err();
         assert!(matches!(&error, Error::Depth { name } if name == "refs/heads/5"), "{error}");
+        let through = ["refs/heads/5", "refs/heads/z"].map(|name| RefEdit { deref: true, ..update(name, id) });
+        let error = store.edit_references(through, None).unwrap_err();
+        assert!(matches!(&error, Error::Depth { name } if name == "refs/heads/5"), "{error}");
     });
 }
 

@@ -104,6 +104,13 @@ enum Wanted {
     Treeish,
 }
 
+/// What a suffix of a name asks for.
+enum Step {
+    Parent(usize),
+    Ancestor(usize),
+    Peel(PeelTo),
+}
+
 struct Names<'a> {
     snapshot: &'a dyn Snapshot,
     objects: &'a Objects,
@@ -124,22 +131,42 @@ impl Names<'_> {
         }
     }
 
-    fn resolve(&self, text: &BStr, wanted: Wanted) -> Found {
-        if let Some((base, mark, count)) = split_ancestor(text) {
-            let Some(commit) = self.resolve(base, Wanted::Commitish)? else { return Ok(None) };
-            let Some(commit) = self.peel(commit, PeelTo::Kind(ObjectKind::Commit))? else { return Ok(None) };
-            return if mark == b'^' { self.parent(commit, count) } else { self.ancestor(commit, count) };
+    fn resolve(&self, mut text: &BStr, mut wanted: Wanted) -> Found {
+        // A name can have more suffixes than the call stack has room for.
+        let mut steps = Vec::new();
+        loop {
+            let step;
+            if let Some((base, mark, count)) = split_ancestor(text) {
+                wanted = Wanted::Commitish;
+                step = if mark == b'^' { Step::Parent(count) } else { Step::Ancestor(count) };
+                text = base;
+            } else if let Some((base, to)) = split_peel(text) {
+                wanted = match to {
+                    PeelTo::Kind(ObjectKind::Commit) => Wanted::Commitish,
+                    PeelTo::Kind(ObjectKind::Tree) => Wanted::Treeish,
+                    _ => Wanted::Any,
+                };
+                step = Step::Peel(to);
+                text = base;
+            } else {
+                break;
+            }
+            steps.push(step);
         }
-        if let Some((base, to)) = split_peel(text) {
-            let wanted = match to {
-                PeelTo::Kind(ObjectKind::Commit) => Wanted::Commitish,
-                PeelTo::Kind(ObjectKind::Tree) => Wanted::Treeish,
-                _ => Wanted::Any,
-            };
-            let Some(id) = self.resolve(base, wanted)? else { return Ok(None) };
-            return self.peel(id, to);
+        let mut found = self.basic(text, wanted)?;
+        while let (Some(id), Some(step)) = (found, steps.pop()) {
+            found = self.take(step, id)?;
         }
-        self.basic(text, wanted)
+        Ok(found)
+    }
+
+    fn take(&self, step: Step, id: ObjectId) -> Found {
+        let commit = || self.peel(id, PeelTo::Kind(ObjectKind::Commit));
+        match step {
+            Step::Peel(to) => self.peel(id, to),
+            Step::Parent(number) => commit()?.map_or(Ok(None), |commit| self.parent(commit, number)),
+            Step::Ancestor(generations) => commit()?.map_or(Ok(None), |commit| self.ancestor(commit, generations)),
+        }
     }
 
     /// The `number`th parent; the commit itself for 0.

@@ -2,8 +2,8 @@
 //! with their last name, as a server of NFS 3 does.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use bstr::ByteSlice;
-use refdb::{Cursor, Environment, Store, TargetView};
+use bstr::{BStr, ByteSlice};
+use refdb::{Answers, BrokenRef, Cursor, Environment, Probe, Store, TargetView};
 use refdb_testkit::{RefFormat, Repo, run_with_fault};
 use refdb_types::HashKind;
 use std::{
@@ -227,4 +227,54 @@ fn seeks_in_files_that_are_lost() {
     pack(repo.git_dir(), SECOND, 0..COUNT);
     cursor.seek(name(10_000).as_str().into()).unwrap();
     assert_eq!(take(&mut *cursor, 2), [(name(10_000), true), (name(10_001), true)]);
+}
+
+/// Answers to probes, during which another machine replaces packed-refs once.
+struct Replacing<'a> {
+    git_dir: &'a Path,
+    after: usize,
+    found: Vec<String>,
+    below: Vec<String>,
+}
+
+impl Answers for Replacing<'_> {
+    fn value(&mut self, _: usize, value: Option<TargetView<'_>>) -> refdb::Result<()> {
+        let Some(TargetView::Direct(id)) = value else { return Ok(()) };
+        self.found.push(id.to_string());
+        if self.found.len() == self.after {
+            pack(self.git_dir, SECOND, 0..COUNT);
+        }
+        Ok(())
+    }
+
+    fn broken(&mut self, _: usize, broken: BrokenRef) -> refdb::Result<()> {
+        panic!("{broken}")
+    }
+
+    fn below(&mut self, _: usize, child: &BStr) -> refdb::Result<()> {
+        self.below.push(child.to_string());
+        Ok(())
+    }
+}
+
+#[test]
+fn many_refs_are_probed_in_the_packed_refs_that_replaced_those_that_are_lost() {
+    with_losses("probes_of_files_that_are_lost");
+}
+
+#[test]
+#[ignore = "run by another test, in an environment of its own"]
+fn probes_of_files_that_are_lost() {
+    let (repo, store) = repository();
+    let names: Vec<String> = (6..14_000).step_by(7).map(name).collect();
+    for after in [1, 100, 1_500] {
+        pack(repo.git_dir(), FIRST, 0..COUNT);
+        let snapshot = store.snapshot().unwrap();
+        let mut answers = Replacing { git_dir: repo.git_dir(), after, found: Vec::new(), below: Vec::new() };
+        let mut probes = names.iter().map(|name| Probe { name: name.as_str().into(), below: true });
+        snapshot.probe(&mut probes, &mut answers).unwrap();
+        assert_eq!(answers.found.len(), names.len(), "after {after}");
+        assert_eq!(answers.found.last().map(String::as_str), Some(SECOND), "after {after}");
+        assert_eq!(answers.below, Vec::<String>::new());
+    }
 }

@@ -519,6 +519,13 @@ fn names_lead_where_git_says() {
         let too_far = resolve_name(&|| Ok(Box::new(&refs)), &objects, "main@{9}".into(), false, &mut drop).unwrap_err();
         assert_eq!(too_far.to_string(), "log for 'main' only has 3 entries");
         assert!(repo.try_git(["rev-parse", "main@{9}"], "").stderr.contains_str(too_far.to_string()));
+        // Git takes so great a number for a time, which is not understood.
+        for (text, is_time) in [("main@{99999999}", false), ("main@{100000000}", true), ("@{1700000000}", true)] {
+            let found = resolve_name(&|| Ok(Box::new(&refs)), &objects, text.into(), false, &mut drop);
+            assert_eq!(matches!(found, Err(NameError::NotFound(_))), is_time, "{text}: {found:?}");
+            let git = repo.try_git(["rev-parse", "--verify", text], "").stderr;
+            assert_eq!(git.contains_str("only has 3 entries"), !is_time, "{text}");
+        }
         // If HEAD leads to a ref that is no branch, messages about `@` call it HEAD.
         repo.git(["symbolic-ref", "refs/heads/on", "refs/remotes/o/main"]);
         repo.git(["update-ref", "--create-reflog", "refs/remotes/o/main", &commits[0].to_string()]);
@@ -555,4 +562,16 @@ fn ambiguous_digits_are_an_error_unless_the_kind_decides() {
         ambiguous += 1;
     }
     assert!(ambiguous > 0, "the objects share no four digits: take more of them");
+}
+
+#[test]
+fn a_name_with_very_many_suffixes_is_resolved() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/main", id)]);
+    let (objects, refs) = (objects(&repo), FromGit::new(&repo));
+    let resolve = |text: &str| resolve_name(&|| Ok(Box::new(&refs)), &objects, text.into(), false, &mut drop);
+    assert_eq!(resolve(&format!("main{}", "^0".repeat(100_000))).unwrap(), id);
+    assert_eq!(resolve(&format!("main{}", "^{commit}".repeat(100_000))).unwrap(), id);
+    assert!(matches!(resolve(&format!("main{}", "^".repeat(100_000))), Err(NameError::NotFound(_))));
 }

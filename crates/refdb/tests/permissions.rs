@@ -7,7 +7,7 @@ mod files_common;
 
 use bstr::ByteSlice;
 use files_common::*;
-use refdb::{Backend, Error, HashKind, Maintenance, ObjectId, Store};
+use refdb::{Backend, Error, HashKind, Maintenance, ObjectId, Store, files::FilesBackend};
 use refdb_testkit::{RefFormat, Repo};
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -132,4 +132,57 @@ fn a_list_in_a_folder_that_may_not_be_read_names_the_folder_once_and_has_the_pac
         names.retain(|name| name.starts_with("refs/heads/closed/"));
         assert_eq!((names, broken), (packed.clone(), vec!["refs/heads/closed".to_owned()]), "{prefix}");
     }
+}
+
+#[test]
+fn a_folder_that_may_not_be_read_is_named_in_its_place_whichever_portion_of_a_list_it_ends() {
+    let Some((repo, ids)) = repo() else { return };
+    let closed = repo.git_dir().join("refs/heads/closed");
+    transact(&backend(&repo), &[create("refs/heads/closed/x", ids[0])]).unwrap();
+    let store = Store::open(repo.git_dir()).unwrap();
+    // A portion of a list begins with 16 refs.
+    for at in 0..18 {
+        transact(&backend(&repo), &[create(format!("refs/heads/closed-{at:02}"), ids[0])]).unwrap();
+        allow(&closed, 0o000);
+        let listed: Vec<_> = store.refs("refs/heads/closed").unwrap().collect();
+        allow(&closed, 0o700);
+        let names: Vec<String> = listed
+            .into_iter()
+            .map(|found| match found {
+                Ok(found) => found.name.to_string(),
+                Err(Error::BrokenRef(folder)) => format!("{}/", folder.name),
+                Err(error) => panic!("{error}"),
+            })
+            .collect();
+        let mut expected: Vec<String> = (0..=at).map(|at| format!("refs/heads/closed-{at:02}")).collect();
+        expected.push("refs/heads/closed/".into());
+        assert_eq!(names, expected);
+    }
+}
+
+type Commit = fn(&FilesBackend, &[Wish]) -> refdb::Result<()>;
+
+#[test]
+fn refs_in_a_folder_that_may_be_searched_but_not_read_are_found_by_their_names() {
+    let Some((repo, ids)) = repo() else { return };
+    let names: Vec<String> = (0..40).map(|at| format!("refs/heads/searched/{at:02}")).collect();
+    let all = |wish: &dyn Fn(&String) -> Wish| names.iter().map(wish).collect::<Vec<_>>();
+    repo.create_refs(names.iter().map(|name| (name, ids[0])));
+    let folder = repo.git_dir().join("refs/heads/searched");
+    // The folder stays when it has no refs any more.
+    fs::write(folder.join(".keep"), "").unwrap();
+    for (commit, id) in [(transact as Commit, ids[1]), (transact_whole, ids[0])] {
+        allow(&folder, 0o300);
+        let changed = commit(&backend(&repo), &all(&|name| set(name, id)));
+        allow(&folder, 0o700);
+        changed.unwrap();
+        assert_eq!(value(&repo, &names[39]), id.to_string());
+    }
+    // The refs have been packed, and some of them are loose again.
+    names[..3].iter().for_each(|name| drop(repo.git(["update-ref", name, &ids[1].to_string()])));
+    allow(&folder, 0o300);
+    let deleted = transact_whole(&backend(&repo), &all(&|name| delete(name))[1..]);
+    allow(&folder, 0o700);
+    deleted.unwrap();
+    assert_eq!(git_list(&repo).iter().filter(|line| line.contains("searched")).count(), 1);
 }

@@ -3,7 +3,7 @@
 
 use refdb::{Environment, Error, StackError, Store};
 use refdb_testkit::{RefFormat, Repo};
-use refdb_types::HashKind;
+use refdb_types::{HashKind, ObjectId, RefName};
 use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     io,
@@ -54,4 +54,15 @@ fn a_stack_that_cannot_be_synced_leaves_no_transaction_half_done() {
         assert_eq!(repo.git(["rev-parse", name]), id.to_string(), "{name} is there");
     }
     repo.verify();
+}
+
+#[test]
+fn a_reflog_of_a_worktree_that_does_not_exist_is_refused_for_what_it_is() {
+    let repo = Repo::with_worktree(RefFormat::Reftable, HashKind::Sha1);
+    let id = repo.commit();
+    let store = Store::open(repo.git_dir()).unwrap();
+    let head = RefName::new("worktrees/none/HEAD").unwrap();
+    let refused = store.append_log(&head, ObjectId::null(HashKind::Sha1), id, "why".into()).unwrap_err();
+    let said = refused.to_string();
+    assert!(said.contains("worktrees/none") && said.ends_with("No such file or directory (os error 2)"), "{said}");
 }

@@ -17,7 +17,7 @@ use stack_support::{
 use std::{
     fs, io,
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -479,4 +479,41 @@ fn an_older_ref_that_no_longer_fits_into_a_block_stops_no_addition() {
     }
     names.sort();
     assert_eq!(refs(&stack.reload().unwrap()).into_keys().collect::<Vec<_>>(), names);
+}
+
+/// A client of a network file system that gives up the replacement of the list, which its server carries out later.
+struct GivesUp(PathBuf);
+
+impl IoHook for GivesUp {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Rename(from, to) if to.ends_with("tables.list") => {
+                fs::copy(from, &self.0).unwrap();
+                Verdict::Fail(io::ErrorKind::TimedOut.into())
+            }
+            _ => Verdict::Proceed,
+        }
+    }
+
+    fn is_network(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_list_that_is_replaced_after_its_writer_has_given_up_names_no_missing_table() {
+    let (dir, late) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let late = late.path().join("list");
+    let plain = without_compaction(dir.path());
+    let fs = Fs::with_hook(Arc::new(GivesUp(late.clone()))).at(dir.path()).unwrap();
+    let giving_up = Stack::open(fs, dir.path(), options(HashKind::Sha1).auto_compact(false)).unwrap();
+    for name in ["refs/heads/a", "refs/heads/b"] {
+        write(&plain, &[(name, Some(oid(1)))]);
+    }
+    try_write(&giving_up, &[("refs/heads/c", Some(oid(2)))]).unwrap_err();
+    fs::rename(&late, dir.path().join("tables.list")).unwrap();
+    assert_eq!(refs(&open(dir.path()).snapshot()).len(), 3);
+    giving_up.compact(Scope::All(None), LOCK_TIMEOUT).unwrap_err();
+    fs::rename(&late, dir.path().join("tables.list")).unwrap();
+    assert_eq!(refs(&open(dir.path()).snapshot()).len(), 3);
 }

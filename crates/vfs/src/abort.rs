@@ -28,10 +28,10 @@ static WORDS: [OnceLock<Box<[AtomicU64]>>; CHUNKS] = [const { OnceLock::new() };
 static FILLED: [AtomicUsize; CHUNKS] = [const { AtomicUsize::new(0) }; CHUNKS];
 const HELD: u64 = 1 << 63;
 
-/// Counts how often all paths were discarded. While it stays the same, no recorded path is overwritten.
+/// Counts how often the paths in a chunk were discarded. While it stays the same, no recorded path is overwritten.
 static AGE: AtomicU64 = AtomicU64::new(0);
-/// The number of recorded paths that have not been forgotten.
-static NOTED: AtomicU32 = AtomicU32::new(0);
+/// The number of recorded paths in each chunk that have not been forgotten.
+static NOTED: [AtomicU32; CHUNKS] = [const { AtomicU32::new(0) }; CHUNKS];
 /// The chunk in which the next path is recorded, locked by the thread that records it.
 static CURRENT: Mutex<usize> = Mutex::new(0);
 
@@ -86,11 +86,14 @@ impl Note {
             return Self::NONE;
         }
         let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-        while let (Some(chunk), Some(filled)) = (WORDS.get(*current), FILLED.get(*current)) {
+        loop {
+            let (chunk, filled) = (&WORDS[*current], &FILLED[*current]);
             let chunk = chunk.get_or_init(|| (0..FIRST_WORDS << *current).map(|_| AtomicU64::new(0)).collect());
             let start = filled.load(Ordering::Relaxed);
             let Some(room) = chunk.get(start..start + 1 + words) else {
-                *current += 1;
+                // The memory for paths, which is gigabytes, may be used up: further locks stay after an abort.
+                let Some(next) = empty_chunk(words) else { return Self::NONE };
+                *current = next;
                 continue;
             };
             // The last word has at least the NUL that ends the path.
@@ -102,11 +105,9 @@ impl Note {
             }
             room[0].store(words as u64, Ordering::Relaxed);
             filled.store(start + 1 + words, Ordering::Release);
-            NOTED.fetch_add(1, Ordering::Relaxed);
+            NOTED[*current].fetch_add(1, Ordering::Relaxed);
             return Note((first_of(*current) + start) as u32);
         }
-        // The memory for paths, which is gigabytes, is used up: further locks stay after an abort.
-        Self::NONE
     }
 
     /// Records that the lock is held.
@@ -125,9 +126,7 @@ impl Note {
             word.fetch_and(!HELD, Ordering::Relaxed);
             // This release pairs with the acquiring load before the word is used again. Otherwise the processor could
             // unmark the next lock in the same place instead, which would then stay after an abort.
-            if NOTED.fetch_sub(1, Ordering::Release) == 1 {
-                start_anew();
-            }
+            NOTED[self.chunk()].fetch_sub(1, Ordering::Release);
         }
         *self = Self::NONE;
     }
@@ -137,9 +136,13 @@ impl Note {
         if self == Self::NONE {
             return None;
         }
-        let at = self.0 as usize;
-        let chunk = (at / FIRST_WORDS + 1).ilog2() as usize;
-        WORDS.get(chunk)?.get()?.get(at - first_of(chunk))
+        let chunk = self.chunk();
+        WORDS.get(chunk)?.get()?.get(self.0 as usize - first_of(chunk))
+    }
+
+    /// Returns the number of the chunk in which the path is recorded.
+    fn chunk(self) -> usize {
+        (self.0 as usize / FIRST_WORDS + 1).ilog2() as usize
     }
 }
 
@@ -148,15 +151,15 @@ const fn first_of(chunk: usize) -> usize {
     FIRST_WORDS * ((1 << chunk) - 1)
 }
 
-/// Discards all recorded paths so that their memory is used again, unless a path was recorded meanwhile.
-fn start_anew() {
-    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-    if NOTED.load(Ordering::Acquire) == 0 {
-        AGE.fetch_add(1, Ordering::Release);
-        fence(Ordering::SeqCst);
-        FILLED.iter().take(*current + 1).for_each(|filled| filled.store(0, Ordering::Release));
-        *current = 0;
-    }
+/// Returns the smallest chunk that has room for a path of so many words and whose paths have all been forgotten, and
+/// discards those, so that their memory is used again however many writers overlap. The caller has locked [`CURRENT`].
+fn empty_chunk(words: usize) -> Option<usize> {
+    let is_empty = |at: &usize| FIRST_WORDS << at > words && NOTED[*at].load(Ordering::Acquire) == 0;
+    let empty = (0..CHUNKS).find(is_empty)?;
+    AGE.fetch_add(1, Ordering::Release);
+    fence(Ordering::SeqCst);
+    FILLED[empty].store(0, Ordering::Release);
+    Some(empty)
 }
 
 /// The handler of `SIGABRT`.
@@ -169,7 +172,7 @@ fn on_abort() {
             Err(TryLockError::WouldBlock) => None,
         };
         if let Some(mut path) = path {
-            // If another thread has discarded all paths meanwhile, new paths may have overwritten those that were read.
+            // If another thread has discarded paths meanwhile, new paths may have overwritten those that were read.
             for _ in 0..3 {
                 if remove_all(&mut path) {
                     break;
@@ -182,8 +185,8 @@ fn on_abort() {
     let _ = signal_hook::low_level::emulate_default_handler(SIGABRT);
 }
 
-/// Unlinks every lock that is held. Returns `false` before the end if all paths were discarded in the meantime, because
-/// new ones may have overwritten them.
+/// Unlinks every lock that is held. Returns `false` before the end if paths were discarded in the meantime, because new
+/// ones may have overwritten them.
 fn remove_all(path: &mut [u8; PATH_LEN_MAX + 1]) -> bool {
     let age = AGE.load(Ordering::Acquire);
     for (chunk, filled) in WORDS.iter().zip(&FILLED) {
@@ -225,5 +228,17 @@ mod tests {
                 assert!(number < u32::MAX as usize);
             }
         }
+    }
+
+    #[test]
+    fn paths_of_locks_that_overlap_without_end_are_kept_in_little_memory() {
+        let mut held = Note::write(b"/srv/git/first.lock");
+        for at in 0..100_000 {
+            let next = Note::write(format!("/srv/git/{at}.lock").as_bytes());
+            std::mem::replace(&mut held, next).forget();
+        }
+        held.forget();
+        let words: usize = WORDS.iter().filter_map(OnceLock::get).map(|chunk| chunk.len()).sum();
+        assert!(words < 8 * FIRST_WORDS, "{words}");
     }
 }

@@ -1,10 +1,11 @@
 //! Lock files that were signed in advance and wait to be used, in a folder of a network file system.
 
 use crate::File;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Maximum number of spare files that wait to be used. More exist while more locks are held at once.
@@ -36,7 +37,22 @@ pub(crate) struct Spare {
     pub(crate) file: File,
     home: Weak<Spares>,
     /// The time when the file was locked, or when the file server last answered about it.
-    used: Instant,
+    used: SinceStart,
+}
+
+/// A moment, by the time since this machine was started. Unlike the clock of `Instant`, it runs while the machine is
+/// suspended, when the file server hears nothing of it and may drop its locks.
+#[derive(Clone, Copy, Debug)]
+struct SinceStart(Timespec);
+
+impl SinceStart {
+    fn now() -> Self {
+        SinceStart(clock_gettime(ClockId::Boottime))
+    }
+
+    fn elapsed(self) -> Duration {
+        Duration::try_from(Self::now().0 - self.0).unwrap_or_default()
+    }
 }
 
 impl Drop for Spare {
@@ -74,7 +90,7 @@ impl Spares {
 
     /// Returns a spare for a new file, which the caller has to lock and sign.
     pub(crate) fn add(self: &Arc<Self>, path: PathBuf, file: File) -> Spare {
-        Spare { path, file, home: Arc::downgrade(self), used: Instant::now() }
+        Spare { path, file, home: Arc::downgrade(self), used: SinceStart::now() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -86,7 +102,7 @@ impl Spare {
     /// Makes the file available again, or removes it if, for example, enough files wait. The file server must just have
     /// answered that no lock is a link to the file any more.
     pub(crate) fn put_back(mut self) {
-        self.used = Instant::now();
+        self.used = SinceStart::now();
         if let Some(home) = self.home.upgrade() {
             let mut state = home.state();
             if state.free.len() < SPARES_MAX {

@@ -125,6 +125,16 @@ impl Mount {
         )
     }
 
+    /// Returns what refdb cannot rely on here, although it writes, if there is something: that a request which fails is
+    /// not carried out later.
+    fn doubt(&self) -> Option<&'static str> {
+        let gives_up = self.is_nfs() && (self.has("soft") || self.has("softerr"));
+        gives_up.then_some(
+            "the mount options soft and softerr make the client give up requests that the server may carry out later, \
+             when other changes depend on their failure; mount it with hard",
+        )
+    }
+
     /// Returns the number of seconds for which an NFS client may use what it has cached, and for which a program that
     /// does not ask the server may therefore see old values. Returns 0 if the client asks the server for each access.
     pub fn cached_seconds(&self) -> u64 {
@@ -207,11 +217,12 @@ impl Storage {
         let mut lines = Vec::new();
         let fault = mount.fault_of_files();
         lines.extend(fault.map(|why| format!("unsafe: files: refdb refuses to write: {why}")));
-        lines.push(match (mount.is_nfs(), fault) {
-            (true, None) => "safe: files, reftable".into(),
-            (true, Some(_)) => "safe: reftable".into(),
-            (false, None) => format!("not tested: {NOT_TESTED}"),
-            (false, Some(_)) => format!("not tested: reftable: {NOT_TESTED}"),
+        let written = if fault.is_some() { "reftable" } else { "files, reftable" };
+        lines.push(match (mount.is_nfs(), mount.doubt()) {
+            (true, None) => format!("safe: {written}"),
+            (true, Some(why)) => format!("not tested: {written}: {why}"),
+            (false, _) if fault.is_none() => format!("not tested: {NOT_TESTED}"),
+            (false, _) => format!("not tested: {written}: {NOT_TESTED}"),
         });
         if !mount.is_nfs() {
             return lines;
@@ -291,6 +302,21 @@ mod tests {
             let first = &nfs(options).conclusions()[0];
             assert!(first.starts_with("unsafe: files: refdb refuses to write: ") && first.contains(word), "{first}");
         }
+    }
+
+    #[test]
+    fn a_client_that_gives_up_requests_is_not_called_safe() {
+        for (options, line) in [
+            ("nfs4,rw,vers=4.2,soft,timeo=600", 0),
+            ("nfs4,rw,vers=4.2,softerr", 0),
+            ("nfs,rw,vers=3,soft,proto=tcp", 1),
+        ] {
+            let lines = nfs(options).conclusions();
+            let formats = ["files, reftable", "reftable"][line];
+            assert!(lines[line].starts_with(&format!("not tested: {formats}: the mount options soft")), "{lines:?}");
+            assert!(!lines.iter().any(|line| line.starts_with("safe")), "{lines:?}");
+        }
+        assert_eq!(nfs("nfs4,rw,vers=4.2,hard,softreval").conclusions()[0], "safe: files, reftable");
     }
 
     #[test]

@@ -126,17 +126,17 @@ impl Drop for Quarantine {
 }
 
 fn lock(folder: &Folder) -> Result<File> {
-    let file = folder.create_new(OsStr::new(LOCK_AT_FIRST), 0o600)?;
-    let locked = file.try_lock()?;
+    let mut file = folder.create_new(OsStr::new(LOCK_AT_FIRST), 0o600)?;
+    let locked = Lock::keep(&mut file)?;
     // No other process knows the file by this name.
     assert!(locked, "a new file in a folder of ours is locked by another");
     folder.rename_within(OsStr::new(LOCK_AT_FIRST), OsStr::new(LOCK))?;
     Ok(file)
 }
 
-/// Removes quarantines that have a lock file and whose push is no longer running. On a network file system that may
-/// keep locks to one machine, all stay, because their pushes may be running on another machine. A quarantine that
-/// cannot be examined is left alone rather than failing the push.
+/// Removes quarantines that have a lock file and whose push is no longer running. On a network file system, those of
+/// other machines and of earlier boots stay, because their pushes may be running; `git prune` removes them in time. A
+/// quarantine that cannot be examined is left alone rather than failing the push.
 fn clear_abandoned(fs: &Fs, objects: &Folder) -> Result<()> {
     for (name, kind) in objects.entries()? {
         if kind != EntryKind::Dir || !name.starts_with(PREFIX) {

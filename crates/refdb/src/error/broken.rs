@@ -1,7 +1,7 @@
 //! The error for a ref whose own file is corrupt or cannot be read. A listing can go on after the ref.
 
-use bstr::BString;
-use std::{io, path::PathBuf};
+use bstr::{BStr, BString, ByteSlice};
+use std::{borrow::Cow, io, os::unix::ffi::OsStrExt, path::PathBuf};
 
 /// A ref whose own file is corrupt or cannot be read, or a folder of refs that may not be read. Such a ref exists, but
 /// its value is unknown: an older value in packed-refs is not used.
@@ -10,10 +10,21 @@ use std::{io, path::PathBuf};
 pub struct BrokenRef {
     /// The ref, or the folder without a slash at its end.
     pub name: BString,
-    /// The path of the file or folder.
+    /// The path of the file, or of the folder with a slash at its end.
     pub path: PathBuf,
     /// What is wrong with the file or folder.
     pub why: LooseError,
+}
+
+impl BrokenRef {
+    /// The place of this error in a list of refs: the name and, if it is that of a folder, a slash behind it.
+    pub(crate) fn place(&self) -> Cow<'_, BStr> {
+        if self.path.as_os_str().as_bytes().ends_with(b"/") {
+            Cow::Owned([self.name.as_bytes(), b"/"].concat().into())
+        } else {
+            Cow::Borrowed(self.name.as_bstr())
+        }
+    }
 }
 
 /// Why a loose ref's file has no valid value.

@@ -10,9 +10,10 @@ use super::{
     },
     store::Store,
 };
-use crate::{BrokenRef, Probe, Result, TargetView, backend::Answers};
+use crate::{BrokenRef, Error, Probe, Result, TargetView, backend::Answers, error::LOSSES_MAX};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
+use refdb_vfs::again_if_lost;
 use std::{
     cmp::Ordering,
     collections::BTreeMap,
@@ -129,12 +130,12 @@ impl Prober<'_> {
     }
 
     /// Answers probes for names in one folder by listing it. Returns `false`, without an answer, if the folder has too
-    /// many entries or the names cannot be paths inside the repository.
+    /// many entries or may not be listed, or if the names cannot be paths inside the repository.
     fn list_for(&mut self, run: &[Probe<'_>]) -> Result<bool> {
         let path = run.first().and_then(|probe| self.store.layout.ref_path(probe.name));
         let Some(folder) = path.as_deref().and_then(Path::parent) else { return Ok(false) };
         let fs = &self.store.options.fs;
-        let Some(entries) = listing::list(fs, folder, run.len() * ENTRIES_PER_OPEN, self.rivals)? else {
+        let Some(entries) = listing::list_for_names(fs, folder, run.len() * ENTRIES_PER_OPEN, self.rivals)? else {
             return Ok(false);
         };
         let mut entries = entries.as_slice();
@@ -202,32 +203,33 @@ impl Prober<'_> {
             }
             return Ok(());
         }
-        let file = self.store.packed()?;
-        let packed = &file.packed;
-        let mut position = packed.start();
+        let mut file = self.store.packed()?;
+        let mut position = file.packed.start();
         for (at, (probe, answer)) in chunk.iter().zip(self.answers.drain(..)).enumerate() {
-            match answer.loose {
-                LooseAnswer::Missing => {
-                    let id = match look_up(packed, &mut position, probe.name) {
-                        // A second read is valid, because the name is locked, or because the caller accepts the value
-                        // of any moment.
-                        Err(error) if error.is_stale() => {
-                            self.store.read_packed(|packed| look_up(packed, &mut packed.start(), probe.name))?
-                        }
-                        id => id?,
-                    };
-                    answers.value(first + at, id.map(TargetView::Direct))?;
+            let is_missing = matches!(answer.loose, LooseAnswer::Missing);
+            let mut is_lost = false;
+            // A second read is valid, because the name is locked, or because the caller accepts the value of any
+            // moment.
+            let (id, child) = again_if_lost(LOSSES_MAX + 1, Error::is_stale, || {
+                if std::mem::replace(&mut is_lost, true) {
+                    file = self.store.packed()?;
+                    position = file.packed.start();
                 }
-                loose => tell_loose(loose, first + at, answers)?,
-            }
-            if probe.below {
+                let packed = &file.packed;
+                let id = if is_missing { look_up(packed, &mut position, probe.name)? } else { None };
+                if !probe.below {
+                    return Ok((id, None));
+                }
                 position = packed.seek(position, probe.name)?;
                 let child = packed_below(packed, position, probe.name, &mut self.buffer)?;
-                match (child, answer.below.as_ref().map(|name| name.as_bstr())) {
-                    (Some(packed), Some(loose)) => answers.below(first + at, packed.min(loose))?,
-                    (Some(child), None) | (None, Some(child)) => answers.below(first + at, child)?,
-                    (None, None) => {}
-                }
+                Ok((id, child.map(ToOwned::to_owned)))
+            })?;
+            match answer.loose {
+                LooseAnswer::Missing => answers.value(first + at, id.map(TargetView::Direct))?,
+                loose => tell_loose(loose, first + at, answers)?,
+            }
+            if let Some(below) = child.into_iter().chain(answer.below).min() {
+                answers.below(first + at, below.as_bstr())?;
             }
         }
         Ok(())

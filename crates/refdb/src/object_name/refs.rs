@@ -17,6 +17,9 @@ pub const SHORT_NAME_RULES: [(&str, &str); 6] = [
     ("refs/remotes/", "/HEAD"),
 ];
 
+/// The least number in `NAME@{NUMBER}` that git takes for a time in seconds, and not for that of a reflog entry.
+const TIMES_FROM: usize = 100_000_000;
+
 impl Names<'_> {
     /// The first ref with a reflog that the rules of gitrevisions(7) make from the name. `shown` is the name as the
     /// user gave it.
@@ -117,7 +120,7 @@ impl Names<'_> {
                 _ => Ok(None),
             };
         }
-        let Some(number) = number(inside) else { return Ok(None) };
+        let Some(number) = number(inside).filter(|number| *number < TIMES_FROM) else { return Ok(None) };
         let full = match name.as_bytes() {
             b"" => self.current_branch()?,
             b"@" => self.find_logged_ref("HEAD".into(), name)?,

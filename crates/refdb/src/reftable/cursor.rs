@@ -1,11 +1,7 @@
-use super::{
-    stacks::Place,
-    state::ReftableSnapshot,
-    values::{owned, view},
-};
+use super::{stacks::Place, state::ReftableSnapshot, values::view};
 use crate::{Cursor, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{Target, is_root_ref};
+use refdb_types::{ObjectId, is_root_ref};
 use reftable::MergedRefCursor;
 use std::ops::ControlFlow;
 
@@ -14,13 +10,19 @@ use std::ops::ControlFlow;
 pub(super) struct ReftableCursor {
     common: MergedRefCursor,
     own: Option<MergedRefCursor>,
-    /// The root refs, of which there are few.
-    roots: Vec<(BString, Target)>,
+    /// The root refs, of which there are few, with their values as they are stored.
+    roots: Vec<(BString, Root)>,
     roots_done: usize,
     parts: &'static [Part],
     part: usize,
     /// Whether the cursor of the current part is inside that part.
     entered: bool,
+}
+
+/// The value of a root ref. A symbolic one may lead to a name that no ref can have.
+enum Root {
+    Direct(ObjectId),
+    Symbolic(BString),
 }
 
 /// A range of names that are all in one stack.
@@ -69,8 +71,12 @@ impl ReftableCursor {
             && record.name < b"refs/".as_bstr()
         {
             if is_root_ref(record.name) {
-                let target = owned(record.name, &record)?;
-                self.roots.push((record.name.to_owned(), target));
+                let Some(view) = view(&record) else { continue };
+                let value = match view.target {
+                    TargetView::Direct(id) => Root::Direct(id),
+                    TargetView::Symbolic(target) => Root::Symbolic(target.to_owned()),
+                };
+                self.roots.push((record.name.to_owned(), value));
             }
         }
         debug_assert!(self.roots.is_sorted_by(|a, b| a.0 < b.0), "root refs are sought by halves");
@@ -135,13 +141,13 @@ impl Cursor for ReftableCursor {
     #[inline]
     fn next(&mut self) -> Result<Option<RefView<'_>>> {
         if self.roots_done < self.roots.len() {
-            let (name, target) = &self.roots[self.roots_done];
+            let (name, value) = &self.roots[self.roots_done];
             self.roots_done += 1;
-            return Ok(Some(RefView {
-                name: name.as_bstr(),
-                target: TargetView::from(target),
-                peeled: Peeled::Unknown,
-            }));
+            let target = match value {
+                Root::Direct(id) => TargetView::Direct(*id),
+                Root::Symbolic(target) => TargetView::Symbolic(target.as_bstr()),
+            };
+            return Ok(Some(RefView { name: name.as_bstr(), target, peeled: Peeled::Unknown }));
         }
         if self.has_one_part_left() {
             let record = self.common.next()?;

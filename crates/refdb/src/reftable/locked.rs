@@ -171,7 +171,9 @@ impl Locked for ReftableLocked {
         for (place, mut part) in parts {
             let Some(addition) = self.additions.get_mut(&place) else {
                 // The stack was not locked because its worktree was gone.
-                return Err(Limit::Meanwhile(stacks.folder(&place)).into());
+                let folder = stacks.folder(&place);
+                stacks.options.fs.stat(&folder)?;
+                return Err(Limit::Meanwhile(folder).into());
             };
             let is_renamed = part.is_renamed;
             let inner = |given| if is_renamed { stacks.route(given).1 } else { given };

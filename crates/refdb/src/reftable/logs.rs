@@ -18,14 +18,15 @@ pub(super) fn has(snapshot: &ReftableSnapshot, name: &BStr) -> Result<bool> {
     Ok(found)
 }
 
-/// Passes the positions of the names that have a reflog to `found`. The names must be sorted; each stack is walked
-/// once.
+/// Passes the positions of the names that have a reflog to `found`. The names must be sorted. A stack is walked
+/// once, and once more for the names that name a worktree.
 pub(super) fn having(
     snapshot: &ReftableSnapshot,
     names: &mut dyn Iterator<Item = &BStr>,
     found: &mut dyn FnMut(usize) -> Result<()>,
 ) -> Result<()> {
-    let mut walks: BTreeMap<Place, Walk> = BTreeMap::new();
+    // Names ascend only among those that have the same qualifier, such as `main-worktree/`.
+    let mut walks: BTreeMap<(Place, usize), Walk> = BTreeMap::new();
     let mut has_logs = false;
     for place in snapshot.stacks().own_places() {
         has_logs |= snapshot.merged(place)?.has_logs();
@@ -36,11 +37,12 @@ pub(super) fn having(
             continue;
         }
         let (place, inner) = snapshot.stacks().route(name);
-        let walk = match walks.get_mut(&place) {
+        let key = (place, name.len() - inner.len());
+        let walk = match walks.get_mut(&key) {
             Some(walk) => walk,
             None => {
-                let cursor = snapshot.merged(&place)?.logs();
-                walks.entry(place).or_insert(Walk { cursor, next: Next::Unknown, name: BString::default() })
+                let cursor = snapshot.merged(&key.0)?.logs();
+                walks.entry(key).or_insert(Walk { cursor, next: Next::Unknown, name: BString::default() })
             }
         };
         if walk.has(inner)? {

@@ -2,7 +2,7 @@
 
 use super::{stacks::Place, state::ReftableSnapshot, values::view};
 use crate::{Probe, Result, backend::Answers};
-use bstr::{BStr, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use reftable::{Merged, MergedRefCursor};
 use std::collections::BTreeMap;
 
@@ -15,17 +15,19 @@ pub(super) fn probe(
     probes: &mut dyn Iterator<Item = Probe<'_>>,
     answers: &mut dyn Answers,
 ) -> Result<()> {
-    let mut common = Walk::new(snapshot.merged(&Place::Common)?);
-    let mut others: BTreeMap<Place, Walk> = BTreeMap::new();
+    let mut common = Walk::new(snapshot.merged(&Place::Common)?, BStr::new(""));
+    // Names ascend only among those that have the same qualifier, such as `main-worktree/`.
+    let mut others: BTreeMap<(Place, usize), Walk> = BTreeMap::new();
     for (at, probe) in probes.enumerate() {
         let (place, name) = snapshot.stacks().route(probe.name);
+        let (qualifier, _) = probe.name.split_at(probe.name.len() - name.len());
         let walk = match place {
-            Place::Common => &mut common,
-            place => match others.entry(place) {
+            Place::Common if qualifier.is_empty() => &mut common,
+            place => match others.entry((place, qualifier.len())) {
                 std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
                 std::collections::btree_map::Entry::Vacant(entry) => {
-                    let merged = snapshot.merged(entry.key())?;
-                    entry.insert(Walk::new(merged))
+                    let merged = snapshot.merged(&entry.key().0)?;
+                    entry.insert(Walk::new(merged, qualifier.as_bstr()))
                 }
             },
         };
@@ -39,6 +41,8 @@ pub(super) fn probe(
 /// reaches them.
 struct Walk {
     cursor: MergedRefCursor,
+    /// What precedes the names of the stack in the names that are asked for, such as `main-worktree/`.
+    qualifier: BString,
     /// The prefixes (`NAME/`) below which probes ask for refs, each with the position of its probe. Each prefix lies
     /// below the name of the one before it, so that the walk reaches the last prefix first.
     waiting: Vec<(Vec<u8>, usize)>,
@@ -46,8 +50,8 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(merged: Merged) -> Self {
-        Walk { cursor: merged.refs(), waiting: Vec::new(), spare: Vec::new() }
+    fn new(merged: Merged, qualifier: &BStr) -> Self {
+        Walk { cursor: merged.refs(), qualifier: qualifier.to_owned(), waiting: Vec::new(), spare: Vec::new() }
     }
 
     fn answer(&mut self, at: usize, name: &BStr, below: bool, answers: &mut dyn Answers) -> Result<()> {
@@ -82,7 +86,11 @@ impl Walk {
             && record.name.starts_with(&prefix)
         {
             if !record.is_deletion() {
-                answers.below(at, record.name)?;
+                if self.qualifier.is_empty() {
+                    answers.below(at, record.name)?;
+                } else {
+                    answers.below(at, [self.qualifier.as_bytes(), record.name].concat().as_bstr())?;
+                }
                 break;
             }
         }

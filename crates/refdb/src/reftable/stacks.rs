@@ -99,7 +99,8 @@ impl Stacks {
         matches!(place, Place::Other(_)) && matches!(self.options.fs.find(&self.folder(place)), Ok(None))
     }
 
-    /// Returns the stack, and opens it first if need be.
+    /// Returns the stack, and opens it first if need be. The stack of another worktree is kept open only if it exists,
+    /// and those of removed worktrees are closed now and then.
     pub(super) fn stack(&self, place: &Place) -> Result<Stack> {
         let cell = match place {
             Place::Common => &self.common,
@@ -110,7 +111,13 @@ impl Stacks {
                     return Ok(stack.clone());
                 }
                 let stack = self.open(place)?;
-                others.insert(id.clone(), stack.clone());
+                if !self.is_gone(place) {
+                    // Each worktree that is added costs about two such looks at another one.
+                    if others.len().is_power_of_two() {
+                        others.retain(|id, _| !self.is_gone(&Place::Other(id.clone())));
+                    }
+                    others.insert(id.clone(), stack.clone());
+                }
                 return Ok(stack);
             }
         };
@@ -126,5 +133,40 @@ impl Stacks {
     fn open(&self, place: &Place) -> Result<Stack> {
         let options = self.options.stack.clone();
         Ok(Stack::open(self.options.fs.clone(), &self.folder(place), options)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb_types::HashKind;
+    use refdb_vfs::Fs;
+    use reftable::{WriteOptions, stack::StackOptions};
+    use std::fs;
+
+    #[test]
+    fn only_stacks_of_worktrees_that_exist_stay_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let stacks = Stacks::new(ReftableOptions {
+            fs: Fs::real(),
+            git_dir: dir.path().to_owned(),
+            common_dir: dir.path().to_owned(),
+            worktree: None,
+            stack: StackOptions::new(WriteOptions::new(HashKind::Sha1)),
+            lock_timeout: None,
+            may_be_unsafe: false,
+            format: None,
+        });
+        let open = |id: &str| drop(stacks.stack(&Place::Other(id.into())).unwrap());
+        let count_open = || stacks.others.lock().unwrap().len();
+        open("missing");
+        assert_eq!(count_open(), 0);
+        for id in 0..100 {
+            let worktree = dir.path().join(format!("worktrees/{id}"));
+            fs::create_dir_all(worktree.join("reftable")).unwrap();
+            open(&id.to_string());
+            fs::remove_dir_all(worktree).unwrap();
+        }
+        assert!(count_open() <= 2, "{}", count_open());
     }
 }

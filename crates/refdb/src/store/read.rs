@@ -9,7 +9,7 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName, Target, is_below};
 use refdb_vfs::again_if_lost;
-use std::{cell::Cell, fmt, iter::FusedIterator, ops::ControlFlow};
+use std::{borrow::Cow, cell::Cell, fmt, iter::FusedIterator, ops::ControlFlow};
 
 /// An owned ref: its name and value.
 ///
@@ -100,14 +100,14 @@ impl Refs {
         let mut rows = Vec::with_capacity(self.portion);
         let mut next = None;
         let walked = each(&*self.snapshot, self.prefix.as_bstr(), from.as_bstr(), &mut |row| {
-            let name = match &row {
-                Ok(view) => view.name,
-                Err(Error::BrokenRef(broken)) => broken.name.as_bstr(),
+            let place = match &row {
+                Ok(view) => Cow::Borrowed(view.name),
+                Err(Error::BrokenRef(broken)) => broken.place(),
                 Err(_) => unreachable!("an error that is not about one ref ends the walk"),
             };
             let is_full = rows.len() + 1 == self.portion;
             if is_full {
-                next = Some([name.as_bytes(), b"\0"].concat().into());
+                next = Some([place.as_bytes(), b"\0"].concat().into());
             }
             rows.push(row.and_then(|view| Ref::of(&view)));
             if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -161,11 +161,11 @@ fn each(
             Ok(Some(view)) if view.name.starts_with(prefix) => row(Ok(view)),
             Ok(_) => return Ok(()),
             // A folder that may not be read is named before the refs in it, and again by each new cursor.
-            Err(Error::BrokenRef(broken)) if broken.name.as_bstr() < from => {
+            Err(Error::BrokenRef(broken)) if *broken.place() < *from => {
                 let is_news = from == prefix && is_below(prefix, &broken.name);
                 if is_news { row(Err(Error::BrokenRef(broken))) } else { ControlFlow::Continue(()) }
             }
-            Err(Error::BrokenRef(broken)) if !broken.name.starts_with(prefix) => return Ok(()),
+            Err(Error::BrokenRef(broken)) if !broken.place().starts_with(prefix) => return Ok(()),
             Err(error @ Error::BrokenRef(_)) => row(Err(error)),
             Err(error) => return Err(error),
         };

@@ -5,10 +5,11 @@ use super::{
     walk::Findings,
 };
 use crate::{
-    Error, RejectionReason, Result,
-    backend::{Locked, Snapshot, Standing},
+    BrokenRef, Error, RejectionReason, Result, TargetView,
+    backend::{Answers, Locked, Probe, Snapshot, Standing},
 };
 use bstr::{BStr, BString, ByteSlice};
+use refdb_types::Scope;
 use std::collections::BTreeMap;
 
 /// Returns the items to refuse because their names conflict with refs or with other items, and the name with which each
@@ -59,7 +60,7 @@ fn above_refs(
                 continue;
             };
             if allow_replacing {
-                match first_staying(edits, locked.snapshot(), edits.name(parent))? {
+                match first_staying(edits, locked.snapshot(), edits.name(parent), child.as_bstr())? {
                     Some(staying) => child = staying,
                     None => continue,
                 }
@@ -126,15 +127,14 @@ fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut
     }
 }
 
-/// The first ref below `parent` that the transaction does not delete.
-fn first_staying(edits: &Edits, snapshot: &dyn Snapshot, parent: &BStr) -> Result<Option<BString>> {
+/// The first ref below `parent` that the transaction does not delete. `child` is a ref below it. No cursor lists the
+/// refs of other worktrees, so that `child` counts as staying if it is one of them.
+fn first_staying(edits: &Edits, snapshot: &dyn Snapshot, parent: &BStr, child: &BStr) -> Result<Option<BString>> {
+    if matches!(Scope::of(parent), Scope::Main(_) | Scope::Other { .. }) {
+        return Ok(Some(child.to_owned()));
+    }
     let stays = |name: &BStr| edits.find(name).map(|at| edits.items[at as usize].action) != Some(Action::Delete);
-    first_below(snapshot, parent, stays)
-}
-
-/// The first ref below a name for which `counts` returns `true`. As in git, this includes refs that cannot be read.
-fn first_below(snapshot: &dyn Snapshot, name: &BStr, counts: impl Fn(&BStr) -> bool) -> Result<Option<BString>> {
-    let prefix = [name.as_bytes(), b"/"].concat();
+    let prefix = [parent.as_bytes(), b"/"].concat();
     let mut cursor = snapshot.cursor(false)?;
     cursor.seek(prefix.as_bstr())?;
     loop {
@@ -145,7 +145,7 @@ fn first_below(snapshot: &dyn Snapshot, name: &BStr, counts: impl Fn(&BStr) -> b
             Err(error) => return Err(error),
         };
         if found.starts_with(&prefix) {
-            if counts(found.as_bstr()) {
+            if stays(found.as_bstr()) {
                 return Ok(Some(found));
             }
         } else if found.as_slice() > prefix.as_slice() {
@@ -162,5 +162,25 @@ pub(super) fn in_the_way(snapshot: &dyn Snapshot, name: &BStr) -> Result<Option<
             return Ok(Some(parent.to_owned()));
         }
     }
-    first_below(snapshot, name, |_| true)
+    let mut below = Below(None);
+    snapshot.probe(&mut std::iter::once(Probe { name, below: true }), &mut below)?;
+    Ok(below.0)
+}
+
+/// Takes the first ref below the name of a single probe. As in git, it may be one that cannot be read.
+struct Below(Option<BString>);
+
+impl Answers for Below {
+    fn value(&mut self, _: usize, _: Option<TargetView<'_>>) -> Result<()> {
+        Ok(())
+    }
+
+    fn broken(&mut self, _: usize, _: BrokenRef) -> Result<()> {
+        Ok(())
+    }
+
+    fn below(&mut self, _: usize, child: &BStr) -> Result<()> {
+        self.0 = Some(child.to_owned());
+        Ok(())
+    }
 }

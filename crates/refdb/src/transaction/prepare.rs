@@ -320,8 +320,10 @@ impl<'s> Preparation<'_, 's> {
         let rejection = self.plan.edits.rejection(at, why);
         let root = self.plan.edits.items[at as usize].root;
         let root = &mut self.plan.edits.items[root as usize];
-        root.rejected = true;
-        self.rejected.push((root.position as usize, rejection));
+        // An edit that follows a symbolic ref may be rejected for each of the refs; the first reason is reported.
+        if !std::mem::replace(&mut root.rejected, true) {
+            self.rejected.push((root.position as usize, rejection));
+        }
         self.plan.edits.items[at as usize].rejected = true;
     }
 
@@ -335,7 +337,7 @@ impl<'s> Preparation<'_, 's> {
             self.plan.edits.items[at].rejected |= self.plan.edits.items[root as usize].rejected;
         }
         self.rejected.sort_by_key(|(position, _)| *position);
-        self.rejected.dedup_by_key(|(position, _)| *position);
+        debug_assert!(self.rejected.is_sorted_by(|a, b| a.0 < b.0), "an edit is rejected once");
         debug_assert!(
             self.plan.edits.items.iter().filter(|item| item.rejected).all(|item| self.is_told(item.position)),
             "no edit fails without a word"

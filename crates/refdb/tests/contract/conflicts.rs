@@ -1,7 +1,10 @@
-use crate::common::{create, delete, everywhere, on_disk, verify};
-use refdb::{Change, Edit, Precondition, RejectionClass, Target, Transaction, TransactionOptions, transaction::Mode};
+use crate::common::{Subject, create, delete, everywhere, on_disk, set, verify};
+use refdb::{
+    Change, Edit, HashKind, Precondition, RejectionClass, Target, Transaction, TransactionOptions, transaction::Mode,
+};
 use refdb_testkit::RefFormat;
 use refdb_types::RefName;
+use refdb_vfs::Fs;
 
 #[test]
 fn a_ref_and_a_folder_cannot_have_one_name() {
@@ -166,4 +169,22 @@ fn a_loose_ref_whose_name_is_not_utf_8_may_be_replaced_by_one_below_it() {
         let left: Vec<_> = subject.repo.refs().into_iter().map(|listed| listed.name).collect();
         assert!(left.contains(&b"refs/heads/\xff/b".into()) && !left.contains(&b"refs/heads/\xff".into()), "{left:?}");
     });
+}
+
+#[test]
+fn edit_by_edit_an_edit_whose_refs_are_all_locked_is_rejected_once() {
+    let mut subject = Subject::new(RefFormat::Files, HashKind::Sha1, Fs::real());
+    subject.wait_briefly_for_locks();
+    let ids = subject.commits(1);
+    subject.make_symbolic("HEAD", "refs/heads/a/b");
+    let git_dir = subject.repo.git_dir();
+    std::fs::create_dir_all(git_dir.join("refs/heads/a")).unwrap();
+    for locked in ["HEAD", "refs/heads/a/b"] {
+        std::fs::write(git_dir.join(format!("{locked}.lock")), "").unwrap();
+    }
+    let edits = [set("HEAD", ids[0]), create("refs/heads/a", ids[0]), create("refs/heads/free", ids[0])];
+    let committed = subject.transaction(Mode::PerEdit, edits).unwrap().commit().unwrap();
+    let rejected: Vec<usize> = committed.rejected.iter().map(|(at, _)| *at).collect();
+    assert_eq!(rejected, [0, 1], "{:?}", committed.rejected);
+    assert_eq!(subject.git_lists(), [format!("refs/heads/free {}", ids[0])]);
 }

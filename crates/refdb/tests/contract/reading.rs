@@ -1,6 +1,8 @@
-use crate::common::{everywhere, on_disk, rest, show};
-use refdb::TargetView;
-use refdb_testkit::Rng;
+use crate::common::{Subject, everywhere, on_disk, rest, show};
+use bstr::ByteSlice;
+use refdb::{HashKind, TargetView};
+use refdb_testkit::{RefFormat, Rng};
+use refdb_vfs::Fs;
 use std::ops::ControlFlow;
 
 #[test]
@@ -120,4 +122,22 @@ fn a_cursor_finds_the_same_wherever_it_was_put_before() {
             }
         }
     });
+}
+
+#[test]
+fn a_root_ref_that_leads_to_a_name_no_ref_can_have_is_listed_with_the_others() {
+    let subject = Subject::new(RefFormat::Reftable, HashKind::Sha1, Fs::real());
+    let ids = subject.commits(1);
+    subject.repo.create_refs([("refs/heads/main", ids[0])]);
+    subject.repo.git(["symbolic-ref", "ORIG_HEAD", "refs/heads/no__ref"]);
+    subject.repo.git(["pack-refs"]);
+    for file in refdb_testkit::files_below(&subject.repo.git_dir().join("reftable")) {
+        let path = subject.repo.git_dir().join("reftable").join(file);
+        let content = std::fs::read(&path).unwrap();
+        std::fs::write(&path, content.replace("no__ref", "n/../rf")).unwrap();
+    }
+    let snapshot = subject.backend.snapshot().unwrap();
+    let listed = rest(&mut *snapshot.cursor(true).unwrap());
+    let main = format!("refs/heads/main {}", ids[0]);
+    assert_eq!(listed, ["HEAD -> refs/heads/main", "ORIG_HEAD -> refs/heads/n/../rf", &main]);
 }

@@ -1,7 +1,8 @@
 //! A linked worktree has refs of its own, and sees those of others under longer names: git-worktree(1), "REFS".
 
 use crate::common::{Subject, With, backend, create, delete, on_disk, reftable_backend, rest, set};
-use refdb::{Backend, HashKind, Maintenance, Target, Transaction, TransactionOptions};
+use refdb::{Backend, HashKind, Maintenance, RefName, Store, Target, Transaction, TransactionOptions};
+use refdb_testkit::RefFormat;
 use refdb_vfs::{Fs, LockTimeout};
 use std::time::Duration;
 
@@ -102,4 +103,73 @@ fn a_stack_that_stays_locked_does_not_keep_the_other_one_locked() {
         subject.commit(edits()).unwrap();
     });
     subject.repo.verify();
+}
+
+fn from_linked(subject: &Subject, linked: &Linked, edits: Vec<refdb::Edit>) -> refdb::Result<refdb::Committed> {
+    let context = refdb::transaction::Context { backend: &*linked.backend, ..subject.context() };
+    let mut transaction = Transaction::new(context, TransactionOptions::default());
+    edits.into_iter().try_for_each(|edit| transaction.add(edit))?;
+    transaction.commit()
+}
+
+#[test]
+fn a_ref_of_another_worktree_is_refused_if_that_worktree_has_refs_below_it() {
+    on_disk(|subject| {
+        let ids = subject.commits(1);
+        subject
+            .repo
+            .create_refs(["heads/main", "heads/d/e", "worktree/a/b"].map(|name| (format!("refs/{name}"), ids[0])));
+        let linked = linked(subject);
+        from_linked(subject, &linked, vec![create("refs/worktree/x/y", ids[0])]).unwrap();
+        for (name, below) in
+            [("main-worktree/refs/worktree/a", "main-worktree/refs/worktree/a/b"), ("refs/heads/d", "refs/heads/d/e")]
+        {
+            let refused = from_linked(subject, &linked, vec![create(name, ids[0])]).unwrap_err().to_string();
+            assert!(refused.ends_with(&format!("'{below}' exists; cannot create '{name}'")), "{refused}");
+        }
+        let said = subject.refusal([create("worktrees/w1/refs/worktree/x", ids[0])]);
+        assert!(said.contains("'worktrees/w1/refs/worktree/x/y' exists"), "{said}");
+        // The names in one stack do not ascend as those that are given do.
+        let both = vec![create("main-worktree/refs/worktree/a", ids[0]), create("refs/heads/d", ids[0])];
+        from_linked(subject, &linked, both).unwrap_err();
+        subject.repo.verify();
+    });
+}
+
+#[test]
+fn a_reflog_is_written_although_a_ref_of_another_worktree_is_set_too() {
+    on_disk(|subject| {
+        let ids = subject.commits(2);
+        subject.repo.create_refs([("refs/heads/main", ids[0]), ("refs/zoo/z", ids[0])]);
+        subject.repo.git(["update-ref", "--create-reflog", "refs/tags/v1", &ids[0].to_string()]);
+        subject.repo.git(["update-ref", "--create-reflog", "refs/worktree/z", &ids[0].to_string()]);
+        let linked = linked(subject);
+        let edits = vec![set("main-worktree/refs/worktree/foo", ids[1]), set("refs/tags/v1", ids[1])];
+        from_linked(subject, &linked, edits).unwrap();
+        assert_eq!(subject.repo.reflog("refs/tags/v1").len(), 2, "{:?}", subject.repo.format());
+        subject.repo.verify();
+    });
+}
+
+#[test]
+fn a_ref_of_another_worktree_replaces_no_folder_of_refs() {
+    on_disk(|subject| {
+        let ids = subject.commits(1);
+        let names = ["refs/heads/main", "refs/worktree/a/b", "refs/worktree/a/c"];
+        subject.repo.create_refs(names.map(|name| (name, ids[0])));
+        subject.repo.git(["pack-refs", "--all"]);
+        let linked = linked(subject);
+        let context = refdb::transaction::Context { backend: &*linked.backend, ..subject.context() };
+        let options = TransactionOptions::new().allow_replacing_parents(true);
+        let mut transaction = Transaction::new(context, options);
+        transaction.add(delete("main-worktree/refs/worktree/a/b")).unwrap();
+        transaction.add(create("main-worktree/refs/worktree/a", ids[0])).unwrap();
+        transaction.commit().unwrap_err();
+        subject.repo.verify();
+        assert!(names.iter().all(|name| subject.get(name).is_some()));
+        let store = Store::open(subject.repo.git_dir().join("worktrees/w1")).unwrap();
+        let name = RefName::new("main-worktree/refs/worktree/a").unwrap();
+        let logged = store.append_log(&name, ids[0], ids[0], "why".into());
+        assert_eq!(logged.is_err(), subject.repo.format() == RefFormat::Files, "{logged:?}");
+    });
 }

@@ -261,7 +261,10 @@ impl Addition {
         if let Some(group) = group.as_mut().filter(|_| refdb_vfs::planted("reftable-group")) {
             group.tell(Outcome::Done { is_durable: true, group: Past::default() });
         }
-        stack.replace_list(lock.into_own(), tables, unsynced)?;
+        if let Err(failure) = stack.replace_list(lock.into_own(), tables, unsynced) {
+            added.into_iter().for_each(|table| table.keep_in_doubt(&failure));
+            return Err(failure);
+        }
         added.into_iter().for_each(NewTable::keep);
         let synced = stack.sync_names().map_err(StackError::NotDurable);
         let mut backoff = turn_ended(&stack, &base, locked, next_update_index);

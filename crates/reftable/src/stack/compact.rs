@@ -262,7 +262,10 @@ impl Compaction {
         debug_assert_eq!(list_lock.target(), stack.list_path(), "the lock is the list's");
         assert!(output.iter().all(NewTable::is_complete), "a list names written tables");
         tables.splice(at..at + inputs.len(), replacement);
-        stack.replace_list(list_lock, tables, Vec::new())?;
+        if let Err(failure) = stack.replace_list(list_lock, tables, Vec::new()) {
+            output.into_iter().for_each(|table| table.keep_in_doubt(&failure));
+            return Err(failure);
+        }
         output.into_iter().for_each(NewTable::keep);
         stack.retire(&inputs)?;
         drop(locks);

@@ -143,6 +143,17 @@ impl NewTable {
         Ok(Listed { name: self.name.clone(), table: self.stack.table(source, &self.name)? })
     }
 
+    /// Keeps the file if a list that names it may still be put in place after this failure to do so: the server of a
+    /// network file system can carry out a request later that its client has given up. If no list names the file in the
+    /// end, a clean-up removes it.
+    pub(super) fn keep_in_doubt(self, failure: &StackError) {
+        let lacks_room = matches!(failure, StackError::Io(error) if error.is_want_of_room());
+        // A full disk refuses a request for good.
+        if self.stack.fs().asks_server() && !lacks_room {
+            self.keep();
+        }
+    }
+
     /// Keeps the file, because a list names it now.
     pub(super) fn keep(mut self) {
         debug_assert_eq!(self.path, self.stack.path_of(&self.name), "its file has the name that is listed");

@@ -10,7 +10,7 @@ use super::{
     signing::{Signed, Suspect, lock_alone},
     spare,
 };
-use crate::{File, Folder, Fs, Result};
+use crate::{File, Folder, Fs, Result, signature::Signature};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 /// The outcome of an attempt to remove a lock file of an ended boot.
@@ -44,9 +44,22 @@ impl Lock {
         Ok(look::look(fs, folder, name)?.filter(is_lock))
     }
 
-    /// Locks a file that its owner keeps locked with `flock`, if nobody has it locked. The owner has then ended, or on
-    /// NFS the server has dropped the lock of a machine that is cut off. `None` if the file is gone, if somebody has it
-    /// locked, or if this file system may keep `flock` to one machine.
+    /// Signs an open, empty file and keeps it locked with `flock` as long as it is open. Returns whether it is locked.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be locked or written.
+    pub fn keep(file: &mut File) -> Result<bool> {
+        let is_locked = file.try_lock()?;
+        if let Some(own) = Signature::own().filter(|_| is_locked) {
+            file.write_all(own.encode().as_bytes())?;
+        }
+        Ok(is_locked)
+    }
+
+    /// Locks a file that its owner [keeps](Self::keep) locked with `flock`, if the owner has certainly ended. `None` if
+    /// the file is gone or somebody has it locked. On a file system that machines share, `None` too, without asking for
+    /// the lock, if the file is that of another boot or not signed, or if `flock` may be local to a mount.
     ///
     /// # Errors
     ///
@@ -57,9 +70,14 @@ impl Lock {
             Err(error) if error.is_not_found() || error.is_stale() => return Ok(None),
             file => file?,
         };
-        let (is_local, device) = (reach::is_local(fs, &file)?, file.stat()?.device);
-        let is_seen = is_local || reach::reaches_server(device);
-        Ok((is_seen && lock_alone(&file, is_local)?).then_some(file))
+        let (is_local, stat) = (reach::is_local(fs, &file)?, file.stat()?);
+        // A file server gives up the locks of a machine that is cut off from it as soon as another machine asks for
+        // them.
+        let is_proof = is_local
+            || Signed::read(&file, stat.len_bytes)?.is_some_and(|signed| {
+                signed.owner().is_proof(Signature::own(), is_local, || reach::may_stay_in_mount(stat.device))
+            });
+        Ok((is_proof && lock_alone(&file, is_local)?).then_some(file))
     }
 
     /// Removes the lock file of this name in an open folder if the [ended boot](Fs::with_ended_boot) of `fs` made it
@@ -119,7 +137,7 @@ pub(super) mod tests {
         super::{LockTimeout, reach::SHARED, signing::tests::lock_as_nfs_server},
         *,
     };
-    use crate::{BatchId, EndedBoot, signature::Signature};
+    use crate::{BatchId, EndedBoot};
     use std::{
         path::Path,
         sync::atomic::{AtomicBool, AtomicU32, Ordering},
@@ -204,14 +222,21 @@ pub(super) mod tests {
     fn a_file_is_abandoned_where_its_owner_would_be_seen_and_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Fs::real().folder(dir.path()).unwrap();
-        let file = Fs::real().create_new(&dir.path().join("x"), 0o600).unwrap();
+        let mut file = Fs::real().create_new(&dir.path().join("x"), 0o600).unwrap();
+        file.write_all(Signature::own().unwrap().encode().as_bytes()).unwrap();
         let taken = |name: &str| Lock::take_abandoned(&Fs::real(), &folder, OsStr::new(name)).unwrap().is_some();
-        for (shared, is_seen) in [(None, true), (Some(true), true), (Some(false), false)] {
+        for shared in [None, Some(true), Some(false)] {
             SHARED.set(shared);
-            assert_eq!(taken("x"), is_seen);
-            assert!(!taken("missing"));
+            assert!(taken("x") && !taken("missing"));
         }
-        SHARED.set(None);
+        // Nobody asks for the lock of another machine, so that the file server does not give it up.
+        std::fs::write(dir.path().join("other"), Signature { pid: 7, boot: OTHER.into(), host: None }.encode())
+            .unwrap();
+        std::fs::write(dir.path().join("unsigned"), "").unwrap();
+        for (shared, is_taken) in [(Some(true), false), (Some(false), false), (None, true)] {
+            SHARED.set(shared);
+            assert_eq!((taken("other"), taken("unsigned")), (is_taken, is_taken));
+        }
         assert!(file.try_lock().unwrap());
         assert!(!taken("x"));
         drop(file);

@@ -147,7 +147,9 @@ pub(super) fn wait_in_line<T>(
     let mut begun: Option<Instant> = None;
     let mut looks = Looks::default();
     let mut free_slices = 0;
-    if line.crowd.is_some() {
+    let mut freed = None;
+    // A writer that does not wait looks at the lock file alone.
+    if line.crowd.is_some() && lock_timeout != LockTimeout::None {
         line.enter(fs);
     }
     loop {
@@ -193,7 +195,10 @@ pub(super) fn wait_in_line<T>(
             LockTimeout::For(limit) if wait.since.elapsed() >= limit => {
                 let holder = holder();
                 if wait.is_over(holder, limit, Instant::now()) {
-                    if signing::remove_if_dead(fs, path) {
+                    // This is tried once for each holder, because recovery can be mistaken in that the lock is free.
+                    let again = Some(identity(holder));
+                    if freed != again && signing::remove_if_dead(fs, path) {
+                        freed = again;
                         continue;
                     }
                     return Err(held(path, holder));
@@ -312,7 +317,14 @@ fn identity(holder: Option<Stat>) -> Option<(u64, u64, i128)> {
 #[cfg(test)]
 mod tests {
     use super::{super::Lock, *};
-    use std::io;
+    use crate::{BatchId, File, RecoveryHandler, queue::Relay, signature::Signature};
+    use std::{
+        io,
+        sync::{
+            Arc, Weak,
+            atomic::{AtomicU32, Ordering},
+        },
+    };
 
     #[test]
     fn holders_that_follow_each_other_without_end_are_not_waited_for_without_end() {
@@ -344,6 +356,42 @@ mod tests {
             waiter.join().unwrap().unwrap().release().unwrap();
             assert!(begun.elapsed() < Duration::from_secs(20));
         });
+    }
+
+    #[test]
+    fn a_writer_that_does_not_wait_takes_a_free_lock_though_others_are_expected() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, target) = (Fs::real(), dir.path().join("x"));
+        let Entered::First(_ahead) = Queue::of(&fs, &target, "").unwrap().enter(ALONE) else { panic!("it is first") };
+        let crowd = Crowd { others: 3, pause: Duration::from_secs(1), relay: Relay::default() };
+        let got = Lock::acquire_or_join(&fs, &target, 0o666, LockTimeout::None, "", false, Some(crowd));
+        got.unwrap().into_lock().release().unwrap();
+    }
+
+    /// Claims to have freed each lock, and removes one at the thousandth request.
+    #[derive(Default, Debug)]
+    struct Vain(AtomicU32);
+
+    impl RecoveryHandler for Vain {
+        fn recover(&self, _: BatchId, lock: File) -> bool {
+            if self.0.fetch_add(1, Ordering::Relaxed) == 1000 {
+                std::fs::remove_file(lock.path()).unwrap();
+            }
+            true
+        }
+    }
+
+    #[test]
+    fn a_wait_ends_in_time_though_somebody_claims_again_and_again_to_have_freed_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("x");
+        let heir = Arc::new(Vain::default());
+        let weak: Weak<Vain> = Arc::downgrade(&heir);
+        let fs = Fs::real().with_recovery(weak);
+        std::fs::write(Lock::path_of(&target), Signature::own().unwrap().encode_batch(BatchId::random())).unwrap();
+        let waited = Lock::acquire(&fs, &target, 0o666, LockTimeout::For(Duration::from_millis(20)));
+        assert!(matches!(waited, Err(LockError::Held { .. })), "{waited:?}");
+        assert!((2..100).contains(&heir.0.load(Ordering::Relaxed)), "{heir:?}");
     }
 
     #[test]

@@ -327,10 +327,13 @@ impl RecoveryHandler for Store {
     fn recover(&self, id: BatchId, lock: File) -> bool {
         // The locks are taken with a store that has no recovery handler, so that recovery does not nest.
         let alone = Arc::new(self.without_recovery());
-        // A lock that is not in its place any more is free, or was taken over by somebody else.
-        let Ok(Some(met)) = StaleLock::handed(&alone.options.fs, lock) else { return true };
-        // A batch that cannot be recovered stays locked, and `refdb stat` names it.
-        matches!(take_over(&alone, id, Some(met)), Ok(TakenOver::Recovered(_) | TakenOver::Nothing))
+        match StaleLock::handed(&alone.options.fs, lock) {
+            // A lock that is not in its place any more is free, or was taken over by somebody else.
+            Ok(None) => true,
+            Err(_) => false,
+            // A batch that cannot be recovered stays locked, and `refdb stat` names it.
+            Ok(met) => matches!(take_over(&alone, id, met), Ok(TakenOver::Recovered(_) | TakenOver::Nothing)),
+        }
     }
 }
 

@@ -99,15 +99,15 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'
             None => match fs.open(path) {
                 Ok(file) => file,
                 Err(error) if error.is_not_found() => return Ok(At::Missing),
-                Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
+                Err(error) => return unread(fs, path, error),
             },
         },
-        Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
+        Err(error) => return unread(fs, path, error),
     };
     buffer.resize(buffer.len().max(CONTENT_LEN_USUAL), 0);
     let mut len = match file.read_at(buffer, 0) {
         Err(error) if error.is_folder() => return Ok(At::Folder),
-        Err(error) => return LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into()),
+        Err(error) => return unread(fs, path, error),
         Ok(len) => len,
     };
     if len == buffer.len() {
@@ -118,6 +118,14 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'
         Ok(content) => At::Ref(content),
         Err(error) => At::Broken(error),
     })
+}
+
+/// Returns what is at a path that cannot be read: a folder that this user may search but not list is no broken ref.
+fn unread<'a>(fs: &Fs, path: &Path, error: refdb_vfs::Error) -> Result<At<'a>> {
+    if error.is_forbidden() && fs.find(path).is_ok_and(|found| found.is_some_and(|stat| stat.is_dir())) {
+        return Ok(At::Folder);
+    }
+    LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into())
 }
 
 /// Reads a symbolic link into `buffer` and returns its length if it is a symbolic ref, which its content shows by being

@@ -1,4 +1,4 @@
-use crate::{BrokenRef, LooseError, Result};
+use crate::{BrokenRef, Error, LooseError, Result};
 use bstr::{BStr, ByteSlice};
 use refdb_vfs::{EntryKind, Fs};
 use std::{collections::HashSet, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path};
@@ -37,6 +37,15 @@ pub enum Rivals {
 /// finds out whether the ref exists when it opens the file.
 pub(crate) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
     list_with(fs, folder, limit, rivals, OddFolders::PassedOver)
+}
+
+/// Lists a folder as [`list`] does, for a caller that looks for some names and can open their files instead. Returns
+/// `None` also if this user may open the files in the folder but not list it.
+pub(crate) fn list_for_names(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
+    match list(fs, folder, limit, rivals) {
+        Err(Error::Io(error)) if error.is_forbidden() => Ok(None),
+        listed => listed,
+    }
 }
 
 /// Whether to list folders whose names cannot be part of a refname, because they begin with a dot or end in `.lock`.

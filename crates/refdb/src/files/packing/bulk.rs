@@ -93,7 +93,7 @@ pub(crate) fn with_loose_file(store: &Store, names: &[&BStr]) -> Result<Vec<usiz
     let mut found = Vec::new();
     for_each_folder(store, names, &mut |first, run, folder| {
         let limit = run.len().saturating_mul(LISTED_PER_NAME);
-        match listing::list(&store.options.fs, folder, limit, Rivals::LockedOut)? {
+        match listing::list_for_names(&store.options.fs, folder, limit, Rivals::LockedOut)? {
             Some(entries) => {
                 let mut entries = entries.iter().peekable();
                 for (at, name) in run.iter().enumerate() {
@@ -216,11 +216,12 @@ fn with_folder<'n>(store: &Store, run: &[&'n BStr], folder: &Path) -> Result<Vec
             ControlFlow::Continue(())
         }
     });
-    match listed {
-        Err(error) if error.is_not_found() => {}
-        listed => listed?,
-    }
-    if seen > run.len().saturating_mul(LISTED_PER_NAME) {
+    let is_listed = match listed {
+        Err(error) if error.is_not_found() => true,
+        Err(error) if error.is_forbidden() => false,
+        listed => listed.map(|()| true)?,
+    };
+    if !is_listed || seen > run.len().saturating_mul(LISTED_PER_NAME) {
         let is_folder = |name: &&&BStr| {
             store.options.fs.stat(&folder.join(OsStr::from_bytes(base_of(name)))).is_ok_and(|stat| stat.is_dir())
         };
