@@ -22,7 +22,7 @@ pub(super) fn parse(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<(u64, i32)
         let eaten = match first {
             b'0'..=b'9' => fields.digits(rest),
             byte if byte.is_ascii_alphabetic() => fields.word(rest),
-            b'-' | b'+' if fields.hour.is_some() && rest.get(1).is_some_and(u8::is_ascii_digit) => fields.offset(rest),
+            b'-' | b'+' if rest.get(1).is_some_and(u8::is_ascii_digit) => fields.offset(rest),
             _ => 1,
         };
         debug_assert!(eaten <= rest.len(), "what was understood stood there");
@@ -71,6 +71,8 @@ pub(super) struct Fields {
     offset_minutes: Option<i32>,
     /// Whether the fields come from a number of seconds, which no offset changes.
     is_utc: bool,
+    /// Whether the `T` of ISO 8601 was read last.
+    is_behind_t: bool,
 }
 
 pub(super) const MONTHS: [&str; 12] = [
@@ -135,8 +137,9 @@ impl Fields {
     fn digits(&mut self, text: &[u8]) -> usize {
         let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let value = number(text).and_then(|(value, _)| i64::try_from(value).ok()).unwrap_or(i64::MAX);
+        let is_behind_t = std::mem::take(&mut self.is_behind_t);
         // Nine or more digits are seconds since 1970; that count has had nine digits since 1973.
-        if value >= 100_000_000 && self.year.is_none() && self.month.is_none() && self.day.is_none() {
+        if value >= 100_000_000 && self.is_empty() {
             self.set_seconds(value);
             return len;
         }
@@ -145,6 +148,15 @@ impl Fields {
             && let Some(eaten) = self.group(value, *separator, text, len)
         {
             return eaten;
+        }
+        let is_time = is_behind_t
+            && match len {
+                2 => self.set_time(value, 0, 0),
+                4 => self.set_time(value / 100, value % 100, 0),
+                _ => false,
+            };
+        if is_time {
+            return len;
         }
         match len {
             8 => {
@@ -161,6 +173,11 @@ impl Fields {
             _ => {}
         }
         len
+    }
+
+    /// Returns whether no part of a date or time is known.
+    fn is_empty(&self) -> bool {
+        [self.year, self.month, self.day, self.hour, self.minute, self.second].iter().all(Option::is_none)
     }
 
     /// Interprets a number of one or two digits: preferably as a day, then as a year, then as a month.
@@ -273,20 +290,17 @@ impl Fields {
             self.offset_minutes.get_or_insert(hours * 60);
             return word_len;
         }
-        if let Some(hour) = self.hour
-            && (1..13).contains(&hour)
-        {
-            if word.eq_ignore_ascii_case(b"PM") {
-                self.hour = Some(hour % 12 + 12);
-                return 2;
-            }
-            if word.eq_ignore_ascii_case(b"AM") {
-                self.hour = Some(hour % 12);
-                return 2;
-            }
+        if word.eq_ignore_ascii_case(b"PM") {
+            // Git counts from -1 if there is no hour yet.
+            self.hour = Some(self.hour.map_or(11, |hour| hour % 12 + 12));
+            return 2;
+        }
+        if word.eq_ignore_ascii_case(b"AM") {
+            self.hour = self.hour.map(|hour| hour % 12);
+            return 2;
         }
         if text[0] == b'T' && text.get(1).is_some_and(u8::is_ascii_digit) && self.hour.is_none() {
-            self.set_time(0, 0, 0);
+            self.is_behind_t = true;
             return 1;
         }
         letters
@@ -317,14 +331,15 @@ impl Fields {
         eaten
     }
 
-    /// Returns the fields as seconds since 1970, as if they were in UTC. Returns `None` unless date and time are
-    /// complete and the year is from 1970 to 2099.
+    /// Returns the fields as seconds since 1970, as if they were in UTC. Returns `None` if the year, the month or the
+    /// time is missing, or if the time is not from 1970 to 2099.
     fn seconds(&self) -> Option<i64> {
+        // As in git, the day before the last one of the previous month stands for a missing day.
+        const MISSING_DAY: i64 = -1;
         let year = self.year.filter(|year| (1970..2100).contains(year))?;
-        let days = days_from_civil(year, self.month?, self.day?);
+        let days = days_from_civil(year, self.month?, self.day.unwrap_or(MISSING_DAY));
         let seconds = days * 86_400 + self.hour? * 3600 + self.minute? * 60 + self.second?;
-        debug_assert!(seconds >= 0, "no date of these years is before 1970: {seconds}");
-        Some(seconds)
+        (seconds >= 0).then_some(seconds)
     }
 }
 
