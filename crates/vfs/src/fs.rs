@@ -206,9 +206,10 @@ impl Fs {
         self.reading(path, read).map_err(|source| Error::new("read", path, source))
     }
 
-    /// Reads a whole file into `buffer`, which is cleared first, with as few system calls as possible for a file of
-    /// less than a KiB. A symbolic link is followed only if `follow` is set. A pipe without a writer blocks the caller.
-    pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
+    /// Reads a file into `buffer`, which is cleared first, with as few system calls as possible for a file of less than
+    /// a KiB. Of a file of more than `max_bytes` bytes, reads little more than these. A symbolic link is followed only
+    /// if `follow` is set. A pipe without a writer blocks the caller.
+    pub fn read_small(&self, path: &Path, follow: bool, max_bytes: usize, buffer: &mut Vec<u8>) -> Result<()> {
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         let read = || -> io::Result<()> {
             buffer.clear();
@@ -229,12 +230,13 @@ impl Fs {
                     break;
                 }
             }
-            loop {
+            while buffer.len() <= max_bytes {
                 buffer.reserve(LARGER_FILE_BYTES);
                 if rustix::io::read(&file, rustix::buffer::spare_capacity(buffer))? == 0 {
-                    return Ok(());
+                    break;
                 }
             }
+            Ok(())
         };
         self.reading(path, read).map_err(|source| Error::new("read", path, source))
     }
@@ -536,14 +538,17 @@ mod tests {
         for len in [0, 1, SMALL_FILE_BYTES - 1, SMALL_FILE_BYTES, SMALL_FILE_BYTES + 1, 3 * LARGER_FILE_BYTES] {
             let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
             std::fs::write(&path, &bytes).unwrap();
-            fs.read_small(&path, true, &mut buffer).unwrap();
+            fs.read_small(&path, true, usize::MAX, &mut buffer).unwrap();
             assert!(buffer == bytes, "{len}");
+            fs.read_small(&path, true, SMALL_FILE_BYTES, &mut buffer).unwrap();
+            assert!(bytes.starts_with(&buffer) && buffer.len() >= len.min(SMALL_FILE_BYTES + 1), "{len}");
+            assert!(buffer.len() <= 2 * LARGER_FILE_BYTES, "{len}");
         }
         let link = dir.path().join("link");
         fs.symlink(&path, &link).unwrap();
-        assert!(fs.read_small(&link, false, &mut buffer).unwrap_err().is_symlink());
-        fs.read_small(&link, true, &mut buffer).unwrap();
-        assert!(fs.read_small(&dir.path().join("b"), true, &mut buffer).unwrap_err().is_not_found());
+        assert!(fs.read_small(&link, false, usize::MAX, &mut buffer).unwrap_err().is_symlink());
+        fs.read_small(&link, true, usize::MAX, &mut buffer).unwrap();
+        assert!(fs.read_small(&dir.path().join("b"), true, 9, &mut buffer).unwrap_err().is_not_found());
     }
 
     #[test]

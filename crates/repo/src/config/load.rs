@@ -3,6 +3,7 @@
 use super::{
     BadLine, Config, ConfigError, Level, Origin, Outer, Parser, command_line, expand_path,
     include::{From, Local, NoFolder, beside, git_dir_matches, is_remote_url, matches, with_all_below},
+    read_file,
 };
 use crate::environment::Environment;
 use bstr::{BStr, BString, ByteSlice};
@@ -139,7 +140,7 @@ impl<'a> Loader<'a> {
         };
         let mut text = Vec::new();
         let file = self.environment.resolve(&path);
-        let read = self.fs.read_small(&file, true, &mut text);
+        let read = read_file(self.fs, &file, &mut text);
         self.config.files.push(file);
         match read {
             Err(error) if error.is_not_found() => return Ok(()),
