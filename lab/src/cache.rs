@@ -148,8 +148,8 @@ fn is_of_build(name: &str) -> bool {
     })
 }
 
-/// Returns the disk space of all files below a folder, in bytes. Another lab may add and remove files meanwhile, so what
-/// vanishes counts as nothing.
+/// Returns the disk space of all files below a folder, in bytes. Another lab may add and remove files meanwhile, so
+/// what vanishes counts as nothing.
 fn size(folder: &Path) -> Result<u64> {
     let context = || format!("cannot list '{}'", folder.display());
     let Some(entries) = unless_gone(fs::read_dir(folder)).with_context(context)? else { return Ok(0) };

@@ -92,8 +92,8 @@ fn with_several_values(scenario: &Scenario) -> BTreeSet<String> {
     several.map(|(name, _)| name.clone()).collect()
 }
 
-/// Returns the name of a job: the values, joined by slashes, of the parameters `several`, or the name of the scenario if
-/// there is no such parameter. These are the parameters that have several values in the file of the scenario or by
+/// Returns the name of a job: the values, joined by slashes, of the parameters `several`, or the name of the scenario
+/// if there is no such parameter. These are the parameters that have several values in the file of the scenario or by
 /// `--parameter-list`, so that a job keeps its name if the option leaves its parameter one value.
 fn key(scenario: &Scenario, several: &BTreeSet<String>, values: &Values) -> String {
     let named = values.iter().filter(|(name, _)| several.contains(*name));

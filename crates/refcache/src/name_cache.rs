@@ -110,8 +110,8 @@ impl NameCache {
         Some(known)
     }
 
-    /// Replaces what the reader `owner` knows of a name, unless that was read later than `known`: a thread may be held up
-    /// between reading a ref and recording it.
+    /// Replaces what the reader `owner` knows of a name, unless that was read later than `known`: a thread may be held
+    /// up between reading a ref and recording it.
     pub(crate) fn put(&self, owner: u64, name: &BStr, known: Known) {
         let hash = self.hash(owner, name);
         let mut shard = self.shard(hash);

@@ -79,8 +79,9 @@ struct State {
 }
 
 impl Objects {
-    /// Returns the objects of a repository and of the folders that `GIT_ALTERNATE_OBJECT_DIRECTORIES` names. In a partial clone, git fetches a missing object that is classified or
-    /// peeled, which blocks all queries of these objects and runs what the repository configures for its remote.
+    /// Returns the objects of a repository and of the folders that `GIT_ALTERNATE_OBJECT_DIRECTORIES` names. In a
+    /// partial clone, git fetches a missing object that is classified or peeled, which blocks all queries of these
+    /// objects and runs what the repository configures for its remote.
     pub fn of(repository: &Repository, environment: &Environment) -> Self {
         let mut objects = Self::in_dir(repository.objects_dir(environment), repository.hash());
         let state = objects.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -220,7 +221,8 @@ impl Objects {
         })
     }
 
-    /// Returns the ids of all objects in the folder and its alternates, and in the folders of the environment. An id may occur more than once.
+    /// Returns the ids of all objects in the folder and its alternates, and in the folders of the environment. An id
+    /// may occur more than once.
     pub fn ids(&self) -> Result<Vec<ObjectId>, ObjectError> {
         self.state().database()?.ids()
     }

@@ -31,8 +31,8 @@ pub struct Imported {
     /// Number of entries that were left out because their key has a value which is as new or newer, or because the key,
     /// or one that shares its counter (see [`Ticket`](crate::Ticket)), changed meanwhile.
     pub kept: u64,
-    /// Number of entries that are larger than the cache takes. An older value of such a key was removed, because it must
-    /// not be served in place of the one that is left out.
+    /// Number of entries that are larger than the cache takes. An older value of such a key was removed, because it
+    /// must not be served in place of the one that is left out.
     pub too_large: u64,
 }
 

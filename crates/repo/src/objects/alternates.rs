@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Returns the folders that `GIT_ALTERNATE_OBJECT_DIRECTORIES` names, relative ones as they are given.
 ///
-/// As in git, the entries are separated by `:`, an entry that begins with `#` is a comment, and one in double quotes may
-/// contain `:` and C's escapes. Git ends a quoted entry at the byte after the closing quote, whatever that byte is.
+/// As in git, the entries are separated by `:`, an entry that begins with `#` is a comment, and one in double quotes
+/// may contain `:` and C's escapes. Git ends a quoted entry at the byte after the closing quote, whatever that byte is.
 pub(super) fn named(list: &[u8]) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     let mut rest = list;
@@ -28,8 +28,8 @@ pub(super) fn named(list: &[u8]) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the text in double quotes with which `from` begins, without its quotes and escapes, and its length in `from`.
-/// Returns `None` if there is none, or if it has an escape that C and git do not both know.
+/// Returns the text in double quotes with which `from` begins, without its quotes and escapes, and its length in
+/// `from`. Returns `None` if there is none, or if it has an escape that C and git do not both know.
 fn unquote(from: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut text = Vec::new();
     let mut bytes = from.strip_prefix(b"\"")?;

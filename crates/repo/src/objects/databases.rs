@@ -16,7 +16,8 @@ pub(super) struct Databases {
 }
 
 impl Databases {
-    /// Opens the objects in `dir` and in the folders `alternates`. As in git, an alternate that is no folder is ignored.
+    /// Opens the objects in `dir` and in the folders `alternates`. As in git, an alternate that is no folder is
+    /// ignored.
     pub(super) fn open(
         dir: &Path,
         alternates: &[PathBuf],
