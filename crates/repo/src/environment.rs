@@ -203,13 +203,9 @@ mod tests {
     #[test]
     fn a_home_is_put_before_the_rest_of_a_path_as_it_is() {
         let expand = |home: &str, path: &str| Environment::empty("/").with("HOME", home).expand_home(path.as_bytes());
-        for (home, path, expanded) in [
-            ("", "~/x", "/x"),
-            ("", "~", ""),
-            ("/a", "~//x", "/a//x"),
-            ("/a/", "~/x", "/a//x"),
-            ("/a", "x/~", "x/~"),
-        ] {
+        for (home, path, expanded) in
+            [("", "~/x", "/x"), ("", "~", ""), ("/a", "~//x", "/a//x"), ("/a/", "~/x", "/a//x"), ("/a", "x/~", "x/~")]
+        {
             let text = expand(home, path).map(|path| path.into_os_string().into_string());
             assert_eq!(text, Some(Ok(expanded.to_owned())), "{path} with {home:?}");
         }

@@ -54,7 +54,7 @@ impl Databases {
 
     /// Empties the caches of bases, and returns whether one of them contained anything.
     pub(super) fn forget(&mut self) -> bool {
-        self.each.iter_mut().fold(false, |had, database| database.forget() || had)
+        self.each.iter_mut().filter_map(|database| database.forget().then_some(())).count() > 0
     }
 
     pub(super) fn exists(&mut self, id: &ObjectId) -> bool {
