@@ -71,8 +71,6 @@ pub(super) struct Fields {
     offset_minutes: Option<i32>,
     /// Whether the fields come from a number of seconds, which no offset changes.
     is_utc: bool,
-    /// Whether the `T` of ISO 8601 was read last.
-    is_behind_t: bool,
 }
 
 pub(super) const MONTHS: [&str; 12] = [
@@ -137,7 +135,6 @@ impl Fields {
     fn digits(&mut self, text: &[u8]) -> usize {
         let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let value = number(text).and_then(|(value, _)| i64::try_from(value).ok()).unwrap_or(i64::MAX);
-        let is_behind_t = std::mem::take(&mut self.is_behind_t);
         // Nine or more digits are seconds since 1970; that count has had nine digits since 1973.
         if value >= 100_000_000 && self.is_empty() {
             self.set_seconds(value);
@@ -149,22 +146,16 @@ impl Fields {
         {
             return eaten;
         }
-        let is_time = is_behind_t
-            && match len {
-                2 => self.set_time(value, 0, 0),
-                4 => self.set_time(value / 100, value % 100, 0),
-                _ => false,
-            };
-        if is_time {
-            return len;
-        }
         match len {
             8 => {
                 self.set_date(Some(value / 10_000), value / 100 % 100, value % 100, false);
             }
-            6 if self.set_time(value / 10_000, value / 100 % 100, value % 100) => {
-                return len + fraction(&text[len..]);
+            6 => {
+                if self.set_time(value / 10_000, value / 100 % 100, value % 100) {
+                    return len + fraction(&text[len..]);
+                }
             }
+            _ if self.is_behind_t() && self.hour_behind_t(value, len) => {}
             4 if value <= 1400 && self.offset_minutes.is_none() => {
                 self.offset_minutes = i32::try_from(value / 100 * 60 + value % 100).ok();
             }
@@ -178,6 +169,25 @@ impl Fields {
     /// Returns whether no part of a date or time is known.
     fn is_empty(&self) -> bool {
         [self.year, self.month, self.day, self.hour, self.minute, self.second].iter().all(Option::is_none)
+    }
+
+    /// Returns whether the `T` of ISO 8601 was read, and no time after it.
+    fn is_behind_t(&self) -> bool {
+        self.hour.is_none() && self.minute == Some(0) && self.second == Some(0)
+    }
+
+    /// Sets the time to the hour, or the hour and the minute, that stand behind the `T`. If the number is neither,
+    /// returns false, and no later number counts as standing behind the `T`.
+    fn hour_behind_t(&mut self, value: i64, len: usize) -> bool {
+        let is_time = match len {
+            2 => self.set_time(value, 0, 0),
+            4 => self.set_time(value / 100, value % 100, 0),
+            _ => false,
+        };
+        if !is_time {
+            (self.minute, self.second) = (None, None);
+        }
+        is_time
     }
 
     /// Interprets a number of one or two digits: preferably as a day, then as a year, then as a month.
@@ -229,18 +239,21 @@ impl Fields {
     /// than ten days ahead if `refuse_future` is set. The year may be missing or have two digits.
     fn set_date(&mut self, year: Option<i64>, month: i64, day: i64, refuse_future: bool) -> bool {
         const TEN_DAYS: i64 = 10 * 24 * 60 * 60;
+        // In git, the year is C's int.
+        let year = year.map(|year| i64::from(year as i32));
         if !(1..13).contains(&month) || !(1..32).contains(&day) {
             return false;
         }
+        if !refuse_future {
+            // As in git, the month and the day stay even if the year turns out to be none.
+            (self.month, self.day) = (Some(month), Some(day));
+        }
         let full = match year {
-            None if !refuse_future => {
-                (self.month, self.day) = (Some(month), Some(day));
-                return true;
-            }
+            None if !refuse_future => return true,
             None => civil_from_days(self.now.div_euclid(86_400)).0,
             Some(year @ 1970..2100) => year,
             Some(year @ 71..100) => year + 1900,
-            Some(year @ 0..38) => year + 2000,
+            Some(year) if year < 38 => year + 2000,
             Some(_) => return false,
         };
         if refuse_future && days_from_civil(full, month, day) * 86_400 > self.now + TEN_DAYS {
@@ -300,7 +313,7 @@ impl Fields {
             return 2;
         }
         if text[0] == b'T' && text.get(1).is_some_and(u8::is_ascii_digit) && self.hour.is_none() {
-            self.is_behind_t = true;
+            (self.minute, self.second) = (Some(0), Some(0));
             return 1;
         }
         letters
