@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::Write,
+    io::{self, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     thread::sleep,
@@ -123,7 +123,10 @@ fn builds(cache: &Path) -> Result<Vec<Kept>> {
     let Ok(entries) = fs::read_dir(cache) else { return Ok(found) };
     for entry in entries {
         let home = entry?.path();
-        // A folder counts as a build if it has a lock; the lab made none without one.
+        // Other folders may have a lock too, and are not the lab's to remove.
+        if !home.file_name().is_some_and(|name| is_of_build(&name.to_string_lossy())) {
+            continue;
+        }
         let Ok(lock) = fs::metadata(home.join("lock")) else { continue };
         let unused = SystemTime::now().duration_since(lock.modified()?).unwrap_or_default();
         found.push(Kept { bytes: size(&home)?, home, unused });
@@ -132,15 +135,41 @@ fn builds(cache: &Path) -> Result<Vec<Kept>> {
     Ok(found)
 }
 
-/// Returns the disk space of all files below a folder, in bytes.
+/// Returns the name of the folder of a build, which depends on the commit and on how it is built.
+pub fn name_of_build(commit: &str, recipe_hash: u64) -> String {
+    format!("{commit}-{recipe_hash:016x}")
+}
+
+/// Returns whether [`name_of_build`] makes such a name.
+fn is_of_build(name: &str) -> bool {
+    let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.split_once('-').is_some_and(|(commit, recipe)| {
+        matches!(commit.len(), 40 | 64) && recipe.len() == 16 && is_hex(commit) && is_hex(recipe)
+    })
+}
+
+/// Returns the disk space of all files below a folder, in bytes. Another lab may add and remove files meanwhile, so
+/// what vanishes counts as nothing.
 fn size(folder: &Path) -> Result<u64> {
+    let context = || format!("cannot list '{}'", folder.display());
+    let Some(entries) = unless_gone(fs::read_dir(folder)).with_context(context)? else { return Ok(0) };
     let mut bytes = 0;
-    for entry in fs::read_dir(folder).with_context(|| format!("cannot list '{}'", folder.display()))? {
-        let entry = entry?;
-        let about = entry.metadata()?;
-        bytes += if about.is_dir() { size(&entry.path())? } else { about.blocks() * 512 };
+    for entry in entries {
+        let entry = entry.with_context(context)?;
+        bytes += match unless_gone(entry.metadata()).with_context(context)? {
+            Some(about) if about.is_dir() => size(&entry.path())?,
+            Some(about) => about.blocks() * 512,
+            None => 0,
+        };
     }
     Ok(bytes)
+}
+
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
 }
 
 /// Removes a build, unless a lab is using it. Returns whether it was removed.
@@ -148,4 +177,27 @@ fn remove(home: &Path) -> Result<bool> {
     let Some(_lock) = try_lock(home, Access::Change)? else { return Ok(false) };
     fs::remove_dir_all(home).with_context(|| format!("cannot remove '{}'", home.display()))?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_with_the_name_of_a_build_are_builds() {
+        let cache = tempfile::tempdir().unwrap();
+        let build = name_of_build(&"a1".repeat(20), 7);
+        for name in [build.as_str(), "git", "a1-7", "mirror-0123456789abcdef"] {
+            fs::create_dir(cache.path().join(name)).unwrap();
+            fs::write(cache.path().join(name).join("lock"), "").unwrap();
+        }
+        let homes: Vec<_> = builds(cache.path()).unwrap().into_iter().map(|kept| kept.home).collect();
+        assert_eq!(homes, [cache.path().join(build)]);
+    }
+
+    #[test]
+    fn a_folder_that_vanishes_while_it_is_measured_takes_no_space() {
+        let gone = tempfile::tempdir().unwrap().path().join("gone");
+        assert_eq!(size(&gone).unwrap(), 0);
+    }
 }

@@ -7,7 +7,13 @@ pub mod judge;
 pub mod machine;
 pub mod record;
 
-use std::{collections::BTreeMap, fs, io::Write, path::Path, time::SystemTime};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    io::Write,
+    path::Path,
+    time::SystemTime,
+};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -37,6 +43,8 @@ const RELEASE_LIMIT: f64 = 1.05;
 /// `--record` accepts that, if there is no valgrind to record with, if a command fails, or if a file cannot be used.
 pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
     let scenario = options.chosen.scenario()?;
+    let mut several = with_several_values(&scenario);
+    several.extend(with_several_values(&Scenario::find(&options.chosen.scenario)?));
     let history = History::read(&options.history)?;
     let Some(tool) = emulator::version() else {
         // Without valgrind, nothing can be recorded either.
@@ -51,7 +59,7 @@ pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
         commit: record::head(&options.history),
         release: options.release.clone(),
         machine: machine::find(&tool, &options.with),
-        counts: count(&scenario, &build, &options.chosen.place())?,
+        counts: count(&scenario, &several, &build, &options.chosen.place())?,
     };
     let worse = compare(&history, &now, out)?;
     if options.record {
@@ -64,11 +72,11 @@ pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Counts the instructions of each combination of the parameters.
-fn count(scenario: &Scenario, build: &Path, place: &Path) -> Result<BTreeMap<String, u64>> {
+/// Counts the instructions of each combination of the parameters. `several` are the parameters in the names of jobs.
+fn count(scenario: &Scenario, several: &BTreeSet<String>, build: &Path, place: &Path) -> Result<BTreeMap<String, u64>> {
     let mut counts = BTreeMap::new();
     for values in scenario.combinations() {
-        let key = key(scenario, &values);
+        let key = key(scenario, several, &values);
         progress(&format!("counting {key}"));
         let stage = Stage::new(scenario, &values, build, place, Counter::Nothing)?;
         let counted = stage.emulated(emulator::total)?;
@@ -78,12 +86,18 @@ fn count(scenario: &Scenario, build: &Path, place: &Path) -> Result<BTreeMap<Str
     Ok(counts)
 }
 
-/// Returns the name of a job: the values, joined by slashes, of those parameters that have several values, or the name
-/// of the scenario if there is no such parameter. If `--parameter-list` leaves a parameter one value, the jobs have
-/// other names than those that were recorded with several.
-fn key(scenario: &Scenario, values: &Values) -> String {
-    let varies = |name: &String| scenario.parameters.get(name).is_some_and(|values| values.len() > 1);
-    let named: Vec<&str> = values.iter().filter(|(name, _)| varies(name)).map(|(_, value)| value.as_str()).collect();
+/// Returns the parameters that have several values.
+fn with_several_values(scenario: &Scenario) -> BTreeSet<String> {
+    let several = scenario.parameters.iter().filter(|(_, values)| values.len() > 1);
+    several.map(|(name, _)| name.clone()).collect()
+}
+
+/// Returns the name of a job: the values, joined by slashes, of the parameters `several`, or the name of the scenario
+/// if there is no such parameter. These are the parameters that have several values in the file of the scenario or by
+/// `--parameter-list`, so that a job keeps its name if the option leaves its parameter one value.
+fn key(scenario: &Scenario, several: &BTreeSet<String>, values: &Values) -> String {
+    let named = values.iter().filter(|(name, _)| several.contains(*name));
+    let named: Vec<&str> = named.map(|(_, value)| value.as_str()).collect();
     if named.is_empty() { scenario.name.clone() } else { named.join("/") }
 }
 

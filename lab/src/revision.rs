@@ -189,7 +189,7 @@ impl Builds {
     fn home(&self, commit: &str) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         self.recipe.hash(&mut hasher);
-        self.cache.join(format!("{commit}-{:016x}", hasher.finish()))
+        self.cache.join(cache::name_of_build(commit, hasher.finish()))
     }
 
     /// Returns the commits that may be the first bad one: ancestors of `bad` that are not ancestors of any of `goods`.

@@ -56,8 +56,8 @@ impl Commits for Line {
         Ok(numbered::suspects(bad, goods))
     }
 
-    fn parent(&mut self, commit: &str) -> Result<String> {
-        Ok(numbered::parent(commit))
+    fn parent(&mut self, commit: &str) -> Result<Option<String>> {
+        Ok(Some(numbered::parent(commit)))
     }
 
     fn prepare(&mut self, commit: &str, _beside: &[&str]) -> Result<Result<(), String>> {
@@ -163,6 +163,19 @@ fn in_a_real_repository_the_commit_of_the_merged_branch_is_named() {
     assert!(same.starts_with("refdb-lab: good and bad are the same commit, "), "{same}");
     let ends = planted.complaint("bisect", &format!("{good},{broken}"), &[]);
     assert!(ends.starts_with(&format!("refdb-lab: {broken} cannot be judged: it does not build: no rule")), "{ends}");
+}
+
+/// Previously, the search failed in the end, and what it had found was lost.
+#[test]
+fn a_first_bad_commit_without_a_parent_is_named() {
+    let planted = Synthetic::new("cat \"$BUILD/cost\" >\"$COST\"", "judge = 'reported'");
+    let good = planted.commit("cost", "1000");
+    planted.git(&["checkout", "-q", "--orphan", "other"]);
+    let slow = planted.commit("cost", "1100");
+    planted.git(&["merge", "-q", "-s", "ours", "--allow-unrelated-histories", "-m", "merge both", "main"]);
+    let said = planted.said("bisect", &format!("{good},HEAD"), &[]);
+    assert!(said.contains(&format!("first bad commit: {slow} ")), "{said}");
+    assert!(said.contains("it has no parent with which it could be compared"), "{said}");
 }
 
 /// A C program with a function that became slower. If the build has symbols, the report names the function; otherwise,

@@ -73,8 +73,8 @@ impl Commits for Replayed {
         Ok(numbered::suspects(bad, goods))
     }
 
-    fn parent(&mut self, commit: &str) -> Result<String> {
-        Ok(numbered::parent(commit))
+    fn parent(&mut self, commit: &str) -> Result<Option<String>> {
+        Ok(Some(numbered::parent(commit)))
     }
 
     fn prepare(&mut self, _commit: &str, _beside: &[&str]) -> Result<Result<(), String>> {

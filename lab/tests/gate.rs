@@ -97,3 +97,20 @@ fn small_steps_since_a_release_add_up() {
     let said = gate.fails();
     assert!(said.contains(" times the instructions of v1 in planted (limit: 1.05)\n"), "{said}");
 }
+
+#[test]
+fn a_job_keeps_its_name_when_one_value_of_its_parameter_is_chosen() {
+    let more = "[parameters]\nturns = ['1000', '2000']\nkind = ['x']";
+    let gate = Gate { synthetic: Synthetic::new("exec sh \"$BUILD/program\"", more) };
+    let program = |factor: u32| {
+        let text = format!("#!/bin/sh\ni=0; while [ $i -lt $((turns * {factor})) ]; do i=$((i+1)); done\n");
+        fs::write(gate.synthetic.repository().join("program"), text).unwrap();
+    };
+    program(1);
+    gate.commit("A program");
+    gate.passes(&["--record"]);
+    program(2);
+    let output = gate.run(&["--parameter-list", "turns", "2000"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("a last line \"Slower: 2000: REASON\""), "{output:?}");
+}

@@ -12,7 +12,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const MIB: u64 = 1 << 20;
@@ -377,4 +377,20 @@ fn a_value_may_be_looked_up_while_another_is_shown() {
     });
     assert_eq!(seen, Some((b"value".to_vec(), b"value".to_vec(), b"value".to_vec())));
     assert_eq!(value_of(&inner, b"copy").unwrap(), b"value");
+}
+
+/// Previously, the first read after a pause was published up to ten seconds later.
+#[test]
+fn what_is_read_after_a_pause_is_published_within_about_five_seconds() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), MIB);
+    cache.put(b"k", b"v").unwrap();
+    let published = || Cache::reported_stats(dir.path()).unwrap().unwrap_or_default();
+    eventually(|| published().puts == 1, || format!("{:?}", published()));
+    // The thread that publishes goes to sleep.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(cache.get(b"k").is_some());
+    let start = Instant::now();
+    eventually(|| published().hits == 1, || format!("{:?}", published()));
+    assert!(start.elapsed() < Duration::from_secs(7), "{:?}", start.elapsed());
 }

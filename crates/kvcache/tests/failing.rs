@@ -324,3 +324,62 @@ fn a_durable_removal_on_a_full_disk_lasts_though_others_remove_meanwhile() {
         assert_eq!(Cache::open_read_only(dir.path(), None).unwrap().get(b"session"), None);
     }
 }
+
+/// A disk that refuses one write, and every write after the next file was removed.
+#[derive(Default)]
+struct Dying {
+    /// The number of the write that is refused.
+    refused: u32,
+    writes: AtomicU32,
+    is_dead: AtomicBool,
+}
+
+impl IoHook for Dying {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let is_refused = match op {
+            Op::Write(..) => {
+                let number = self.writes.fetch_add(1, Ordering::Relaxed);
+                number == self.refused || self.is_dead.load(Ordering::Relaxed)
+            }
+            Op::Remove(_) if self.writes.load(Ordering::Relaxed) > self.refused => {
+                self.is_dead.store(true, Ordering::Relaxed);
+                false
+            }
+            _ => false,
+        };
+        if is_refused { Verdict::Fail(io::Error::from_raw_os_error(5)) } else { Verdict::Proceed }
+    }
+}
+
+/// Previously, an eviction that was repeated after a write had failed deleted the originals of copies that were only in
+/// memory.
+#[test]
+fn a_kill_after_a_write_that_failed_once_costs_no_entry_in_use() {
+    let in_use = |i: u8| [b'u', i];
+    // Fills a cache until an eviction, and returns the number of writes and the number of entries in use that a kill
+    // would cost then.
+    let run = |refused: u32| {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Dying { refused, ..Dying::default() });
+        let cache = Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), Options::new(MIB)).unwrap();
+        (0..20).for_each(|i| assert_eq!(cache.put(&in_use(i), &[1; 1_000]).unwrap(), Put::Stored));
+        let mut i = 0u32;
+        while !disk.is_dead.load(Ordering::Relaxed) && cache.stats().evicted < 20 {
+            let _ = cache.put(&i.to_le_bytes(), &[2; 16_000]).unwrap();
+            (0..20).for_each(|i| assert!(cache.get(&in_use(i)).is_some()));
+            if i.is_multiple_of(2) && cache.work().is_err() {
+                let _ = cache.work();
+            }
+            i += 1;
+        }
+        cache.abandon();
+        let after = Cache::open_read_only(dir.path(), None).unwrap();
+        let lost = (0..20).filter(|i| after.get(&in_use(*i)).is_none()).count();
+        (disk.writes.load(Ordering::Relaxed), lost)
+    };
+    let (writes, lost) = run(u32::MAX);
+    assert_eq!(lost, 0);
+    for refused in writes / 2..writes {
+        assert_eq!(run(refused).1, 0, "after write {refused} of {writes} failed");
+    }
+}

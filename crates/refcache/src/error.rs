@@ -48,6 +48,29 @@ impl Error {
         self.store().is_some_and(refdb::Error::is_broken_ref)
     }
 
+    /// Returns whether a batch failed because an edit was rejected, a hook refused or could not be run, or the global
+    /// ref database did not agree.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self.store(), Some(refdb::Error::Rejected(_) | refdb::Error::Hook(_) | refdb::Error::Undecided(_)))
+    }
+
+    /// Returns whether a batch with this error may have changed refs.
+    pub(crate) fn may_be_applied(&self) -> bool {
+        use refdb::{
+            Error::{HalfDone, Hook, Interrupted, Stack, Unrecovered},
+            HookFailure::NotRun,
+            StackError::{NotDurable, OutcomeUnknown},
+        };
+        match self.store() {
+            None => matches!(self, Error::Abandoned(_)),
+            Some(HalfDone { .. } | Unrecovered { .. } | Interrupted(_)) => true,
+            Some(Stack(NotDurable(_) | OutcomeUnknown)) => true,
+            // The hook may have been that of the state `committed`.
+            Some(Hook(NotRun(_))) => true,
+            Some(_) => false,
+        }
+    }
+
     /// Returns whether the disk was full, a quota used up, or a file too large for the file system or the process.
     pub(crate) fn is_want_of_room(&self) -> bool {
         matches!(self.store(), Some(refdb::Error::Io(error)) if error.is_want_of_room())

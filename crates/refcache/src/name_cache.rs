@@ -110,16 +110,23 @@ impl NameCache {
         Some(known)
     }
 
-    /// Replaces what the reader `owner` knows of a name.
+    /// Replaces what the reader `owner` knows of a name, unless that was read later than `known`: a thread may be held
+    /// up between reading a ref and recording it.
     pub(crate) fn put(&self, owner: u64, name: &BStr, known: Known) {
         let hash = self.hash(owner, name);
         let mut shard = self.shard(hash);
         let known = Arc::new(known);
+        let is_outdated = |entry: &Entry| entry.known.looked_nanos > known.looked_nanos;
         if let Some(entry) = shard.young.find_mut(hash, |entry| entry.is(owner, name)) {
-            entry.known = known;
+            if !is_outdated(entry) {
+                entry.known = known;
+            }
             return;
         }
         if let Ok(found) = shard.old.find_entry(hash, |entry| entry.is(owner, name)) {
+            if is_outdated(found.get()) {
+                return;
+            }
             let bytes = found.remove().0.bytes();
             debug_assert!(shard.old_bytes.bytes() >= bytes, "an entry that goes was counted: {bytes}");
             shard.old_bytes.sub(bytes);
@@ -194,6 +201,31 @@ mod tests {
         assert!(budget.used_bytes() <= (1 << 20) + SHARDS * 1024, "{}", budget.used_bytes());
         drop(names);
         assert_eq!(budget.used_bytes(), 0);
+    }
+
+    #[test]
+    fn what_was_read_later_stays_whoever_records_it_first() {
+        let names = NameCache::new(SHARDS * 2048, &Arc::default());
+        let put = |looked_nanos, epoch| {
+            names.put(1, "refs/a".into(), Known { epoch, looked_nanos, loose: None, kept: None });
+        };
+        let epoch = || names.get(1, "refs/a".into()).unwrap().epoch;
+        put(5, 1);
+        put(7, 2);
+        put(6, 3);
+        assert_eq!(epoch(), 2);
+        put(7, 4);
+        assert_eq!(epoch(), 4);
+        // Enough others that the entry is among the old ones, which a look-up would change.
+        for at in 0..10_000 {
+            names.put(2, format!("{at}").as_str().into(), known(1));
+            let hash = names.hash(1, "refs/a".into());
+            if names.shard(hash).old.find(hash, |entry| entry.is(1, b"refs/a")).is_some() {
+                break;
+            }
+        }
+        put(6, 5);
+        assert_eq!(epoch(), 4);
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub struct ViewSettings {
     pub trust: TrustSettings,
     /// Whether changed refs are on stable storage before a commit returns; `None` to follow `core.fsync`.
     pub sync: Option<bool>,
-    /// Settings `key=value` that override the repository's configuration.
+    /// Settings `key=value` that override the configuration, which is that of the repository and of `/etc/gitconfig`.
     pub config: Vec<BString>,
     /// Returns the types of new objects that a [`Batch`](crate::Batch) does not bring. `None` to read the
     /// repository's objects.

@@ -363,39 +363,24 @@ impl View {
     ) -> Result<Outcome> {
         let mut opened = self.same()?;
         let mut outcome = commit(&opened);
-        let is_refusal = |error: &Error| {
-            matches!(
-                error.store(),
-                Some(refdb::Error::Rejected(_) | refdb::Error::Hook(_) | refdb::Error::Undecided(_))
-            )
-        };
-        let may_be_applied = |error: &Error| {
-            use refdb::{
-                Error::{HalfDone, Interrupted, Stack, Unrecovered},
-                StackError::{NotDurable, OutcomeUnknown},
-            };
-            let Some(error) = error.store() else { return matches!(error, Error::Abandoned(_)) };
-            matches!(
-                error,
-                HalfDone { .. } | Unrecovered { .. } | Interrupted(_) | Stack(NotDurable(_) | OutcomeUnknown)
-            )
-        };
         // If the repository was converted or replaced between the check and the lock, nothing was written, and the
         // batch is repeated.
-        if outcome.as_ref().is_err_and(|error| !is_refusal(error) && !may_be_applied(error))
+        if outcome.as_ref().is_err_and(|error| !error.is_refusal() && !error.may_be_applied())
             && may_repeat()
             && !opened.is_same()?
         {
             opened = self.reopen(Some(&opened))?;
             outcome = commit(&opened);
         }
-        match &outcome {
-            Ok(outcome) if outcome.rejected.len() < batch.edits.len() => {
-                self.tell(&opened, |opened| opened.reader.wrote())
-            }
+        let may_have_written = match &outcome {
+            Ok(outcome) => outcome.rejected.len() < batch.edits.len(),
+            Err(error) => error.may_be_applied(),
+        };
+        self.tell(&opened, |opened| match may_have_written {
+            true => opened.reader.wrote(),
             // A stale cache may have caused the error or the rejections.
-            _ => self.tell(&opened, |opened| opened.reader.invalidate()),
-        }
+            false => opened.reader.invalidate(),
+        });
         match &outcome {
             Ok(outcome) => {
                 debug_assert!(outcome.rejected.len() <= batch.edits.len(), "an edit is rejected once");
@@ -406,7 +391,7 @@ impl View {
                 self.counters.largest_group.fetch_max(outcome.group as u64, Relaxed);
                 count(&self.counters.rejections, outcome.rejected.len() as u64);
             }
-            Err(error) if is_refusal(error) => count(&self.counters.rejections, 1),
+            Err(error) if error.is_refusal() => count(&self.counters.rejections, 1),
             Err(error) if error.is_want_of_room() => self.process.background_packer.make_room(&opened),
             Err(_) => {}
         }

@@ -13,7 +13,12 @@ use refdb::{
 use refdb_refcache::{Batch, ListOptions, Storage, TrustSettings, ViewSettings, Views, ViewsSettings};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
-use std::{os::unix::fs::symlink, path::Path, sync::Arc, time::Duration};
+use std::{
+    os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 fn with_roots() -> ListOptions {
     ListOptions::new().root_refs(true)
@@ -319,6 +324,32 @@ fn fault_19_a_hint_makes_a_view_look_and_a_lost_or_wrong_one_does_no_harm() {
         assert_eq!(direct(&told, "refs/heads/main"), Some(ids[1]));
         assert_eq!(direct(&trusting, "refs/heads/main"), Some(ids[1]), "nothing hangs on a hint");
         assert_eq!(direct(&unreported, "refs/heads/main"), Some(ids[0]), "as long as it was told to believe");
+    });
+}
+
+/// Previously, only the view that had written looked at the disk after such an error.
+#[test]
+fn what_one_view_writes_before_it_fails_each_view_of_the_repository_sees_at_once() {
+    each(|repo| {
+        let ids = repo.commits(2);
+        let temp = tempfile::tempdir().unwrap();
+        symlink(repo.git_dir(), temp.path().join("link")).unwrap();
+        let trust = TrustSettings::new().believe(Some(Duration::from_secs(3600)));
+        let views = Views::new(&ViewsSettings::default());
+        let open = |path: &Path| views.open(path, &unsynced(trust)).unwrap();
+        let (writer, reader) = (open(repo.git_dir()), open(&temp.path().join("link")));
+        commit(&writer, vec![set("refs/heads/x", ids[0], Precondition::Any)]);
+        assert_eq!(direct(&reader, "refs/heads/x"), Some(ids[0]));
+        // The hook cannot be run any more once the refs are changed.
+        let hook = repo.git_dir().join("hooks/reference-transaction");
+        std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        std::fs::write(&hook, "#!/bin/sh\ntest \"$1\" != prepared || echo '#!/no/such/program' >\"$0\"\n").unwrap();
+        std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let batch = Batch::atomic(vec![set("refs/heads/x", ids[1], Precondition::Any)]);
+        let error = writer.commit(&batch).unwrap_err();
+        assert!(matches!(error.store(), Some(refdb::Error::Hook(_))), "{error}");
+        assert_eq!(repo.rev_parse("refs/heads/x"), ids[1]);
+        assert_eq!(direct(&reader, "refs/heads/x"), Some(ids[1]));
     });
 }
 

@@ -33,7 +33,15 @@ pub(crate) use value::expand_path;
 pub use value::{Abbreviation, Value, parse_boolean};
 
 use bstr::{BStr, ByteSlice};
-use std::path::PathBuf;
+use refdb_vfs::Fs;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// The size limit of a configuration file in bytes. It is far above the size of any that people or programs write, and
+/// protects a server from a file that fills its memory.
+const FILE_MAX_BYTES: usize = 64 << 20;
 
 /// All variables in the order in which git reads them. A later value takes precedence over an earlier one.
 #[derive(Debug, Default)]
@@ -151,4 +159,35 @@ impl Config {
         debug_assert_eq!(last, key_start, "variables stand one behind the other");
         self.entries.push(Entry { key_start, key_end, value_end, origin, line });
     }
+}
+
+/// Reads a configuration file of this level into `text`. Fails if the file exceeds the size limit.
+pub(crate) fn read_file(fs: &Fs, path: &Path, level: Level, text: &mut Vec<u8>) -> Result<(), refdb_vfs::Error> {
+    match level {
+        // Whoever may write to a repository must not block those who read it.
+        Level::Local | Level::Worktree => read_limited(fs, path, FILE_MAX_BYTES, text),
+        Level::System | Level::Global | Level::Command => {
+            fs.read_input(path, FILE_MAX_BYTES, text)?;
+            require_size(path, FILE_MAX_BYTES, text)
+        }
+    }
+}
+
+/// Reads a file into `buffer`. Fails if the file has more than `max_bytes` bytes.
+pub(crate) fn read_limited(
+    fs: &Fs,
+    path: &Path,
+    max_bytes: usize,
+    buffer: &mut Vec<u8>,
+) -> Result<(), refdb_vfs::Error> {
+    fs.read_small(path, true, max_bytes, buffer)?;
+    require_size(path, max_bytes, buffer)
+}
+
+fn require_size(path: &Path, max_bytes: usize, buffer: &[u8]) -> Result<(), refdb_vfs::Error> {
+    if buffer.len() > max_bytes {
+        let source = io::ErrorKind::FileTooLarge.into();
+        return Err(refdb_vfs::Error { operation: "read", path: path.to_owned(), source });
+    }
+    Ok(())
 }

@@ -163,13 +163,20 @@ impl Environment {
         if self.directory.as_os_str().is_empty() { std::env::current_dir() } else { self.directory.canonicalize() }
     }
 
-    pub(crate) fn home(&self) -> Option<PathBuf> {
-        self.get("HOME").map(PathBuf::from)
-    }
-
-    /// Returns the home of a user who is listed in `/etc/passwd`.
-    pub(crate) fn home_of(&self, user: &BStr) -> Option<PathBuf> {
-        crate::passwd::by_name(user).map(|entry| entry.home)
+    /// Replaces `~` or `~user` at the start of a path by a home. Returns `None` if `HOME` is not set, or if the user is
+    /// not listed in `/etc/passwd`.
+    ///
+    /// As in git, the rest is appended to the text of the home, so that `~/x` is `/x`, and not `x` in the current
+    /// folder, if `HOME` is empty.
+    pub(crate) fn expand_home(&self, path: &[u8]) -> Option<PathBuf> {
+        let Some(rest) = path.strip_prefix(b"~") else { return Some(os(path).to_owned()) };
+        let (user, below) = rest.split_at(rest.find_byte(b'/').unwrap_or(rest.len()));
+        let mut expanded = match user {
+            b"" => self.get("HOME")?,
+            user => crate::passwd::by_name(user.as_bstr())?.home.into_os_string(),
+        };
+        expanded.push(os(below));
+        Some(expanded.into())
     }
 }
 
@@ -192,6 +199,19 @@ pub(crate) fn os(bytes: &[u8]) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_home_is_put_before_the_rest_of_a_path_as_it_is() {
+        let expand = |home: &str, path: &str| Environment::empty("/").with("HOME", home).expand_home(path.as_bytes());
+        for (home, path, expanded) in
+            [("", "~/x", "/x"), ("", "~", ""), ("/a", "~//x", "/a//x"), ("/a/", "~/x", "/a//x"), ("/a", "x/~", "x/~")]
+        {
+            let text = expand(home, path).map(|path| path.into_os_string().into_string());
+            assert_eq!(text, Some(Ok(expanded.to_owned())), "{path} with {home:?}");
+        }
+        assert_eq!(expand("/a", "~no such user/x"), None);
+        assert_eq!(Environment::empty("/").expand_home(b"~/x"), None);
+    }
 
     #[test]
     fn programs_of_an_exact_environment_get_its_variables_and_no_others() {

@@ -7,12 +7,19 @@ use std::io::Write;
 pub fn say(prefix: &str, message: &[u8]) {
     let mut line = Vec::with_capacity(prefix.len() + message.len() + 1);
     line.extend_from_slice(prefix.as_bytes());
-    let shown =
-        message.iter().map(|&byte| if byte.is_ascii_control() && !b"\t\n".contains(&byte) { b'?' } else { byte });
-    line.extend(shown);
+    line.extend(message.iter().map(|&byte| if is_control(byte) { b'?' } else { byte }));
     line.push(b'\n');
     // If standard error is closed, nobody can be told.
     let _ = std::io::stderr().write_all(&line);
+}
+
+/// Replaces control characters as [`say`] does.
+pub(crate) fn without_controls(message: &str) -> String {
+    message.replace(|char| u8::try_from(char).is_ok_and(is_control), "?")
+}
+
+fn is_control(byte: u8) -> bool {
+    byte.is_ascii_control() && !b"\t\n".contains(&byte)
 }
 
 /// Returns the system's message without the number that Rust adds.

@@ -2,13 +2,14 @@
 //! reads, or is larger than 32 MiB and no tag: its kind then comes from its header. Listings use [`Objects::content`],
 //! which verifies nothing, because git's listings do not verify either.
 
-// Read in this order: [`Objects`], `content` (when an object is valid), `database` (where objects are read), `known`
-// (objects that were read) and `seen` (objects that were looked up).
+// Read in this order: [`Objects`], `content` (when an object is valid), `databases` and `database` (where objects are
+// read), `known` (objects that were read) and `seen` (objects that were looked up).
 mod alternates;
 mod bases;
 mod check;
 mod content;
 mod database;
+mod databases;
 mod error;
 mod known;
 mod links;
@@ -27,7 +28,8 @@ pub use pack_entries::{PackEntry, PackError, check_packs, pack_entries};
 
 use crate::{environment::Environment, repository::Repository};
 use content::Content;
-use database::{Database, Unpacked};
+use database::Unpacked;
+use databases::Databases;
 use known::Known;
 use promisor::Promisor;
 use refdb_types::{HashKind, ObjectId};
@@ -35,6 +37,7 @@ use replaced::Replaced;
 use seen::Seen;
 use std::{
     collections::{HashMap, HashSet},
+    os::unix::ffi::OsStrExt,
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
@@ -46,7 +49,8 @@ pub const DIGITS_MIN: usize = 4;
 const VERIFIED_MAX_BYTES: u64 = 32 << 20;
 
 /// The objects of a repository. The object database is opened when it is first needed. Objects that were found are
-/// remembered, so some queries do not notice that one has been removed since.
+/// remembered, so some queries do not notice that one has been removed since. The empty tree exists even if it is not
+/// stored, as in git.
 ///
 /// # Errors
 ///
@@ -63,23 +67,30 @@ pub struct Objects {
 #[derive(Debug)]
 struct State {
     dir: PathBuf,
+    /// The folders that the environment names beside `dir`.
+    alternates: Vec<PathBuf>,
     hash: HashKind,
     read_max_bytes: Option<usize>,
     promisor: Option<Promisor>,
-    database: Option<Database>,
+    database: Option<Databases>,
     known: Known,
     seen: Seen,
     buffer: Vec<u8>,
 }
 
 impl Objects {
-    /// Returns the objects of a repository. In a partial clone, git fetches a missing object that is classified or
-    /// peeled, which blocks all queries of these objects and runs what the repository configures for its remote.
+    /// Returns the objects of a repository and of the folders that `GIT_ALTERNATE_OBJECT_DIRECTORIES` names. In a
+    /// partial clone, git fetches a missing object that is classified or peeled, which blocks all queries of these
+    /// objects and runs what the repository configures for its remote.
     pub fn of(repository: &Repository, environment: &Environment) -> Self {
         let mut objects = Self::in_dir(repository.objects_dir(environment), repository.hash());
+        let state = objects.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(list) = environment.get("GIT_ALTERNATE_OBJECT_DIRECTORIES") {
+            let folders = alternates::named(list.as_bytes());
+            state.alternates = folders.iter().map(|folder| repository.standing().join(folder)).collect();
+        }
         if repository.is_partial_clone() {
-            let promisor = Promisor::new(repository.git_dir().to_owned(), environment.clone());
-            objects.state.get_mut().unwrap_or_else(PoisonError::into_inner).promisor = Some(promisor);
+            state.promisor = Some(Promisor::new(repository.git_dir().to_owned(), environment.clone()));
         }
         objects
     }
@@ -87,9 +98,17 @@ impl Objects {
     /// Returns the objects in a folder, such as `.git/objects`.
     pub fn in_dir(dir: PathBuf, hash: HashKind) -> Self {
         let (known, seen) = (Known::new(hash), Seen::default());
-        let read_max_bytes = None;
-        let state =
-            State { dir, hash, read_max_bytes, promisor: None, database: None, known, seen, buffer: Vec::new() };
+        let state = State {
+            dir,
+            alternates: Vec::new(),
+            hash,
+            read_max_bytes: None,
+            promisor: None,
+            database: None,
+            known,
+            seen,
+            buffer: Vec::new(),
+        };
         Objects { state: Mutex::new(state), replaced: Replaced::default() }
     }
 
@@ -202,7 +221,8 @@ impl Objects {
         })
     }
 
-    /// Returns the ids of all objects in the folder and in its alternates. An id may occur more than once.
+    /// Returns the ids of all objects in the folder and its alternates, and in the folders of the environment. An id
+    /// may occur more than once.
     pub fn ids(&self) -> Result<Vec<ObjectId>, ObjectError> {
         self.state().database()?.ids()
     }
@@ -335,10 +355,10 @@ impl ObjectCheck for Objects {
 }
 
 impl State {
-    fn database(&mut self) -> Result<&mut Database, ObjectError> {
+    fn database(&mut self) -> Result<&mut Databases, ObjectError> {
         match &mut self.database {
             Some(database) => Ok(database),
-            none => Ok(none.insert(Database::open(&self.dir, self.hash, self.read_max_bytes)?)),
+            none => Ok(none.insert(Databases::open(&self.dir, &self.alternates, self.hash, self.read_max_bytes)?)),
         }
     }
 

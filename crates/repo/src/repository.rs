@@ -303,6 +303,11 @@ impl Repository {
         }
     }
 
+    /// Returns the folder in which git would work, and against which it resolves relative paths.
+    pub(crate) fn standing(&self) -> &Path {
+        if self.is_entered { &self.git_dir } else { &self.standing }
+    }
+
     /// Returns the linked worktrees whose folders have the file `gitdir`, ordered by id.
     ///
     /// # Errors

@@ -130,6 +130,25 @@ fn xdg_config_home_moves_the_first_global_file() {
 }
 
 #[test]
+fn an_empty_home_is_the_root_and_not_the_current_folder() {
+    let mut place = Place::new();
+    fs::create_dir_all(place.path("repo/.config/git")).unwrap();
+    place.write("repo/.config/git/config", "[x]\n\ty = xdg\n");
+    place.write("repo/.gitconfig", "[x]\n\ty = repo\n");
+    place.write("home/.gitconfig", "[x]\n\ty = home\n");
+    place.write("repo/.git/included", "[x]\n\ty = included\n");
+    place.local("[include]\n\tpath = ~/included\n");
+    place.variables.retain(|(name, _)| *name != "HOME");
+    for (home, found) in [("", 0), ("../home", 1), ("/", 0), ("/nonexistent/", 0), ("//", 0)] {
+        place.variables.push(("HOME", home.into()));
+        assert_eq!(place.compare().unwrap().matches("x.y\n").count(), found, "{home:?}");
+    }
+    place.write("repo/.git/config", &format!("[include]\n\tpath = ~/{}\n", place.path("repo/.git/included").display()));
+    place.variables.push(("HOME", "".into()));
+    assert_eq!(place.compare().unwrap().matches("x.y\n").count(), 1);
+}
+
+#[test]
 fn every_spelling_of_a_variable_is_understood_as_git_does() {
     let place = Place::new();
     for text in [
@@ -169,6 +188,18 @@ fn every_spelling_of_a_variable_is_understood_as_git_does() {
     ] {
         place.local(text);
         let _ = place.compare();
+    }
+}
+
+#[test]
+fn a_nul_ends_a_value_and_control_characters_of_bad_values_are_not_shown() {
+    let place = Place::new();
+    place.write("repo/.git/included", "[x]\n\ty = included\n");
+    place.local("[include]\n\tpath = inclu\0ded\n\tpath = included\0x\n[a]\n\tb = x\0\n\tc = \0\n\td = \"\0 x\" y\n");
+    assert_eq!(place.compare().unwrap().matches("x.y\n").count(), 1);
+    for value in ["x\u{1}\u{1b}[31m\u{7f}\u{e9}", "x\ty\\nz\\b"] {
+        place.local(&format!("[extensions]\n\tworktreeConfig = {value}\n"));
+        place.compare().unwrap_err();
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 use refdb_repo::{Environment, Repository, committer};
-use refdb_testkit::{Git, RefFormat, Repo};
+use refdb_testkit::{Git, RefFormat, Repo, Rng};
 use refdb_vfs::Fs;
 use std::cell::Cell;
 
@@ -180,6 +180,20 @@ fn dates_are_read_as_git_reads_them() {
         "Tue 14 Nov 22:13:20 2023 GMT",
         "06/05 10:00 2007",
         "24:00 1 Jan 2001",
+        "2005-04-07T2213",
+        "2005-04-07T22",
+        "2005-04-07T2400",
+        "2005-04-07T1260 22:13",
+        "2005-04-07T7",
+        "2005-04-07 2213",
+        "T2213-0100 7 Apr 2005",
+        "-0800 1700000000",
+        "+05:30 7 Apr 2005 22:13:13",
+        "Apr-07-2005 22:13:13",
+        "-123456789",
+        "-1234567890",
+        "127 Apr 2005 22:13:13",
+        "Apr 2005 22:13:13 +0200",
     ] {
         for zone in ["UTC", "Europe/Berlin", "America/St_Johns", "EST5EDT", ""] {
             let variables = [name[0], name[1], ("GIT_COMMITTER_DATE", date), ("TZ", zone)];
@@ -190,6 +204,76 @@ fn dates_are_read_as_git_reads_them() {
         }
     }
     assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn pieces_of_dates_in_any_order_are_read_as_git_reads_them() {
+    const PIECES: [&str; 40] = [
+        "2005",
+        "7",
+        "07",
+        "22",
+        "31",
+        "127",
+        "2213",
+        "221313",
+        "1260",
+        "0800",
+        "12345",
+        "1234567",
+        "123456789",
+        "1700000000",
+        "20050407",
+        "22:13",
+        "22:13:13",
+        "2005-04-07",
+        "04/07/05",
+        "7.4.2005",
+        "Apr",
+        "april",
+        "Thu",
+        "T",
+        "Z",
+        "EST",
+        "PM",
+        "am",
+        "-",
+        "+",
+        ".",
+        ":",
+        "/",
+        ",",
+        "-0800",
+        "+02:30",
+        "+05",
+        "x",
+        "noon",
+        "0",
+    ];
+    let place = Place::new();
+    let mut rng = Rng::new(20_050_407);
+    let mut different = Vec::new();
+    let mut accepted = 0;
+    for _ in 0..800 {
+        let mut date = ["2005-04-07", "7 Apr 2005 ", "22:13 ", "Apr 05 2005 T", ""][rng.below(5)].to_owned();
+        for _ in 0..1 + rng.below(5) {
+            date.push_str(PIECES[rng.below(PIECES.len())]);
+            date.push_str(["", "", " "][rng.below(3)]);
+        }
+        let variables = [
+            ("GIT_COMMITTER_NAME", "N"),
+            ("GIT_COMMITTER_EMAIL", "e"),
+            ("GIT_COMMITTER_DATE", &*date),
+            ("TZ", "Europe/Berlin"),
+        ];
+        let (git, ours) = (place.gits(&variables), place.ours(&variables));
+        accepted += usize::from(git.is_ok());
+        if git != ours {
+            different.push(format!("{date:?}: git {git:?}, we {ours:?}"));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+    assert!(accepted > 60, "{accepted}");
 }
 
 #[test]

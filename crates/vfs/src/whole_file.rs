@@ -17,25 +17,26 @@ impl Fs {
     /// Reads a whole file. Fails if it is a pipe or an endless device; see [`Error::is_special`].
     pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
-        self.read_small(path, true, &mut bytes)?;
+        self.read_small(path, true, usize::MAX, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Reads a whole file into `buffer`, which is cleared first, with as few system calls as possible for a file of
-    /// less than a KiB. A symbolic link is followed only if `follow` is set. Fails if the file is a pipe or an endless
-    /// device, because a pipe in the place of a file would block its reader; see [`Error::is_special`].
-    pub fn read_small(&self, path: &Path, follow: bool, buffer: &mut Vec<u8>) -> Result<()> {
+    /// Reads a file into `buffer`, which is cleared first, with as few system calls as possible for a file of less than
+    /// a KiB. Of a file of more than `max_bytes` bytes, reads little more than these. A symbolic link is followed only
+    /// if `follow` is set. Fails if the file is a pipe or an endless device, because a pipe in the place of a file would
+    /// block its reader; see [`Error::is_special`].
+    pub fn read_small(&self, path: &Path, follow: bool, max_bytes: usize, buffer: &mut Vec<u8>) -> Result<()> {
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        self.read_file(path, OFlags::NONBLOCK | link, buffer)
+        self.read_file(path, OFlags::NONBLOCK | link, max_bytes, buffer)
     }
 
     /// Reads a file that whoever started this process has named, as [`read_small`](Self::read_small) does. A pipe
     /// blocks the caller until all its writers have closed it, because a shell can pass the output of a command as one.
-    pub fn read_input(&self, path: &Path, buffer: &mut Vec<u8>) -> Result<()> {
-        self.read_file(path, OFlags::empty(), buffer)
+    pub fn read_input(&self, path: &Path, max_bytes: usize, buffer: &mut Vec<u8>) -> Result<()> {
+        self.read_file(path, OFlags::empty(), max_bytes, buffer)
     }
 
-    fn read_file(&self, path: &Path, flags: OFlags, buffer: &mut Vec<u8>) -> Result<()> {
+    fn read_file(&self, path: &Path, flags: OFlags, max_bytes: usize, buffer: &mut Vec<u8>) -> Result<()> {
         let is_input = !flags.contains(OFlags::NONBLOCK);
         let read = || -> io::Result<()> {
             buffer.clear();
@@ -70,12 +71,13 @@ impl Fs {
             if !is_input && kind_of_file(&file)? != FileType::RegularFile {
                 return Err(Errno::SPIPE.into());
             }
-            loop {
+            while buffer.len() <= max_bytes {
                 buffer.reserve(LARGER_FILE_BYTES);
                 if rustix::io::read(&file, rustix::buffer::spare_capacity(buffer))? == 0 {
-                    return Ok(());
+                    break;
                 }
             }
+            Ok(())
         };
         self.reading(path, read).map_err(|source| Error::new("read", path, source))
     }
@@ -99,14 +101,17 @@ mod tests {
         for len in [0, 1, SMALL_FILE_BYTES - 1, SMALL_FILE_BYTES, SMALL_FILE_BYTES + 1, 3 * LARGER_FILE_BYTES] {
             let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
             std::fs::write(&path, &bytes).unwrap();
-            fs.read_small(&path, true, &mut buffer).unwrap();
+            fs.read_small(&path, true, usize::MAX, &mut buffer).unwrap();
             assert!(buffer == bytes, "{len}");
+            fs.read_small(&path, true, SMALL_FILE_BYTES, &mut buffer).unwrap();
+            assert!(bytes.starts_with(&buffer) && buffer.len() >= len.min(SMALL_FILE_BYTES + 1), "{len}");
+            assert!(buffer.len() <= 2 * LARGER_FILE_BYTES, "{len}");
         }
         let link = dir.path().join("link");
         fs.symlink(&path, &link).unwrap();
-        assert!(fs.read_small(&link, false, &mut buffer).unwrap_err().is_symlink());
-        fs.read_small(&link, true, &mut buffer).unwrap();
-        assert!(fs.read_small(&dir.path().join("b"), true, &mut buffer).unwrap_err().is_not_found());
+        assert!(fs.read_small(&link, false, usize::MAX, &mut buffer).unwrap_err().is_symlink());
+        fs.read_small(&link, true, usize::MAX, &mut buffer).unwrap();
+        assert!(fs.read_small(&dir.path().join("b"), true, 9, &mut buffer).unwrap_err().is_not_found());
     }
 
     /// Previously, a pipe in the place of a file blocked its reader for ever.
@@ -119,7 +124,7 @@ mod tests {
             let (fs, path) = (fs.clone(), path.to_owned());
             let (tell, told) = mpsc::channel();
             std::thread::spawn(move || {
-                let small = fs.read_small(&path, true, &mut Vec::new()).map_err(|error| error.is_special());
+                let small = fs.read_small(&path, true, usize::MAX, &mut Vec::new()).map_err(|error| error.is_special());
                 let _ = tell.send((small, fs.read(&path).map_err(|error| error.is_special())));
             });
             told.recv_timeout(Duration::from_secs(60)).expect("it does not block")
@@ -142,7 +147,7 @@ mod tests {
         let mut buffer = Vec::new();
         std::thread::scope(|scope| {
             scope.spawn(|| std::fs::write(&pipe, &content).unwrap());
-            Fs::real().read_input(&pipe, &mut buffer).unwrap();
+            Fs::real().read_input(&pipe, usize::MAX, &mut buffer).unwrap();
         });
         assert!(buffer == content);
     }

@@ -89,9 +89,10 @@ impl Commits for Repository<'_> {
         Ok(suspects)
     }
 
-    fn parent(&mut self, commit: &str) -> Result<String> {
-        let name = format!("{commit}^");
-        Ok(output(self.builds.git().args(["rev-parse", "--verify", "--quiet", &name]))?.trim().to_owned())
+    fn parent(&mut self, commit: &str) -> Result<Option<String>> {
+        // The commit itself comes first.
+        let parents = output(self.builds.git().args(["rev-list", "--parents", "-1", commit]))?;
+        Ok(parents.split_whitespace().nth(1).map(str::to_owned))
     }
 
     fn prepare(&mut self, commit: &str, beside: &[&str]) -> Result<Result<(), String>> {

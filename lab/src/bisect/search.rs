@@ -20,8 +20,8 @@ pub trait Commits {
     /// them.
     fn suspects(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>>;
 
-    /// Returns the first parent of a commit.
-    fn parent(&mut self, commit: &str) -> Result<String>;
+    /// Returns the first parent of a commit, or `None` for a root commit.
+    fn parent(&mut self, commit: &str) -> Result<Option<String>>;
 
     /// Builds a commit and sets it up, so that it can be run in turn with the commits `beside`. These are at most four,
     /// with or without the commit itself, and only they need to stay ready. The inner error is the reason why the
@@ -227,7 +227,10 @@ impl<C: Commits> Search<'_, C> {
     /// is measured again, in the same rounds as the step.
     fn look_at_step(&mut self, first: &str, found: &mut Found) -> Result<()> {
         let (good, bad) = (self.good, self.bad);
-        let parent = self.commits.parent(first)?;
+        let Some(parent) = self.commits.parent(first)? else {
+            found.work.push("it has no parent with which it could be compared".into());
+            return Ok(());
+        };
         let round = [parent.as_str(), first, good, bad];
         for (commit, name) in round.into_iter().zip(["its parent", "it", "the good commit", "the bad commit"]) {
             if let Err(why) = self.commits.prepare(commit, &round)? {

@@ -67,7 +67,7 @@ impl Commits for Hurried<'_> {
         self.commits.suspects(bad, goods)
     }
 
-    fn parent(&mut self, commit: &str) -> Result<String> {
+    fn parent(&mut self, commit: &str) -> Result<Option<String>> {
         self.commits.parent(commit)
     }
 

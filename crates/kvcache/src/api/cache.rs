@@ -51,10 +51,9 @@ impl Cache {
     }
 
     /// Returns the statistics that a process with the cache in `dir` open for writing last published. While such a
-    /// process runs and its disk takes writes, they are at most about ten seconds old: the process publishes changes
-    /// every four seconds, but the first reads after a pause only within ten. A process that has just opened the cache
-    /// publishes nothing before its first operation, so the numbers may still be those of the process before. Returns
-    /// `None` if none were ever published.
+    /// process runs and its disk takes writes, they are at most about five seconds old, because the process publishes
+    /// changes every four seconds. A process that has just opened the cache publishes nothing before its first
+    /// operation, so the numbers may still be those of the process before. Returns `None` if none were ever published.
     ///
     /// # Errors
     ///

@@ -143,13 +143,11 @@ impl Cache {
         let (sealer, ages) = (&self.sealer, &self.store.ages);
         let (len, max) = (key.len().saturating_add(value.len()), self.store.space.largest_entry());
         if len > max {
-            if options.ticket.is_some_and(|ticket| ticket != self.ticket(key)) {
-                self.store.view.counters.stale.add(1);
-                return Ok(Put::Stale);
-            }
             // An older value must not be served in place of the one that is refused.
-            self.remove_with(key, until)?;
-            return Err(Error::TooLarge { len, max });
+            return match self.remove_if_valid(key, options.ticket, until)? {
+                Some(_) => Err(Error::TooLarge { len, max }),
+                None => Ok(Put::Stale),
+            };
         }
         let header = RecordHeader {
             kind: Kind::Put,
@@ -274,11 +272,26 @@ impl Cache {
     /// [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk fails. The
     /// value is removed from memory even then, but after a crash it may be back.
     pub fn remove_with(&self, key: &[u8], durability: Durability) -> Result<bool> {
+        self.remove_if_valid(key, None, durability).map(|removed| removed.is_some_and(|was_there| was_there))
+    }
+
+    /// Removes a key unless the ticket is void. Returns whether the key had a value; `None` if the ticket is void.
+    pub(crate) fn remove_if_valid(
+        &self,
+        key: &[u8],
+        ticket: Option<Ticket>,
+        durability: Durability,
+    ) -> Result<Option<bool>> {
         let (store, simulations) = (&self.store, &self.reclaim.simulations);
         let hash = self.sealer.hash(key);
         let was_there = {
             let mut log = store.log();
             self.check_writable()?;
+            // Checked under the log's lock, because another thread may put a newer value at any other time.
+            if ticket.is_some_and(|ticket| ticket.0 != store.tickets.of(hash)) {
+                store.view.counters.stale.add(1);
+                return Ok(None);
+            }
             store.tickets.invalidate(hash);
             log.remove(&store.view, hash, store.ages.now_ms())
         };
@@ -289,7 +302,7 @@ impl Cache {
             simulations.on_remove(hash);
         }
         self.make_removals_durable(durability)?;
-        Ok(was_there)
+        Ok(Some(was_there))
     }
 
     /// Waits until the tombstones of all removals are in the log and everything in the log is as durable as asked. With

@@ -20,6 +20,8 @@ use std::io::{self, Read, Write};
 const MAGIC: [u8; 8] = *b"refdbkvX";
 const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 16;
+/// The most bytes that the label of a cache can have: two names of a folder.
+const LABEL_MAX_BYTES: u32 = 1024;
 
 /// Result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +31,8 @@ pub struct Imported {
     /// Number of entries that were left out because their key has a value which is as new or newer, or because the key,
     /// or one that shares its counter (see [`Ticket`](crate::Ticket)), changed meanwhile.
     pub kept: u64,
-    /// Number of entries that are larger than the cache takes.
+    /// Number of entries that are larger than the cache takes. An older value of such a key was removed, because it
+    /// must not be served in place of the one that is left out.
     pub too_large: u64,
 }
 
@@ -91,12 +94,20 @@ impl Cache {
             }
             seen += 1;
             let len = u64::from(key_len) + u64::from(value_len);
-            if len > self.store.space.largest_entry() as u64 {
+            let max = self.store.space.largest_entry() as u64;
+            if u64::from(key_len) > max {
+                // The cache has no such key.
                 from.skip(len, &mut value)?;
                 imported.too_large += 1;
                 continue;
             }
             from.bytes(key_len, &mut key)?;
+            if len > max {
+                from.skip(value_len.into(), &mut value)?;
+                imported.too_large += 1;
+                self.remove_older(&key, created_ms)?;
+                continue;
+            }
             from.bytes(value_len, &mut value)?;
             self.import_entry(&key, &value, created_ms, &mut imported)?;
         }
@@ -111,12 +122,24 @@ impl Cache {
 
     fn check_label(&self, from: &mut Counted<'_>) -> Result<()> {
         let len = u32::from_le_bytes(from.array()?);
+        if len > LABEL_MAX_BYTES {
+            return Err(from.corrupt("the label of the cache is longer than any is"));
+        }
         let (mut theirs, ours) = (Vec::new(), label(&self.store.files.dir));
         from.bytes(len, &mut theirs)?;
         if theirs == ours.as_bytes() || theirs.is_empty() || ours.is_empty() {
             return Ok(());
         }
         Err(Error::OtherCache { theirs: String::from_utf8_lossy(&theirs).into_owned(), ours })
+    }
+
+    /// Removes the value of a key if it was created before this time.
+    fn remove_older(&self, key: &[u8], created_ms: u64) -> Result<()> {
+        let ticket = self.ticket(key);
+        if self.created_ms(key).is_some_and(|present| present < created_ms) {
+            self.remove_if_valid(key, Some(ticket), Durability::Buffered)?;
+        }
+        Ok(())
     }
 
     fn import_entry(&self, key: &[u8], value: &[u8], created_ms: u64, imported: &mut Imported) -> Result<()> {
@@ -266,6 +289,37 @@ mod tests {
         assert!(matches!(cache.import(&mut short), Err(Error::Corrupt { .. })));
         assert!(from.1 <= 1 << 20, "{} bytes were asked for at once", from.1);
         assert_eq!(cache.stats().live_bytes, 32, "the empty key's entry, and no other");
+    }
+
+    #[test]
+    fn a_label_that_is_longer_than_any_is_not_read() {
+        let temp = tempfile::tempdir().unwrap();
+        let cache = Cache::open(temp.path().join("to"), Options::new(1 << 20)).unwrap();
+        let bytes = [&MAGIC[..], &VERSION.to_le_bytes(), &(64u32 << 20).to_le_bytes()].concat();
+        let mut from = Zeros(&bytes, 0);
+        assert!(matches!(cache.import(&mut (&mut from).take(65 << 20)), Err(Error::Corrupt { .. })));
+        assert!(from.1 <= 1 << 20, "{} bytes were asked for at once", from.1);
+    }
+
+    #[test]
+    fn an_older_value_goes_where_the_imported_one_is_too_large() {
+        let temp = tempfile::tempdir().unwrap();
+        let open = |name: &str, limit| Cache::open(temp.path().join(name), Options::new(limit)).unwrap();
+        let (from, to) = (open("from", 64 << 20), open("to", 1 << 20));
+        let put = |cache: &Cache, key: &[u8], len: usize, created| {
+            cache.put_with(key, &vec![1; len], PutOptions::new().created_ms(created)).unwrap();
+        };
+        for key in [b"older", b"equal", b"newer"] {
+            put(&from, key, 1 << 20, 50);
+        }
+        put(&to, b"older", 1, 49);
+        put(&to, b"equal", 1, 50);
+        put(&to, b"newer", 1, 51);
+        let mut bytes = Vec::new();
+        from.export(&mut bytes).unwrap();
+        assert_eq!(to.import(&mut &bytes[..]).unwrap(), Imported { too_large: 3, ..Imported::default() });
+        let has = |key: &[u8]| to.get(key).is_some();
+        assert_eq!([has(b"older"), has(b"equal"), has(b"newer")], [false, true, true]);
     }
 
     #[test]

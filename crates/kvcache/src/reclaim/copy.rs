@@ -35,15 +35,6 @@ pub(super) enum Fate {
     None,
 }
 
-/// Result of processing the entries of a segment.
-#[derive(Default)]
-pub(super) struct Processed {
-    /// Whether some entries were copied, or needed no copy because their keys were put again or removed.
-    pub(super) kept: bool,
-    /// Whether some entries could neither be copied nor dropped.
-    pub(super) left_over: bool,
-}
-
 /// Result of copying a record.
 #[derive(Clone, Copy)]
 enum Copied {
@@ -82,15 +73,15 @@ impl Reclaim {
         self.store.view.index.get(entry.hash).filter(|now| entry.kind == Kind::Put && now.is_same(place))
     }
 
-    /// Copies or drops each live entry, as `fate` says.
+    /// Copies or drops each live entry, as `fate` says. False if some could neither be copied nor dropped.
     pub(super) fn process_entries(
         &self,
         segment: &Segment,
         entries: &Entries,
         mut fate: Fate,
         turn: &mut Turn,
-    ) -> Result<Processed> {
-        let mut processed = Processed::default();
+    ) -> Result<bool> {
+        let mut is_emptied = true;
         let marks = segment.seq != self.store.log().oldest_seq();
         debug_assert!(!marks || matches!(fate, Fate::All), "only the oldest segment's entries are dropped");
         for entry in entries.iter() {
@@ -110,7 +101,7 @@ impl Reclaim {
             match (copied, &fate) {
                 (Copied::Yes, Fate::Chosen(_)) => self.store.view.counters.kept.add(1),
                 (Copied::Yes, _) => self.store.view.counters.compacted.add(1),
-                (Copied::NoRoom, Fate::All) => processed.left_over = true,
+                (Copied::NoRoom, Fate::All) => is_emptied = false,
                 (Copied::Obsolete | Copied::NoRoom, _) => {
                     let dropped = self.store.log().drop_entry(&self.store.view, entry.hash, place, marks);
                     self.store.view.counters.evicted.add(u64::from(dropped));
@@ -119,10 +110,9 @@ impl Reclaim {
                     }
                 }
             }
-            processed.kept |= matches!(copied, Copied::Yes);
         }
         turn.trim();
-        Ok(processed)
+        Ok(is_emptied)
     }
 
     /// Appends a copy of one record to the log, with the use count that `place` holds and `rate` as its rate of reads.
@@ -150,7 +140,10 @@ impl Reclaim {
         let mut unplaced = UnplacedRecord { header: &header, record, crc, priority: Priority::Upkeep, rate };
         loop {
             match self.store.log().copy(&self.store.view, place, &mut unplaced) {
-                Ok(true) => return Ok(Copied::Yes),
+                Ok(true) => {
+                    turn.has_copied = true;
+                    return Ok(Copied::Yes);
+                }
                 // The record was replaced or removed meanwhile, so it need not be copied.
                 Ok(false) => return Ok(Copied::Yes),
                 Err(NoRoom::Space) => return Ok(Copied::NoRoom),

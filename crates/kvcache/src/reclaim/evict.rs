@@ -34,17 +34,16 @@ impl Reclaim {
     /// freed now.
     pub(super) fn evict(&self, segment: &Arc<Segment>, entries: &Entries, turn: &mut Turn) -> Result<bool> {
         let keep = self.choose(segment, entries, turn);
-        let Some(kept) = self.empty_oldest(segment, entries, Fate::Chosen(keep), turn)? else {
+        if !self.empty_oldest(segment, entries, Fate::Chosen(keep), turn)? {
             return self.delete_emptied();
-        };
-        // The copies must be in the files before the originals are deleted, or a killed process would lose entries in
-        // use.
-        if kept && self.store.files.has_promised() {
+        }
+        if turn.has_copied && self.store.files.has_promised() {
             let end = self.store.log().end();
             self.store.sync_through(end)?;
-        } else if kept {
+        } else if turn.has_copied {
             self.store.write_all()?;
         }
+        turn.has_copied = false;
         self.store.delete(segment)?;
         Ok(true)
     }
@@ -52,12 +51,13 @@ impl Reclaim {
     /// Copies as many entries of the oldest segment as there is room for, and drops the others. The segment is deleted
     /// at once, or by the syncer if the copies must be durable first. False if nothing can be freed now.
     pub(super) fn vacate(&self, segment: &Arc<Segment>, entries: &Entries, turn: &mut Turn) -> Result<bool> {
-        let Some(kept) = self.empty_oldest(segment, entries, Fate::AllThatFit, turn)? else {
+        if !self.empty_oldest(segment, entries, Fate::AllThatFit, turn)? {
             return self.delete_emptied();
-        };
+        }
         let store = &self.store;
-        if kept && !store.files.has_promised() {
+        if turn.has_copied && !store.files.has_promised() {
             store.write_all()?;
+            turn.has_copied = false;
         }
         if !store.delete_unless_promised(segment)? {
             self.mark_emptied(segment);
@@ -65,14 +65,14 @@ impl Reclaim {
         Ok(true)
     }
 
-    /// Copies or drops the entries of the oldest segment, and returns whether some were copied. Dropped ones need no
-    /// tombstones, because no older values exist. `None` if the segment is not the oldest, because older ones are
-    /// emptied but not deleted yet.
-    fn empty_oldest(&self, segment: &Segment, entries: &Entries, fate: Fate, turn: &mut Turn) -> Result<Option<bool>> {
-        if segment.seq != self.store.log().oldest_seq() {
-            return Ok(None);
+    /// Copies or drops the entries of the oldest segment. Dropped ones need no tombstones, because no older values
+    /// exist. False if the segment is not the oldest, because older ones are emptied but not deleted yet.
+    fn empty_oldest(&self, segment: &Segment, entries: &Entries, fate: Fate, turn: &mut Turn) -> Result<bool> {
+        let is_oldest = segment.seq == self.store.log().oldest_seq();
+        if is_oldest {
+            self.process_entries(segment, entries, fate, turn)?;
         }
-        Ok(Some(self.process_entries(segment, entries, fate, turn)?.kept))
+        Ok(is_oldest)
     }
 
     /// Chooses the entries to copy, which are those worth most: on average up to four fifths of the live bytes of a
@@ -114,8 +114,8 @@ impl Reclaim {
         if self.store.log().stays_for_marks(segment.slot, entries.mark_bytes()) {
             return Ok(true);
         }
-        let processed = self.process_entries(segment, entries, Fate::All, turn)?;
-        if processed.left_over || !self.copy_marks(segment, entries)? {
+        let is_emptied = self.process_entries(segment, entries, Fate::All, turn)?;
+        if !is_emptied || !self.copy_marks(segment, entries)? {
             return Ok(false);
         }
         self.mark_emptied(segment);

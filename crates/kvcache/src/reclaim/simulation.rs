@@ -136,24 +136,35 @@ impl SimulatedCache {
                     *uses -= 1;
                     self.order.push_back(oldest);
                 }
-                _ => self.remove(oldest),
+                _ => {
+                    self.take(oldest);
+                }
             }
         }
+        debug_assert_eq!(self.order.len(), self.entries.len(), "each entry has one position in the order");
     }
 
     fn remove(&mut self, hash: u64) {
-        if let Some((cost, _)) = self.entries.remove(&hash) {
-            debug_assert!(self.bytes >= cost, "only counted bytes are taken off");
-            self.bytes -= cost;
+        if self.take(hash)
+            && let Some(at) = self.order.iter().position(|other| *other == hash)
+        {
+            self.order.remove(at);
         }
     }
 
+    /// Removes an entry, but not its position in the order; false if there is none.
+    fn take(&mut self, hash: u64) -> bool {
+        let Some((cost, _)) = self.entries.remove(&hash) else { return false };
+        debug_assert!(self.bytes >= cost, "only counted bytes are taken off");
+        self.bytes -= cost;
+        true
+    }
+
     fn retain(&mut self, keep: impl Fn(u64) -> bool) {
-        let entries = &mut self.entries;
-        self.order.retain(|hash| keep(*hash) && entries.contains_key(hash));
-        entries.retain(|hash, _| keep(*hash));
-        debug_assert!(self.order.len() >= entries.len(), "each entry has a position in the order");
-        self.bytes = entries.values().map(|(cost, _)| cost).sum();
+        self.order.retain(|hash| keep(*hash));
+        self.entries.retain(|hash, _| keep(*hash));
+        debug_assert_eq!(self.order.len(), self.entries.len(), "each entry has one position in the order");
+        self.bytes = self.entries.values().map(|(cost, _)| cost).sum();
     }
 }
 
@@ -181,6 +192,22 @@ mod tests {
         let before = counters.sampled_hits_twice.get();
         hashes.iter().for_each(|hash| simulations.on_get(*hash, &counters));
         assert_eq!(counters.sampled_hits_twice.get(), before);
+    }
+
+    #[test]
+    fn keys_that_are_removed_and_put_again_have_one_position_each() {
+        let simulations = Simulations::new(1 << 30);
+        for round in 0..1_000u64 {
+            for hash in [0, 1 << 60] {
+                simulations.on_put(hash, 100);
+                if round % 2 == 0 {
+                    simulations.on_remove(hash);
+                }
+            }
+        }
+        for cache in &simulations.caches.lock().by_limit {
+            assert_eq!((cache.order.len(), cache.entries.len(), cache.bytes), (2, 2, 200));
+        }
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub(super) struct Turn {
     /// Number of steps in a row that compacted or vacated a segment because space was short. Any other planned step, or
     /// none, resets it; the deletion of emptied segments does not.
     in_a_row: u32,
+    /// Whether records were copied since the last eviction made its copies safe. The copies must be in the files before
+    /// the originals are deleted, or a killed process would lose entries in use. Kept from step to step, because a step
+    /// that fails after it has copied records is repeated, and then finds nothing more to copy.
+    pub(super) has_copied: bool,
     /// Buffers for a record that is copied, and for its copy.
     pub(super) scratch: RecordBuffer,
     pub(super) copy: Vec<u8>,
@@ -74,6 +78,7 @@ impl Reclaim {
             drift: DriftDetector::new(),
             rounds: Rounds::default(),
             in_a_row: 0,
+            has_copied: false,
             scratch: RecordBuffer::default(),
             copy: Vec::new(),
             has_ended: false,

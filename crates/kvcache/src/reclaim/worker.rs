@@ -21,6 +21,7 @@ const REST: Duration = Duration::from_millis(2);
 const ROUNDS_AWAKE: u32 = 25;
 const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(4);
+/// The rest of a syncer that nobody wakes.
 const ASLEEP: Duration = Duration::from_secs(10);
 
 /// Starts the threads and adds them to `threads`. After an error `threads` has those that did start, which the caller
@@ -91,10 +92,10 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
                 reclaim.calls.set_awake(false);
                 // A put that came before this saw the worker awake and did not wake it.
                 if reclaim.store.log().next_to_write().is_none() {
-                    // Publishes once more soon after the last change.
+                    // A read changes what is to be published, but does not wake this thread.
                     let is_told = reclaim.store.view.counters.read() == reported;
-                    let rest = if is_told { ASLEEP } else { REPORT_EVERY.saturating_sub(reported_at.elapsed()) };
-                    thread::park_timeout(rest);
+                    let passed = if is_told { Duration::ZERO } else { reported_at.elapsed() };
+                    thread::park_timeout(REPORT_EVERY.saturating_sub(passed));
                 }
                 if reclaim.store.log().next_to_write().is_none() {
                     // Spare memory is not freed at each rest, because each page of new memory costs a put a page fault.

@@ -39,12 +39,12 @@ impl Folders {
     }
 
     fn put(&mut self, name: &BStr, folder: Folder) -> Option<Folder> {
-        const ENTRY_BYTES: usize = 48;
-        // Bytes of former entries stay counted until all folders are released, so a folder that is listed often counts
-        // for more than it takes.
-        let entries: usize = folder.entries.iter().map(|entry| entry.len() + ENTRY_BYTES).sum();
-        self.charge.add(entries + name.len() + size_of::<Folder>() + ENTRY_BYTES);
-        self.known.insert(name.to_owned(), folder)
+        self.charge.add(name_bytes(name) + entries_bytes(&folder.entries));
+        let before = self.known.insert(name.to_owned(), folder);
+        if let Some(before) = &before {
+            self.charge.sub(name_bytes(name) + entries_bytes(&before.entries));
+        }
+        before
     }
 
     /// Records that there is no such folder, unless [`MISSING_MAX`] other folders are recorded. Returns the entries
@@ -52,7 +52,9 @@ impl Folders {
     pub(super) fn put_missing(&mut self, name: &BStr) -> Option<Arc<[BString]>> {
         if let Some(known) = self.known.get_mut(name) {
             known.is_racy = true;
-            return Some(std::mem::take(&mut known.entries));
+            let entries = std::mem::take(&mut known.entries);
+            self.charge.sub(entries_bytes(&entries));
+            return Some(entries);
         }
         if self.known.len() < MISSING_MAX {
             self.put(name, Folder { stat: NO_STAT, is_racy: true, entries: Arc::default() });
@@ -71,6 +73,17 @@ impl Folders {
         }
         false
     }
+}
+
+/// The bytes beside its text that a name takes, in a list or as a key.
+const NAME_BYTES: usize = 48;
+
+fn name_bytes(name: &BStr) -> usize {
+    name.len() + NAME_BYTES + size_of::<Folder>()
+}
+
+fn entries_bytes(entries: &[BString]) -> usize {
+    entries.iter().map(|entry| entry.len() + NAME_BYTES).sum()
 }
 
 /// Once this many folders are recorded, further missing ones are not.
@@ -222,5 +235,33 @@ impl FilesReader {
             self.notice(name, &before.entries, &entries);
         }
         Ok(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_listed_again_counts_once() {
+        let budget = Arc::default();
+        let mut folders = Folders::new(&budget);
+        let listed = |count: usize| {
+            let entries = (0..count).map(|at| BString::from(format!("{at}"))).collect();
+            Folder { stat: NO_STAT, is_racy: true, entries }
+        };
+        folders.put("refs/a/".into(), listed(10));
+        let few_bytes = folders.bytes();
+        folders.put("refs/a/".into(), listed(1000));
+        assert!(folders.bytes() > 50 * few_bytes);
+        for _ in 0..3 {
+            folders.put("refs/a/".into(), listed(10));
+            assert_eq!(folders.bytes(), few_bytes);
+        }
+        assert_eq!(folders.put_missing("refs/a/".into()).map(|entries| entries.len()), Some(10));
+        assert!(folders.bytes() < few_bytes);
+        folders.put("refs/a/".into(), listed(10));
+        assert_eq!(folders.bytes(), few_bytes);
+        assert_eq!(budget.used_bytes(), few_bytes);
     }
 }

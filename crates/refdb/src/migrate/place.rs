@@ -378,7 +378,7 @@ fn plan_text(options: &MigrateOptions) -> String {
 /// Returns whether a file has this content, apart from white space at the end.
 pub(super) fn holds(site: &Site<'_>, path: &Path, content: &[u8]) -> bool {
     let mut text = Vec::new();
-    site.fs.read_small(path, false, &mut text).is_ok() && text.trim_end() == content.trim_end()
+    site.fs.read_small(path, false, usize::MAX, &mut text).is_ok() && text.trim_end() == content.trim_end()
 }
 
 /// Creates a folder and its parents up to `base`, which must exist. Each of them may exist already.

@@ -1,4 +1,5 @@
 use super::{BadKey, Origin};
+use crate::messages::without_controls;
 use bstr::BString;
 use std::path::PathBuf;
 
@@ -109,16 +110,16 @@ pub enum Place {
 
 impl ConfigError {
     /// Returns what git prints to stderr before it exits with status 128: lines with `fatal: `, some of them after a
-    /// line with `error: `.
+    /// line with `error: `, in which control characters became `?`.
     pub fn report(&self) -> String {
-        match self {
+        without_controls(&match self {
             ConfigError::CommandLine(detail) => {
                 format!("error: {detail}\nfatal: unable to parse command-line config\n")
             }
             ConfigError::BadVariable { detail, place } if detail.is_empty() => format!("fatal: {place}\n"),
             ConfigError::BadVariable { detail, place } => format!("error: {detail}\nfatal: {place}\n"),
             _ => format!("fatal: {self}\n"),
-        }
+        })
     }
 
     pub(super) fn missing_value(key: &[u8], origin: &Origin, line: u32) -> Self {

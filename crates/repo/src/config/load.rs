@@ -3,6 +3,7 @@
 use super::{
     BadLine, Config, ConfigError, Level, Origin, Outer, Parser, command_line, expand_path,
     include::{From, Local, NoFolder, beside, git_dir_matches, is_remote_url, matches, with_all_below},
+    read_file,
 };
 use crate::environment::Environment;
 use bstr::{BStr, BString, ByteSlice};
@@ -139,11 +140,7 @@ impl<'a> Loader<'a> {
         };
         let mut text = Vec::new();
         let file = self.environment.resolve(&path);
-        let read = match from.level {
-            // Whoever may write to a repository must not block those who read it.
-            Level::Local | Level::Worktree => self.fs.read_small(&file, true, &mut text),
-            Level::System | Level::Global | Level::Command => self.fs.read_input(&file, &mut text),
-        };
+        let read = read_file(self.fs, &file, from.level, &mut text);
         self.config.files.push(file);
         match read {
             Err(error) if error.is_not_found() => return Ok(()),

@@ -1,6 +1,6 @@
 //! The configuration files above any repository: the machine's and the user's.
 
-use super::{ConfigError, Level, parse_boolean};
+use super::{ConfigError, Level, parse_boolean, read_file};
 use crate::environment::Environment;
 use bstr::ByteSlice;
 use refdb_vfs::Fs;
@@ -35,7 +35,7 @@ impl Outer {
         );
         let mut text = Vec::new();
         let file = environment.resolve(&path);
-        let read = fs.read_input(&file, &mut text);
+        let read = read_file(fs, &file, level, &mut text);
         self.looked_for.push(file);
         match read {
             Ok(()) => self.files.push((level, path, text)),
@@ -63,10 +63,9 @@ fn global_files(environment: &Environment) -> [Option<PathBuf>; 2] {
     if let Some(only) = environment.get("GIT_CONFIG_GLOBAL") {
         return [Some(only.into()), None];
     }
-    let home = environment.home();
     let xdg = match environment.get("XDG_CONFIG_HOME") {
         Some(folder) if !folder.is_empty() => Some(PathBuf::from(folder).join("git/config")),
-        _ => home.as_ref().map(|home| home.join(".config/git/config")),
+        _ => environment.expand_home(b"~/.config/git/config"),
     };
-    [xdg, home.map(|home| home.join(".gitconfig"))]
+    [xdg, environment.expand_home(b"~/.gitconfig")]
 }

@@ -1,5 +1,7 @@
 //! Parses the syntax of git-config(1) into pairs of key and value.
 
+use bstr::ByteSlice;
+
 /// Parses a file, one variable after the other.
 pub(crate) struct Parser<'a> {
     text: &'a [u8],
@@ -52,7 +54,9 @@ impl<'a> Parser<'a> {
                 Piece::End => return Ok(None),
                 Piece::Section => {}
                 Piece::Variable(has_value) => {
-                    let value = has_value.then_some(&self.value[..]);
+                    // As in git, where values are C's strings, a NUL ends one.
+                    let len = self.value.find_byte(0).unwrap_or(self.value.len());
+                    let value = has_value.then_some(&self.value[..len]);
                     debug_assert!(self.line > 1, "a variable ends with its line, or with the file");
                     // The newline has been consumed already, so the count is one too high.
                     return Ok(Some(Variable { key: &self.key, value, line: self.line - 1 }));

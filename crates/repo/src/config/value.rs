@@ -229,16 +229,7 @@ pub(crate) fn expand_path(text: &BStr, environment: &Environment) -> Option<Path
         // Git's own installation prefix is not known here; `/usr` is the usual one.
         return Some(PathBuf::from("/usr").join(bstr::BStr::new(rest).to_path_lossy()));
     }
-    let Some(rest) = text.strip_prefix(b"~") else { return Some(text.to_path_lossy().into_owned()) };
-    let (user, below) = match rest.find_byte(b'/') {
-        Some(slash) => (&rest[..slash], rest[slash..].trim_start_with(|c| c == '/')),
-        None => (rest, &b""[..]),
-    };
-    let mut home = if user.is_empty() { environment.home()? } else { environment.home_of(user.as_bstr())? };
-    if !below.is_empty() {
-        home.push(below.to_path_lossy());
-    }
-    Some(home)
+    environment.expand_home(text)
 }
 
 #[cfg(test)]

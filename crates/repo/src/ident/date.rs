@@ -22,7 +22,7 @@ pub(super) fn parse(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<(u64, i32)
         let eaten = match first {
             b'0'..=b'9' => fields.digits(rest),
             byte if byte.is_ascii_alphabetic() => fields.word(rest),
-            b'-' | b'+' if fields.hour.is_some() && rest.get(1).is_some_and(u8::is_ascii_digit) => fields.offset(rest),
+            b'-' | b'+' if rest.get(1).is_some_and(u8::is_ascii_digit) => fields.offset(rest),
             _ => 1,
         };
         debug_assert!(eaten <= rest.len(), "what was understood stood there");
@@ -136,7 +136,7 @@ impl Fields {
         let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let value = number(text).and_then(|(value, _)| i64::try_from(value).ok()).unwrap_or(i64::MAX);
         // Nine or more digits are seconds since 1970; that count has had nine digits since 1973.
-        if value >= 100_000_000 && self.year.is_none() && self.month.is_none() && self.day.is_none() {
+        if value >= 100_000_000 && self.is_empty() {
             self.set_seconds(value);
             return len;
         }
@@ -150,9 +150,12 @@ impl Fields {
             8 => {
                 self.set_date(Some(value / 10_000), value / 100 % 100, value % 100, false);
             }
-            6 if self.set_time(value / 10_000, value / 100 % 100, value % 100) => {
-                return len + fraction(&text[len..]);
+            6 => {
+                if self.set_time(value / 10_000, value / 100 % 100, value % 100) {
+                    return len + fraction(&text[len..]);
+                }
             }
+            _ if self.is_behind_t() && self.hour_behind_t(value, len) => {}
             4 if value <= 1400 && self.offset_minutes.is_none() => {
                 self.offset_minutes = i32::try_from(value / 100 * 60 + value % 100).ok();
             }
@@ -161,6 +164,30 @@ impl Fields {
             _ => {}
         }
         len
+    }
+
+    /// Returns whether no part of a date or time is known.
+    fn is_empty(&self) -> bool {
+        [self.year, self.month, self.day, self.hour, self.minute, self.second].iter().all(Option::is_none)
+    }
+
+    /// Returns whether the `T` of ISO 8601 was read, and no time after it.
+    fn is_behind_t(&self) -> bool {
+        self.hour.is_none() && self.minute == Some(0) && self.second == Some(0)
+    }
+
+    /// Sets the time to the hour, or the hour and the minute, that stand behind the `T`. If the number is neither,
+    /// returns false, and no later number counts as standing behind the `T`.
+    fn hour_behind_t(&mut self, value: i64, len: usize) -> bool {
+        let is_time = match len {
+            2 => self.set_time(value, 0, 0),
+            4 => self.set_time(value / 100, value % 100, 0),
+            _ => false,
+        };
+        if !is_time {
+            (self.minute, self.second) = (None, None);
+        }
+        is_time
     }
 
     /// Interprets a number of one or two digits: preferably as a day, then as a year, then as a month.
@@ -212,18 +239,21 @@ impl Fields {
     /// than ten days ahead if `refuse_future` is set. The year may be missing or have two digits.
     fn set_date(&mut self, year: Option<i64>, month: i64, day: i64, refuse_future: bool) -> bool {
         const TEN_DAYS: i64 = 10 * 24 * 60 * 60;
+        // In git, the year is C's int.
+        let year = year.map(|year| i64::from(year as i32));
         if !(1..13).contains(&month) || !(1..32).contains(&day) {
             return false;
         }
+        if !refuse_future {
+            // As in git, the month and the day stay even if the year turns out to be none.
+            (self.month, self.day) = (Some(month), Some(day));
+        }
         let full = match year {
-            None if !refuse_future => {
-                (self.month, self.day) = (Some(month), Some(day));
-                return true;
-            }
+            None if !refuse_future => return true,
             None => civil_from_days(self.now.div_euclid(86_400)).0,
             Some(year @ 1970..2100) => year,
             Some(year @ 71..100) => year + 1900,
-            Some(year @ 0..38) => year + 2000,
+            Some(year) if year < 38 => year + 2000,
             Some(_) => return false,
         };
         if refuse_future && days_from_civil(full, month, day) * 86_400 > self.now + TEN_DAYS {
@@ -273,20 +303,17 @@ impl Fields {
             self.offset_minutes.get_or_insert(hours * 60);
             return word_len;
         }
-        if let Some(hour) = self.hour
-            && (1..13).contains(&hour)
-        {
-            if word.eq_ignore_ascii_case(b"PM") {
-                self.hour = Some(hour % 12 + 12);
-                return 2;
-            }
-            if word.eq_ignore_ascii_case(b"AM") {
-                self.hour = Some(hour % 12);
-                return 2;
-            }
+        if word.eq_ignore_ascii_case(b"PM") {
+            // Git counts from -1 if there is no hour yet.
+            self.hour = Some(self.hour.map_or(11, |hour| hour % 12 + 12));
+            return 2;
+        }
+        if word.eq_ignore_ascii_case(b"AM") {
+            self.hour = self.hour.map(|hour| hour % 12);
+            return 2;
         }
         if text[0] == b'T' && text.get(1).is_some_and(u8::is_ascii_digit) && self.hour.is_none() {
-            self.set_time(0, 0, 0);
+            (self.minute, self.second) = (Some(0), Some(0));
             return 1;
         }
         letters
@@ -317,14 +344,15 @@ impl Fields {
         eaten
     }
 
-    /// Returns the fields as seconds since 1970, as if they were in UTC. Returns `None` unless date and time are
-    /// complete and the year is from 1970 to 2099.
+    /// Returns the fields as seconds since 1970, as if they were in UTC. Returns `None` if the year, the month or the
+    /// time is missing, or if the time is not from 1970 to 2099.
     fn seconds(&self) -> Option<i64> {
+        // As in git, the day before the last one of the previous month stands for a missing day.
+        const MISSING_DAY: i64 = -1;
         let year = self.year.filter(|year| (1970..2100).contains(year))?;
-        let days = days_from_civil(year, self.month?, self.day?);
+        let days = days_from_civil(year, self.month?, self.day.unwrap_or(MISSING_DAY));
         let seconds = days * 86_400 + self.hour? * 3600 + self.minute? * 60 + self.second?;
-        debug_assert!(seconds >= 0, "no date of these years is before 1970: {seconds}");
-        Some(seconds)
+        (seconds >= 0).then_some(seconds)
     }
 }
 

@@ -1,4 +1,68 @@
+//! Object folders beside the repository's own: those of `objects/info/alternates` and of the environment.
+
+use crate::environment::os;
+use bstr::ByteSlice;
 use std::path::{Path, PathBuf};
+
+/// Returns the folders that `GIT_ALTERNATE_OBJECT_DIRECTORIES` names, relative ones as they are given.
+///
+/// As in git, the entries are separated by `:`, an entry that begins with `#` is a comment, and one in double quotes
+/// may contain `:` and C's escapes. Git ends a quoted entry at the byte after the closing quote, whatever that byte is.
+pub(super) fn named(list: &[u8]) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    let mut rest = list;
+    while !rest.is_empty() {
+        let (entry, len) = match unquote(rest) {
+            Some(unquoted) => unquoted,
+            None => {
+                let len = rest.find_byte(b':').unwrap_or(rest.len());
+                let entry = if rest.starts_with(b"#") { Vec::new() } else { rest[..len].to_vec() };
+                (entry, len)
+            }
+        };
+        if !entry.is_empty() {
+            folders.push(os(&entry).to_owned());
+        }
+        rest = rest.get(len + 1..).unwrap_or_default();
+    }
+    folders
+}
+
+/// Returns the text in double quotes with which `from` begins, without its quotes and escapes, and its length in
+/// `from`. Returns `None` if there is none, or if it has an escape that C and git do not both know.
+fn unquote(from: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let mut text = Vec::new();
+    let mut bytes = from.strip_prefix(b"\"")?;
+    loop {
+        let (&byte, rest) = bytes.split_first()?;
+        bytes = rest;
+        match byte {
+            b'"' => return Some((text, from.len() - bytes.len())),
+            b'\\' => {
+                let (&escape, rest) = bytes.split_first()?;
+                bytes = rest;
+                text.push(match escape {
+                    b'a' => 7,
+                    b'b' => 8,
+                    b't' => b'\t',
+                    b'n' => b'\n',
+                    b'v' => 11,
+                    b'f' => 12,
+                    b'r' => b'\r',
+                    b'"' | b'\\' => escape,
+                    b'0'..=b'3' => {
+                        let is_octal = |digit: &u8| matches!(digit, b'0'..=b'7');
+                        let digits = bytes.get(..2).filter(|digits| digits.iter().all(is_octal))?;
+                        bytes = &bytes[2..];
+                        (escape - b'0') << 6 | (digits[0] - b'0') << 3 | (digits[1] - b'0')
+                    }
+                    _ => return None,
+                });
+            }
+            _ => text.push(byte),
+        }
+    }
+}
 
 /// Returns the object folders that `objects/info/alternates` names, in its order.
 ///
@@ -15,6 +79,24 @@ pub(super) fn alternates(objects: &Path) -> Option<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_list_of_object_folders_is_split_and_unquoted_as_by_git() {
+        let split = |list: &str| named(list.as_bytes()).into_iter().map(|f| f.into_os_string().into_string().unwrap());
+        for (list, folders) in [
+            ("", vec![]),
+            ("/a:b", vec!["/a", "b"]),
+            (":::/a:", vec!["/a"]),
+            ("#x:/a:# y", vec!["/a"]),
+            ("\"/a:b\":c", vec!["/a:b", "c"]),
+            ("\"/a\"x/b", vec!["/a", "/b"]),
+            ("\"\\057a\\\"\\t\"", vec!["/a\"\t"]),
+            ("\"/a:b", vec!["\"/a", "b"]),
+            ("\"\\777\":b", vec!["\"\\777\"", "b"]),
+        ] {
+            assert_eq!(split(list).collect::<Vec<_>>(), folders, "{list}");
+        }
+    }
 
     #[test]
     fn one_level_of_alternates_is_understood_and_no_more() {

@@ -231,7 +231,7 @@ pub(super) fn gix_kind(hash: HashKind) -> gix_hash::Kind {
     }
 }
 
-fn to_gix(id: &ObjectId) -> &gix_hash::oid {
+pub(super) fn to_gix(id: &ObjectId) -> &gix_hash::oid {
     gix_hash::oid::from_bytes_unchecked(id.as_bytes())
 }
 

@@ -2,7 +2,7 @@
 
 use super::{FormatWatch, RefStorage, Repository, RepositoryError, format::Format, gitfile, ownership};
 use crate::{
-    config::{Outer, parse_boolean},
+    config::{Level, Outer, parse_boolean, read_file, read_limited},
     environment::{Environment, os},
 };
 use bstr::{BString, ByteSlice};
@@ -14,6 +14,12 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
+
+/// The number of bytes at the start of HEAD that decide whether a folder is a repository. The limit is git's.
+const HEAD_MAX_BYTES: usize = 255;
+
+/// The size limit of a `commondir` file in bytes. Git has none, but no path is longer.
+const COMMON_DIR_MAX_BYTES: usize = 1 << 20;
 
 /// A folder that looks like a repository.
 struct Found {
@@ -221,7 +227,7 @@ impl Finder<'_> {
         }
         let common_dir = match self.environment.get("GIT_COMMON_DIR") {
             Some(named) => self.environment.resolve(named.as_ref()),
-            None => match self.fs.read_small(&folder.join("commondir"), true, &mut buffer) {
+            None => match read_limited(self.fs, &folder.join("commondir"), COMMON_DIR_MAX_BYTES, &mut buffer) {
                 Ok(()) if buffer.is_empty() => {
                     return Err(RepositoryError::CommonDirEmpty(self.absolute(folder).join("commondir")));
                 }
@@ -244,7 +250,9 @@ impl Finder<'_> {
 
     fn has_head(&self, folder: &Path, buffer: &mut Vec<u8>) -> Result<bool, RepositoryError> {
         let head = folder.join("HEAD");
-        Ok(match self.fs.read_small(&head, false, buffer) {
+        let read = self.fs.read_small(&head, false, HEAD_MAX_BYTES, buffer);
+        buffer.truncate(HEAD_MAX_BYTES);
+        Ok(match read {
             Ok(()) => match buffer.strip_prefix(b"ref:") {
                 Some(target) => target.trim_ascii_start().starts_with(b"refs/"),
                 // The hash of the repository is not known yet.
@@ -369,7 +377,7 @@ impl Finder<'_> {
 
     fn optional(&self, path: &Path) -> Result<Option<Vec<u8>>, RepositoryError> {
         let mut text = Vec::new();
-        match self.fs.read_small(path, true, &mut text) {
+        match read_file(self.fs, path, Level::Local, &mut text) {
             Ok(()) => Ok(Some(text)),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error.into()),

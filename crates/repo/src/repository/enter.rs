@@ -25,7 +25,9 @@ struct Found {
 
 /// Resolves a path for a service that checks the owner.
 pub(super) fn folder(fs: &Fs, environment: &Environment, given: &Path) -> Result<Served, RepositoryError> {
-    let path = expand(environment, given).ok_or_else(|| RepositoryError::NotServed(given.to_owned()))?;
+    let path = environment
+        .expand_home(given.as_os_str().as_bytes())
+        .ok_or_else(|| RepositoryError::NotServed(given.to_owned()))?;
     let Found { folder, gitfile } = find(fs, environment, given, &path, &SUFFIXES)?;
     let mut parts = vec![fs.stat_link(&folder)?];
     if let Some(gitfile) = gitfile {
@@ -48,7 +50,9 @@ pub(super) fn folder_of_anyone(
     if is_strict {
         return Ok(find(fs, environment, given, given, &[""])?.folder);
     }
-    let path = expand(environment, given).ok_or_else(|| RepositoryError::NotServed(given.to_owned()))?;
+    let path = environment
+        .expand_home(given.as_os_str().as_bytes())
+        .ok_or_else(|| RepositoryError::NotServed(given.to_owned()))?;
     Ok(find(fs, environment, given, &path, &SUFFIXES)?.folder)
 }
 
@@ -86,12 +90,4 @@ fn find(
         }
     }
     Err(not_there())
-}
-
-/// Expands `~/` and `~user/` to a home.
-fn expand(environment: &Environment, given: &Path) -> Option<PathBuf> {
-    let Some(rest) = given.as_os_str().as_bytes().strip_prefix(b"~") else { return Some(given.to_owned()) };
-    let (user, rest) = rest.split_at(rest.find_byte(b'/').unwrap_or(rest.len()));
-    let home = if user.is_empty() { environment.home() } else { environment.home_of(user.as_bstr()) }?;
-    Some(home.join(os(rest.strip_prefix(b"/").unwrap_or(rest))))
 }

@@ -1,4 +1,7 @@
-use crate::config::{ConfigError, reason};
+use crate::{
+    config::{ConfigError, reason},
+    messages::without_controls,
+};
 use bstr::BString;
 use std::path::PathBuf;
 
@@ -104,15 +107,15 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
-    /// Returns what git prints to stderr before it exits with status 128.
+    /// Returns what git prints to stderr before it exits with status 128; control characters became `?`.
     pub fn report(&self) -> String {
-        match self {
+        without_controls(&match self {
             RepositoryError::Config(error) => error.report(),
             RepositoryError::DubiousOwnership { warnings, .. } => {
                 let warnings = warnings.iter().map(|warning| format!("warning: {warning}\n"));
                 format!("{}fatal: {self}\n", warnings.collect::<String>())
             }
             _ => format!("fatal: {self}\n"),
-        }
+        })
     }
 }

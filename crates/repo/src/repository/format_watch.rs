@@ -2,6 +2,7 @@
 //! after it has taken its locks and before it writes.
 
 use super::{RefStorage, RepositoryError, format::Format};
+use crate::config::{Level, read_file};
 use refdb_vfs::{Fs, Stat};
 use std::path::PathBuf;
 
@@ -34,7 +35,7 @@ impl FormatWatch {
             }
         }
         let mut text = Vec::new();
-        match fs.read_small(&self.config, true, &mut text) {
+        match read_file(fs, &self.config, Level::Local, &mut text) {
             Err(error) if error.is_not_found() => return Ok(()),
             read => read?,
         }

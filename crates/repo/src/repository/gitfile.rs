@@ -12,7 +12,7 @@ const SIZE_MAX: usize = 1 << 20;
 /// Returns the path that the file names, relative to whatever the file's own path is relative to.
 pub(super) fn read(fs: &Fs, path: &Path, shown: &Path) -> Result<PathBuf, RepositoryError> {
     let mut text = Vec::new();
-    fs.read_small(path, true, &mut text)?;
+    fs.read_small(path, true, SIZE_MAX, &mut text)?;
     if text.len() > SIZE_MAX {
         return Err(RepositoryError::GitFileTooLarge(shown.to_owned()));
     }

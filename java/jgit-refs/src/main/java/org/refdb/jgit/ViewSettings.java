@@ -14,8 +14,9 @@ import org.refdb.engine.EngineViewSettings.Trust;
 /**
  * Translates a repository's configuration, as JGit reads it, for the engine.
  *
- * <p>JGit also reads files that the engine does not read: those of the system and the user, and the site's {@code
- * jgit.config}. The settings there that concern the engine are therefore passed on.
+ * <p>JGit also reads files that the engine does not read: that of the user and the site's {@code jgit.config}. The
+ * settings there that concern the engine are therefore passed on. The system's file {@code /etc/gitconfig} is read by
+ * both.
  */
 final class ViewSettings {
   /**
