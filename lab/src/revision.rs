@@ -177,11 +177,13 @@ impl Builds {
         Ok(Ok(status))
     }
 
-    /// Removes a worktree, even if it is left over from a build that was killed, and the repository's entries of all
-    /// worktrees whose folders do not exist.
+    /// Removes a worktree and the repository's entry of it, even if it is left over from a build that was killed. The
+    /// entries of other worktrees stay, because their folders may only be unavailable at the moment.
     fn drop_tree(&self, tree: &Path) -> Result<()> {
         remove(tree)?;
-        tool(self.git().args(["worktree", "prune", "--expire=now"]))
+        // This fails if there is no entry. One that stays is replaced when the worktree is made again.
+        let _ = tool(self.git().args(["worktree", "remove", "--force", "--force"]).arg(tree));
+        Ok(())
     }
 
     /// Returns the folder of a commit that is built by this recipe. If two recipes have the same hash,

@@ -49,6 +49,20 @@ fn ten_percent_more_is_worse_ten_percent_less_is_better_and_equal_costs_are_equa
     assert_eq!(planted.git(&["worktree", "list"]).lines().count(), 1, "no worktree stays");
 }
 
+/// Previously, the user's worktrees whose folders did not exist at the moment were forgotten.
+#[test]
+fn worktrees_of_the_user_stay_known() {
+    let planted = Synthetic::new(REPORT, "judge = 'reported'");
+    let (one, other) = (planted.commit("cost", "1000"), planted.commit("cost", "1100"));
+    let folder = tempfile::tempdir().unwrap();
+    let (here, away) = (folder.path().join("here"), folder.path().join("away"));
+    planted.git(&["worktree", "add", "-q", "--detach", here.to_str().unwrap()]);
+    fs::rename(&here, &away).unwrap();
+    planted.said("run", &format!("{one},{other}"), &[]);
+    let listed = planted.git(&["worktree", "list"]);
+    assert!(listed.lines().count() == 2 && listed.contains(here.to_str().unwrap()), "{listed}");
+}
+
 /// Each command waits up to a second for the other one. If they ran in turn, it would wait in vain and report 1.
 #[test]
 fn side_by_side_both_runs_of_a_pair_happen_at_once_and_failures_have_their_side() {

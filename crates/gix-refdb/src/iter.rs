@@ -23,8 +23,8 @@ pub struct Platform<'s> {
     store: &'s refdb::Store,
     /// The state of the refs when the platform was made, and the states that replaced lost ones since.
     states: [OnceLock<Box<dyn Snapshot>>; STATES_MAX],
-    /// The index of the state that iterators use, with the bit [`SHOWN`] once one of them has returned anything from it,
-    /// be it only that it is at its end. The state is read when the first iterator needs it.
+    /// The index of the state that iterators use, with the bit [`SHOWN`] once one of them has returned anything from
+    /// it, be it only that it is at its end. The state is read when the first iterator needs it.
     current: AtomicUsize,
 }
 
@@ -98,8 +98,8 @@ impl<'s> Platform<'s> {
         }
     }
 
-    /// Keeps this state from being replaced, for an iterator that is about to return something of it. Returns `false` if
-    /// it has been replaced already.
+    /// Keeps this state from being replaced, for an iterator that is about to return something of it. Returns `false`
+    /// if it has been replaced already.
     fn show(&self, state: usize) -> bool {
         match self.current.compare_exchange(state, state | SHOWN, SeqCst, SeqCst) {
             Ok(_) => true,

@@ -525,8 +525,8 @@ mod tests {
         assert!(!Lock::path_of(&target).exists());
     }
 
-    /// Previously, the members of a group took the content of a leader whose rename had failed, and who was killed before
-    /// it told them, for content that had replaced the file.
+    /// Previously, the members of a group took the content of a leader whose rename had failed, and who was killed
+    /// before it told them, for content that had replaced the file.
     #[test]
     fn content_that_a_leader_does_not_publish_is_given_up() {
         struct Refusing(AtomicBool);

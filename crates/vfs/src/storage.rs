@@ -5,7 +5,8 @@ use crate::{Fs, Result, kind, planted};
 use std::{fmt, path::Path};
 
 /// Why refs must not be written on a network file system whose mount cannot be found.
-const UNKNOWN: &str = "the mount is not in /proc/self/mountinfo, so that its options are not known, and some of them let                        a client miss changes";
+const UNKNOWN: &str = "the mount is not in /proc/self/mountinfo, so that its options are not known, and some of them \
+                       let a client miss changes";
 
 /// Returns whether a mount option keeps `flock` local to this machine.
 pub(crate) fn keeps_flock(option: &str) -> bool {

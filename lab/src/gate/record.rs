@@ -78,8 +78,32 @@ pub fn append(file: &Path, record: &Record) -> Result<()> {
 /// from that commit; "no commit" if git names none.
 pub fn head(file: &Path) -> String {
     let Some(commit) = accepted::git(file, &["rev-parse", "HEAD"]) else { return "no commit".to_owned() };
-    let changes = accepted::git(file, &["status", "--porcelain", "--untracked-files=no"]).unwrap_or_default();
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let differs = changes.lines().any(|line| !line.ends_with(name.as_ref()));
+    let own = format!(":(exclude,literal){}", file.file_name().unwrap_or_default().to_string_lossy());
+    let status = ["status", "--porcelain", "--untracked-files=no", "--", ":/", &own];
+    let differs = accepted::git(file, &status).is_some_and(|changes| !changes.is_empty());
     format!("{}{}", commit.trim(), if differs { "+" } else { "" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Previously, a change of any file counted as none if its name ended with that of the records.
+    #[test]
+    fn only_the_records_themselves_may_differ_from_the_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, other) = (folder.path().join("below/records"), folder.path().join("other-records"));
+        let git = |words: &[&str]| assert!(accepted::git(&file, words).is_some(), "{words:?}");
+        fs::create_dir(folder.path().join("below")).unwrap();
+        fs::write(&file, "1").unwrap();
+        fs::write(&other, "1").unwrap();
+        git(&["init", "-q", ".."]);
+        git(&["add", ".."]);
+        git(&["-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-q", "-m", "x"]);
+        assert!(!head(&file).ends_with('+'));
+        fs::write(&file, "2").unwrap();
+        assert!(!head(&file).ends_with('+'));
+        fs::write(&other, "2").unwrap();
+        assert!(head(&file).ends_with('+'));
+    }
 }
