@@ -151,9 +151,8 @@ impl Fields {
                 self.set_date(Some(value / 10_000), value / 100 % 100, value % 100, false);
             }
             6 => {
-                if self.set_time(value / 10_000, value / 100 % 100, value % 100) {
-                    return len + fraction(&text[len..]);
-                }
+                let is_time = self.set_time(value / 10_000, value / 100 % 100, value % 100);
+                return if is_time { len + fraction(&text[len..]) } else { len };
             }
             _ if self.is_behind_t() && self.hour_behind_t(value, len) => {}
             4 if value <= 1400 && self.offset_minutes.is_none() => {
