@@ -23,7 +23,7 @@ use crate::{
     },
 };
 use hyper::{
-    HeaderMap, Request, Response, StatusCode,
+    HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
     header::{self, HeaderValue},
 };
@@ -91,10 +91,12 @@ impl Server {
     /// reception of a push fails after it was given a request: the body then shows the failure or ends early.
     pub(crate) async fn handle(&self, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
         let (mut record, mut turns) = (self.records.begin(), Vec::new());
+        let is_head = request.method() == Method::HEAD;
         let cpu = record.cpu.clone();
         match cpu.of_future(self.serve(peer, request, &mut record, &mut turns)).await {
             Ok(Outcome { content_type, begin, source, is_remote }) => {
-                let body = Body { begin: begin.into(), source, is_remote, record, turns };
+                let is_over = is_head;
+                let body = Body { begin: begin.into(), source, is_remote, record, is_over, turns };
                 of_type(answer(StatusCode::OK, body), &content_type)
             }
             Err(failure) => refuse(failure, record),
