@@ -29,7 +29,14 @@ use hyper::{
 };
 use refdb::messages::say;
 use refdb_receive::wire::{Version, pkt};
-use std::{ffi::OsString, io, os::unix::ffi::OsStringExt, sync::Arc, time::Instant};
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
 
 /// The state that all requests share. A reload replaces it.
 #[derive(Debug)]
@@ -115,6 +122,9 @@ impl Server {
         let text = |name| -> Result<Option<String>, Failure> {
             let value = single(headers, name)?.map(|value| str::from_utf8(value.as_bytes())).transpose();
             let value = value.map_err(|_| Failure::BadRequest("a header of the proxy is not UTF-8"))?;
+            if value.is_some_and(|value| value.contains(char::is_control)) {
+                return Err(Failure::BadRequest("a header of the proxy has a control character"));
+            }
             Ok(value.filter(|value| !value.is_empty()).map(str::to_owned))
         };
         let address = text(ADDRESS)?.unwrap_or_else(|| peer.address.clone());
@@ -140,12 +150,14 @@ impl Server {
             Route::Unknown => return Err(Failure::NotFound("not supported".into())),
             Route::Method(methods) => return Err(Failure::Method(methods)),
         };
-        let (served, facts) = self.find(path)?;
-        let repository = shown(served.folder());
+        let folder = self.find(path)?;
+        let repository = shown(&folder);
         record.repository(&repository);
-        turns.push(self.gate.enter_repository(&repository)?);
         let access = if service == Some(Service::ReceivePack) { Access::Write } else { Access::Read };
-        let grant = self.authorize(&client, &repository, access).await?;
+        // Nothing in the repository, and no other request to it, has a part in the response before this is allowed.
+        let grant = self.authorize(&client, &folder, access).await?;
+        turns.push(self.gate.enter_repository(&repository)?);
+        let (served, facts) = self.open(&folder)?;
         let service = service.filter(|service| is_enabled(*service, &facts, &client));
         let service = service.ok_or(Failure::Forbidden("the service is not enabled"))?;
         if !is_advertisement {
@@ -163,23 +175,30 @@ impl Server {
         self.answer(job, inflow, record).await
     }
 
-    /// Returns the repository that a path names, and its current facts.
-    fn find(&self, path: &str) -> Result<(Arc<Served>, Arc<Facts>), Failure> {
+    /// Returns the folder of the repository that a path names.
+    fn find(&self, path: &str) -> Result<PathBuf, Failure> {
         let not_found = |why: NotFound| match why {
             NotFound::Unknown(why) => Failure::Internal(io::Error::other(why)),
             why => Failure::NotFound(format!("{why:?}")),
         };
-        let folder = at_disk(self.roots.are_remote(), || self.roots.find(path)).map_err(not_found)?;
-        let served = match self.repositories.known(&folder) {
+        at_disk(self.roots.are_remote(), || self.roots.find(path)).map_err(not_found)
+    }
+
+    /// Returns the repository in this folder, and its current facts.
+    fn open(&self, folder: &Path) -> Result<(Arc<Served>, Arc<Facts>), Failure> {
+        let served = match self.repositories.known(folder) {
             Some(served) => served,
-            None => at_disk(true, || self.repositories.open(&folder))?,
+            None => at_disk(true, || self.repositories.open(folder))?,
         };
         let facts = at_disk(served.is_remote(), || served.facts())?;
         Ok((served, facts))
     }
 
-    async fn authorize(&self, client: &Client, repository: &str, access: Access) -> Result<Grant, Failure> {
+    async fn authorize(&self, client: &Client, folder: &Path, access: Access) -> Result<Grant, Failure> {
         let Some(authorizer) = &self.authorizer else { return Ok(Grant::default()) };
+        let Some(repository) = folder.to_str() else {
+            return Err(Failure::NotFound("its path is not UTF-8, so the authorizer cannot be asked".into()));
+        };
         let (decision, error) = authorizer.ask(client.user.as_deref(), &client.address, repository, access).await;
         if let Some(error) = error {
             say("error: ", error.to_string().as_bytes());
