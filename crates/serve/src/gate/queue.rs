@@ -1,62 +1,95 @@
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A limit on the fetches, or on the pushes, that run at the same time. Those of one repository occupy at most
-/// `per_repository` slots, by default two thirds of all, rounded up. If `per_repository` is less than the number of all
-/// slots, fetches that take long or hooks that hang in one repository do not stop those in others.
+/// A limit on the fetches, or on the pushes, that run at the same time. Those of one repository, and those of one
+/// client, occupy at most a part of the slots, by default two thirds of all, rounded up. If these parts are less than
+/// all, fetches that take long or hooks that hang in one repository do not stop those in others, and a client that
+/// sends or reads slowly does not stop others.
 pub(super) struct Queue {
     all: Places,
-    per_repository: usize,
-    repositories: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
+    repositories: Shares,
+    clients: Shares,
 }
 
-/// The slots that one fetch or push occupies: one of its repository, and one of all repositories.
+/// How many fetches, or pushes, may run at the same time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Most {
+    pub(super) all: usize,
+    pub(super) per_repository: usize,
+    pub(super) per_client: usize,
+}
+
+/// The slots that one fetch or push occupies: one of its client, one of its repository, and one of all.
 #[derive(Debug)]
 pub(crate) struct Place {
+    _of_client: OwnedSemaphorePermit,
     _in_repository: OwnedSemaphorePermit,
     _in_all: OwnedSemaphorePermit,
 }
 
 impl Queue {
-    pub(super) fn new(all: usize, per_repository: usize) -> Self {
-        Queue { all: Places::new(all), per_repository, repositories: Arc::default() }
+    pub(super) fn new(most: Most) -> Self {
+        let [repositories, clients] = [most.per_repository, most.per_client].map(Shares::new);
+        Queue { all: Places::new(most.all), repositories, clients }
     }
 
-    /// Returns the same queue with other limits. For a repository whose requests run or wait, the new `per_repository`
-    /// holds only once no request of this repository runs or waits, not even a later one.
-    pub(super) fn resized(&self, all: usize, per_repository: usize) -> Self {
-        Queue { all: self.all.resized(all), per_repository, repositories: Arc::clone(&self.repositories) }
+    /// Returns the same queue with other limits. For a repository or a client whose requests run or wait, the new limit
+    /// of its own holds only once no request of it runs or waits, not even a later one.
+    pub(super) fn resized(&self, most: Most) -> Self {
+        let repositories = self.repositories.with_each(most.per_repository);
+        Queue { all: self.all.resized(most.all), repositories, clients: self.clients.with_each(most.per_client) }
     }
 
-    /// Waits for the slots of one request, first come first served within each repository and then among all. Returns
-    /// `None` only if a semaphore was closed, which the server never does.
-    pub(super) async fn place(&self, repository: &str) -> Option<Place> {
-        let in_repository = self.of(repository).acquire_owned().await.ok()?;
+    /// Waits for the slots of one request, first come first served within each client, then within each repository, and
+    /// then among all. Returns `None` only if a semaphore was closed, which the server never does.
+    pub(super) async fn place(&self, client: &str, repository: &str) -> Option<Place> {
+        let of_client = self.clients.of(client).acquire_owned().await.ok()?;
+        let in_repository = self.repositories.of(repository).acquire_owned().await.ok()?;
         let in_all = Arc::clone(&self.all.free).acquire_owned().await.ok()?;
-        Some(Place { _in_repository: in_repository, _in_all: in_all })
+        Some(Place { _of_client: of_client, _in_repository: in_repository, _in_all: in_all })
     }
 
-    /// Returns the number of repositories in the map. Some may have no request any more.
+    /// Returns the number of repositories and clients in the maps. Some may have no request any more.
     #[cfg(test)]
     pub(super) fn known(&self) -> usize {
-        self.repositories.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.repositories.locked().len() + self.clients.locked().len()
+    }
+}
+
+/// Slots of single repositories or clients, `each` for every name.
+struct Shares {
+    each: usize,
+    slots: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
+}
+
+impl Shares {
+    fn new(each: usize) -> Self {
+        Shares { each, slots: Arc::default() }
     }
 
-    fn of(&self, repository: &str) -> Arc<Semaphore> {
-        let mut repositories = self.repositories.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(places) = repositories.get(repository).and_then(Weak::upgrade) {
-            return places;
+    fn with_each(&self, each: usize) -> Self {
+        Shares { each, slots: Arc::clone(&self.slots) }
+    }
+
+    fn of(&self, name: &str) -> Arc<Semaphore> {
+        let mut slots = self.locked();
+        if let Some(slots) = slots.get(name).and_then(Weak::upgrade) {
+            return slots;
         }
-        if repositories.len() == repositories.capacity() {
-            // Before the map grows, repositories that have no request any more are removed from it.
-            repositories.retain(|_, places| places.strong_count() > 0);
+        if slots.len() == slots.capacity() {
+            // Before the map grows, names that have no request any more are removed from it.
+            slots.retain(|_, slots| slots.strong_count() > 0);
         }
-        let places = Arc::new(Semaphore::new(self.per_repository.min(Semaphore::MAX_PERMITS)));
-        repositories.insert(repository.to_owned(), Arc::downgrade(&places));
-        places
+        let its = Arc::new(Semaphore::new(self.each.min(Semaphore::MAX_PERMITS)));
+        slots.insert(name.to_owned(), Arc::downgrade(&its));
+        its
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, Weak<Semaphore>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,5 +1,6 @@
 //! HTTP responses: their headers, and bodies that are produced while the client reads them.
 
+use super::begin::Room;
 use crate::{
     gate::Turn,
     program::Running,
@@ -31,6 +32,9 @@ pub(crate) struct Body {
     /// The request's turns, held until the response is complete or the client has disconnected.
     #[expect(dead_code, reason = "the turns are given back when they are dropped")]
     pub(super) turns: Vec<Turn>,
+    /// The room of the request, held for as long.
+    #[expect(dead_code, reason = "the room is given back when it is dropped")]
+    pub(super) room: Room,
 }
 
 /// Where the bytes of a body come from.
@@ -43,8 +47,8 @@ pub(super) enum Source {
 impl Body {
     /// Returns a body that consists of these bytes.
     pub(super) fn bytes(bytes: impl Into<Bytes>, record: Record) -> Self {
-        let (source, is_remote, is_over, turns) = (Source::Nothing, false, false, Vec::new());
-        Body { begin: bytes.into(), source, is_remote, record, is_over, turns }
+        let (source, is_remote, is_over, turns, room) = (Source::Nothing, false, false, Vec::new(), Room::default());
+        Body { begin: bytes.into(), source, is_remote, record, is_over, turns, room }
     }
 }
 

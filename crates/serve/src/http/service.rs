@@ -2,7 +2,7 @@
 
 use super::{
     answer::{Body, Source, answer, at_disk, of_type},
-    begin::{read_more, read_request, read_wants},
+    begin::{Room, read_more, read_request, read_wants},
     failure::{Failure, refuse},
     route::Route,
 };
@@ -67,6 +67,13 @@ struct Client {
     address: String,
 }
 
+impl Client {
+    /// Returns the name under which the limits count this client.
+    fn name(&self) -> String {
+        self.user.as_ref().map_or_else(|| self.address.clone(), |user| format!("user {user}"))
+    }
+}
+
 /// The header in which a proxy names the user.
 const USER: &str = "x-remote-user";
 /// The header in which a proxy names the client's address.
@@ -91,6 +98,8 @@ struct Outcome {
     begin: Vec<u8>,
     source: Source,
     is_remote: bool,
+    /// The room that the request takes while it is needed for the response.
+    room: Room,
 }
 
 impl Server {
@@ -101,9 +110,9 @@ impl Server {
         let is_head = request.method() == Method::HEAD;
         let cpu = record.cpu.clone();
         match cpu.of_future(self.serve(peer, request, &mut record, &mut turns)).await {
-            Ok(Outcome { content_type, begin, source, is_remote }) => {
+            Ok(Outcome { content_type, begin, source, is_remote, room }) => {
                 let is_over = is_head;
-                let body = Body { begin: begin.into(), source, is_remote, record, is_over, turns };
+                let body = Body { begin: begin.into(), source, is_remote, record, is_over, turns, room };
                 of_type(answer(StatusCode::OK, body), &content_type)
             }
             Err(failure) => refuse(failure, record),
@@ -140,8 +149,7 @@ impl Server {
     ) -> Result<Outcome, Failure> {
         let client = self.client(peer, request.headers())?;
         record.client(client.user.as_deref(), &client.address);
-        let name = client.user.as_ref().map_or_else(|| client.address.clone(), |user| format!("user {user}"));
-        turns.extend(self.gate.enter(&name)?);
+        turns.extend(self.gate.enter(&client.name())?);
         let (parts, body) = request.into_parts();
         let (path, service, is_advertisement) = match Route::of(&parts.method, parts.uri.path(), parts.uri.query()) {
             Route::Advertise { path, service } => (path, Some(service), true),
@@ -235,7 +243,7 @@ impl Server {
             Source::Refs(Box::new(job.rows(Style::Advertisement(offer))?))
         };
         let content_type = format!("application/x-git-{}-advertisement", job.service.name());
-        Ok(Outcome { content_type, begin, source, is_remote: job.served.is_remote() })
+        Ok(Outcome { content_type, begin, source, is_remote: job.served.is_remote(), room: Room::default() })
     }
 
     /// Responds to a request to a service. The server itself answers `ls-refs`, unless the client is confined to a
@@ -247,18 +255,18 @@ impl Server {
         let content_type = format!("application/x-git-{}-result", job.service.name());
         let is_remote = job.served.is_remote();
         let mut place = if is_fetch { job.place() } else { with_committer(job.place(), &job) };
-        let mut begin = Vec::new();
+        let (mut begin, mut room) = (Vec::new(), Room::default());
         if is_fetch && job.grant.namespace.is_none() {
             if job.version == Version::V2 {
-                let (progress, bytes) = read_request(&job.facts, &mut inflow).await.map_err(Failure::Unreadable)?;
+                let (progress, bytes) = read_request(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
                 if let Progress::Complete(wanted) = progress {
                     record.operation("ls-refs", job.version.number());
                     let source = Source::Refs(Box::new(job.rows(Style::LsRefs(wanted))?));
-                    return Ok(Outcome { content_type, begin, source, is_remote });
+                    return Ok(Outcome { content_type, begin, source, is_remote, room });
                 }
                 begin = bytes;
             } else if !job.facts.settings.has_pack_hook {
-                let (wants, bytes) = read_wants(&job.facts, &mut inflow).await.map_err(Failure::Unreadable)?;
+                let (wants, bytes) = read_wants(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
                 begin = bytes;
                 if job.has_tips(&wants)? {
                     place = place.with_checked_wants();
@@ -272,7 +280,8 @@ impl Server {
         let running = self.git.answer(job.service, &place, begin, inflow, turn, record.cpu.clone())?;
         let mut running = self.begun(running).await?;
         let begin = running.request_read().await.map_err(Failure::Unreadable)?;
-        Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
+        let source = Source::Program(Box::new(running));
+        Ok(Outcome { content_type, begin, source, is_remote, room: Room::default() })
     }
 
     /// Waits until a service has begun, for `serve.queueSeconds` at most.
@@ -283,7 +292,7 @@ impl Server {
     /// Waits, as [`Gate::program`] does, until this fetch or push may run, and records how long that took.
     async fn turn(&self, job: &Job, record: &mut Record) -> Result<Turn, Failure> {
         let waits = Instant::now();
-        let turn = self.gate.program(job.service, &shown(job.served.folder())).await;
+        let turn = self.gate.program(job.service, &job.client.name(), &shown(job.served.folder())).await;
         record.queued(waits.elapsed());
         Ok(turn?)
     }
