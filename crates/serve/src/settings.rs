@@ -63,9 +63,9 @@ pub(crate) struct Limits {
     pub(crate) fetches_each: Option<usize>,
     /// `serve.maxPushesPerRepository`: what `serve.maxPushes` counts, in one repository; two thirds of that by default.
     pub(crate) pushes_each: Option<usize>,
-    /// `serve.maxFetchesPerClient`: what `serve.maxFetches` counts, of one client; two thirds of that by default.
+    /// `serve.maxFetchesPerClient`: what `serve.maxFetches` counts, of one client; five sixths of that by default.
     pub(crate) fetches_per_client: Option<usize>,
-    /// `serve.maxPushesPerClient`: what `serve.maxPushes` counts, of one client; two thirds of that by default.
+    /// `serve.maxPushesPerClient`: what `serve.maxPushes` counts, of one client; five sixths of that by default.
     pub(crate) pushes_per_client: Option<usize>,
     /// `serve.queueSeconds`: how long a fetch or push waits for its turn before the server responds with 503.
     pub(crate) queue: Duration,
