@@ -156,6 +156,15 @@ fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
     }
 }
 
+/// The room in the line of a ref for what has a bounded length: two ids, a session id, and words.
+const AROUND_BYTES: usize = 256;
+
+/// Returns whether the line of a ref fits into a packet if its name and the rest of unbounded length have this many
+/// bytes together.
+pub(super) fn fits(bytes: usize) -> bool {
+    bytes + AROUND_BYTES <= pkt::DATA_BYTES_MAX
+}
+
 /// The capabilities of versions 0 and 1, which are part of the first line of an advertisement.
 #[derive(Debug)]
 pub(crate) struct Offer {
@@ -187,10 +196,23 @@ impl Offer {
         }
         let is_symbolic = !head.links.is_empty() && head.found.is_some();
         let head = is_symbolic.then_some(head.name.as_bstr());
-        self.left = self.text.as_ref().map(|(text, session)| complete(text, head, session.as_deref()));
+        self.left = self.text.as_ref().map(|(text, session)| {
+            // A target that leaves no room for a ref beside the capabilities is not told.
+            let head = head.filter(|head| fits(text.len() + head.len() + AROUND_BYTES));
+            complete(text, head, session.as_deref())
+        });
+    }
+
+    /// Returns whether a line for a ref with this name can be written.
+    pub(super) fn has_room_for(&self, name: &BStr) -> bool {
+        fits(name.len() + self.left.as_ref().map_or(0, Vec::len))
     }
 
     /// Writes the line of a ref, with the capabilities if it is the first. `mark` follows the name: `^{}` or nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics if [`has_room_for`](Self::has_room_for) is false for the name.
     pub(super) fn line(&mut self, id: &ObjectId, name: &BStr, mark: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(b"0000");
