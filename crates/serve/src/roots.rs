@@ -74,8 +74,8 @@ impl Roots {
         })
     }
 
-    /// Returns whether a root or an allowed target is on a network file system, where [`find`](Self::find) may block for
-    /// long.
+    /// Returns whether a root or an allowed target is on a network file system, where [`find`](Self::find) may block
+    /// for long.
     pub(crate) fn are_remote(&self) -> bool {
         self.is_remote
     }
@@ -200,10 +200,8 @@ mod tests {
     fn a_search_that_fails_is_neither_continued_in_another_root_nor_taken_for_an_absence() {
         let repos = [(); 2].map(|()| Repo::bare(RefFormat::Files, refdb::HashKind::Sha1));
         let failing = Arc::new(Failing::default());
-        let root = |repo: &Repo, prefix: &[u8]| Root {
-            prefix: prefix.to_vec(),
-            dir: repo.scratch().canonicalize().unwrap(),
-        };
+        let root =
+            |repo: &Repo, prefix: &[u8]| Root { prefix: prefix.to_vec(), dir: repo.scratch().canonicalize().unwrap() };
         let roots = Roots {
             roots: vec![root(&repos[0], b""), root(&repos[1], b"")],
             allowed_targets: Vec::new(),

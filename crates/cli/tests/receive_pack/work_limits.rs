@@ -218,7 +218,10 @@ fn a_push_of_a_shallow_clone_is_limited_as_any_other() {
         server.config("receive.unpackLimit", limit);
         let output = trouble::send(&server, &bytes);
         let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        assert!(said.contains(&format!("git {command} was ended")) && said.contains("MemoryLimit"), "{command}: {said}");
+        assert!(
+            said.contains(&format!("git {command} was ended")) && said.contains("MemoryLimit"),
+            "{command}: {said}"
+        );
         assert_eq!(server.refs(), [], "{command}");
     }
 }

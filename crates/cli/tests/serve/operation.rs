@@ -132,8 +132,11 @@ fn a_client_of_http_that_leaves_is_told_from_one_that_is_served() {
     repo.fill(150_000, &repo.commits(3));
     let folder = tempfile::tempdir().unwrap();
     let [log, program] = ["log", "authorizer"].map(|name| folder.path().join(name));
-    std::fs::write(&program, "#!/bin/sh\ngrep -q '\"user\":\"ann\"' || exec sleep 600\necho '{\"verdict\":\"allow\"}'\n")
-        .unwrap();
+    std::fs::write(
+        &program,
+        "#!/bin/sh\ngrep -q '\"user\":\"ann\"' || exec sleep 600\necho '{\"verdict\":\"allow\"}'\n",
+    )
+    .unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
     let server = Options::root(repo.scratch())
         .set("accessLog", log.display())

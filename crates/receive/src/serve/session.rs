@@ -420,10 +420,7 @@ impl Session<'_, '_> {
         if !self.receive_hook("pre-receive", |_, _| true)? {
             self.refuse_all("pre-receive hook declined");
         }
-        if self.outcomes.iter().all(|outcome| outcome.refusal.is_some()) {
-            return Ok(());
-        }
-        if !self.can_still_be_done(|_| true)? {
+        if self.outcomes.iter().all(|outcome| outcome.refusal.is_some()) || !self.can_still_be_done(|_| true)? {
             return Ok(());
         }
         // Programs that start from here on work outside the quarantine.

@@ -56,8 +56,8 @@ impl Queue {
         self.clone()
     }
 
-    /// Waits until a request may run. Of the requests that wait, the first one that no limit holds back is next. Returns
-    /// `None` only if the queue is gone, which cannot be while it is borrowed.
+    /// Waits until a request may run. Of the requests that wait, the first one that no limit holds back is next.
+    /// Returns `None` only if the queue is gone, which cannot be while it is borrowed.
     pub(super) async fn place(&self, client: &str, repository: &str) -> Option<Place> {
         let (grant, granted) = oneshot::channel();
         self.locked().waiting.push_back(Waiting { client: client.into(), repository: repository.into(), grant });

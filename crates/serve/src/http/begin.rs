@@ -36,11 +36,7 @@ pub(super) async fn read_request(
 
 /// Reads a fetch of protocol version 0 or 1 until its wants are known, or it ends, or exceeds [`REQUEST_BYTES_MAX`] or
 /// the room that is left. Returns the wants and the bytes that were read.
-pub(super) async fn read_wants(
-    facts: &Facts,
-    inflow: &mut Inflow,
-    room: &mut Room,
-) -> io::Result<(Wants, Vec<u8>)> {
+pub(super) async fn read_wants(facts: &Facts, inflow: &mut Inflow, room: &mut Room) -> io::Result<(Wants, Vec<u8>)> {
     let (mut reader, mut wants) = (WantsReader::new(facts.hash), Wants::Incomplete);
     read_while(inflow, |bytes| {
         wants = reader.add(bytes);

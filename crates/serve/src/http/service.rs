@@ -258,7 +258,8 @@ impl Server {
         let (mut begin, mut room) = (Vec::new(), Room::default());
         if is_fetch && job.grant.namespace.is_none() {
             if job.version == Version::V2 {
-                let (progress, bytes) = read_request(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
+                let (progress, bytes) =
+                    read_request(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
                 if let Progress::Complete(wanted) = progress {
                     record.operation("ls-refs", job.version.number());
                     let source = Source::Refs(Box::new(job.rows(Style::LsRefs(wanted))?));
@@ -266,7 +267,8 @@ impl Server {
                 }
                 begin = bytes;
             } else if !job.facts.settings.has_pack_hook {
-                let (wants, bytes) = read_wants(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
+                let (wants, bytes) =
+                    read_wants(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
                 begin = bytes;
                 if job.has_tips(&wants)? {
                     place = place.with_checked_wants();

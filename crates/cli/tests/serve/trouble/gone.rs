@@ -167,11 +167,8 @@ fn deletions_that_were_done_before_a_repository_was_moved_are_reported_as_done()
     copy(place.original.git_dir(), &place.folder());
     let hooks = place.folder().join("hooks");
     fs::create_dir_all(&hooks).unwrap();
-    let script = format!(
-        "#!/bin/sh\ntest $1 = refs/heads/old || mv {} {}\n",
-        place.folder().display(),
-        place.aside().display()
-    );
+    let script =
+        format!("#!/bin/sh\ntest $1 = refs/heads/old || mv {} {}\n", place.folder().display(), place.aside().display());
     fs::write(hooks.join("update"), script).unwrap();
     set_mode(&hooks.join("update"), 0o755);
     let commands = [format!("{id} {NULL} refs/heads/old\0 report-status"), format!("{NULL} {id} refs/heads/new")];
