@@ -17,6 +17,7 @@ use refdb_receive::{
 use refdb_refcache::Resolved;
 use std::{
     collections::HashMap,
+    ffi::{OsStr, OsString},
     io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -33,6 +34,8 @@ pub(crate) struct Capabilities {
 
 #[derive(Debug, Default)]
 struct Known {
+    /// The program whose offers these are. Requests that began before a reload may still ask another one.
+    git: OsString,
     offers: HashMap<Key, Arc<[u8]>>,
     /// How many times the cache was cleared because another git may have been installed.
     cleared: u64,
@@ -54,6 +57,17 @@ const HIDING: [&[&str]; 3] =
 
 /// The name that a recent git sends with its capabilities if it lists no ref.
 const NO_REF: &str = "capabilities^{}";
+
+impl Known {
+    /// Returns the offers of this program, after forgetting those of another one.
+    fn of(&mut self, git: &OsStr) -> &mut HashMap<Key, Arc<[u8]>> {
+        if self.git != git {
+            self.offers.clear();
+            self.git = git.to_owned();
+        }
+        &mut self.offers
+    }
+}
 
 impl Default for Capabilities {
     fn default() -> Self {
@@ -103,13 +117,13 @@ impl Capabilities {
 
     async fn offered(&self, is_v2: bool, git: &Git, folder: &Path, facts: &Facts) -> io::Result<Arc<[u8]>> {
         let key = (is_v2, facts.hash, Arc::clone(&facts.config_text));
-        if let Some(offered) = self.known().offers.get(&key) {
+        if let Some(offered) = self.known().of(git.program()).get(&key) {
             return Ok(Arc::clone(offered));
         }
         let _turn = self.asking.acquire().await.map_err(io::Error::other)?;
         let cleared = {
-            let known = self.known();
-            if let Some(offered) = known.offers.get(&key) {
+            let mut known = self.known();
+            if let Some(offered) = known.of(git.program()).get(&key) {
                 // Another request has asked meanwhile.
                 return Ok(Arc::clone(offered));
             }
@@ -130,11 +144,12 @@ impl Capabilities {
             return Ok(offered);
         }
         let mut known = self.known();
-        if known.offers.len() >= KNOWN_MAX {
-            known.offers.clear();
-        }
         if known.cleared == cleared {
-            known.offers.insert(key, Arc::clone(&offered));
+            let offers = known.of(git.program());
+            if offers.len() >= KNOWN_MAX {
+                offers.clear();
+            }
+            offers.insert(key, Arc::clone(&offered));
         }
         Ok(offered)
     }
@@ -267,6 +282,16 @@ fn complete(text: &[u8], head: Option<&BStr>, session: Option<&str>) -> Vec<u8> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A request that began before a reload with another `serve.git` may ask the old program after the reload.
+    #[test]
+    fn what_one_git_offers_is_not_taken_for_the_offer_of_another() {
+        let mut known = Known::default();
+        let key: Key = (true, HashKind::Sha1, Arc::from(&b"config"[..]));
+        known.of("old".as_ref()).insert(key.clone(), Arc::from(&b"offer"[..]));
+        assert!(known.of("old".as_ref()).contains_key(&key));
+        assert!(!known.of("new".as_ref()).contains_key(&key));
+    }
 
     #[test]
     fn head_and_session_stand_where_git_has_them() {
