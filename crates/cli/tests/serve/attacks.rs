@@ -184,6 +184,11 @@ fn requests_beyond_a_limit_are_told_to_come_again() {
         let (_repo, server) = served(|options| options.set(limit, 3).with_metrics());
         let held: Vec<_> = (0..3).map(|_| hanging(&server, "version=2")).collect();
         server.await_in_progress(3);
+        // A request counts as in progress a little before it takes its place.
+        let end = Instant::now() + at_most(LONG);
+        while server.ask(&Request::ls_refs("repo")).status != 503 {
+            assert!(Instant::now() < end, "{limit} limits nothing");
+        }
         for _ in 0..30 {
             let answer = server.ask(&Request::ls_refs("repo"));
             assert_eq!((answer.status, answer.header("Retry-After")), (503, Some("1")), "{limit}");
