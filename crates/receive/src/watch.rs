@@ -151,13 +151,32 @@ pub fn end(program: Pid) {
     }
 }
 
-/// Returns the word after `git` in the command line of a process, which is the command unless git's own options come
-/// first. Returns `None` if the program is not called `git`.
+/// Git's own options whose value is the next word. With such options, receive-pack tells its programs, for example,
+/// where the edge of a shallow clone or another repository is.
+const OPTIONS_WITH_VALUES: [&[u8]; 8] =
+    [b"-C", b"-c", b"--attr-source", b"--config-env", b"--git-dir", b"--namespace", b"--shallow-file", b"--work-tree"];
+
+/// Returns the command in the command line of a process, which follows git's own options. Returns `None` if the program
+/// is not called `git`.
 fn git_command(process: Pid) -> Option<String> {
-    let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    command_of(&fs::read(format!("/proc/{process}/cmdline")).ok()?)
+}
+
+/// Returns the command in a command line whose words each end with a zero byte.
+fn command_of(line: &[u8]) -> Option<String> {
     let mut words = line.split(|byte| *byte == 0);
     let program = words.next()?.rsplit(|byte| *byte == b'/').next()?;
-    (program == b"git").then(|| String::from_utf8_lossy(words.next().unwrap_or_default()).into_owned())
+    if program != b"git" {
+        return None;
+    }
+    let mut word = words.next().unwrap_or_default();
+    while word.starts_with(b"-") {
+        if OPTIONS_WITH_VALUES.contains(&word) {
+            words.next();
+        }
+        word = words.next().unwrap_or_default();
+    }
+    Some(String::from_utf8_lossy(word).into_owned())
 }
 
 fn with_descendants(program: Pid) -> Vec<Pid> {
@@ -215,6 +234,21 @@ mod tests {
         assert_eq!(own_memory("Name:\tkthread\n"), None);
         assert_eq!(ticks("7 (a) b 1 (c) S 1 7 7 0 -1 4194304 100 0 0 0 30 12 0 0 20 0"), Some(42));
         assert_eq!(ticks("7 (git"), None);
+    }
+
+    #[test]
+    fn a_command_is_found_behind_the_options_of_git() {
+        for (line, command) in [
+            ("git\0rev-list\0--all\0", Some("rev-list")),
+            ("/usr/bin/git\0--shallow-file\0/srv/a.git/shallow\0unpack-objects\0-q\0", Some("unpack-objects")),
+            ("git\0--git-dir=/srv/b.git\0for-each-ref\0", Some("for-each-ref")),
+            ("git\0-c\0a.b=c\0--no-pager\0index-pack\0", Some("index-pack")),
+            ("git\0", Some("")),
+            ("git\0-c\0", Some("")),
+            ("sh\0-c\0git rev-list\0", None),
+        ] {
+            assert_eq!(command_of(line.as_bytes()).as_deref(), command, "{line:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub(crate) use authorizer::{Access, Authorizer, Decision, Grant};
 use crate::{service::Service, settings::Limits};
 use counts::{Counted, Counts};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter, clock::Clock};
-use queue::{Place, Places, Queue};
+use queue::{Most, Place, Places, Queue};
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
@@ -49,8 +49,8 @@ impl Gate {
     pub(crate) fn new(limits: Limits) -> Self {
         Gate {
             requests: Places::new(limits.requests),
-            fetches: Queue::new(limits.fetches, limits.fetches_per_repository()),
-            pushes: Queue::new(limits.pushes, limits.pushes_per_repository()),
+            fetches: Queue::new(fetches(&limits)),
+            pushes: Queue::new(pushes(&limits)),
             rates: rates(&limits),
             clients: Counts::new(limits.requests_per_client),
             repositories: Counts::new(limits.requests_per_repository),
@@ -64,8 +64,8 @@ impl Gate {
         let is_as_fast = (limits.rate, limits.burst) == (self.limits.rate, self.limits.burst);
         Gate {
             requests: self.requests.resized(limits.requests),
-            fetches: self.fetches.resized(limits.fetches, limits.fetches_per_repository()),
-            pushes: self.pushes.resized(limits.pushes, limits.pushes_per_repository()),
+            fetches: self.fetches.resized(fetches(&limits)),
+            pushes: self.pushes.resized(pushes(&limits)),
             rates: if is_as_fast { Arc::clone(&self.rates) } else { rates(&limits) },
             clients: self.clients.with_max(limits.requests_per_client),
             repositories: self.repositories.with_max(limits.requests_per_repository),
@@ -92,18 +92,36 @@ impl Gate {
         Ok(Turn::Counted { _counted: counted })
     }
 
-    /// Waits until another fetch or push may run in this repository; see [`Queue::place`] for the order. Gives up after
-    /// `serve.queueSeconds`.
-    pub(crate) async fn program(&self, service: Service, repository: &str) -> Result<Turn, Refused> {
+    /// Waits until another fetch or push of this client may run in this repository; see [`Queue::place`] for the order.
+    /// Gives up after `serve.queueSeconds`.
+    pub(crate) async fn program(&self, service: Service, client: &str, repository: &str) -> Result<Turn, Refused> {
         let queue = match service {
             Service::UploadPack => &self.fetches,
             Service::ReceivePack => &self.pushes,
         };
-        match timeout(self.limits.queue, queue.place(repository)).await {
+        match timeout(self.limits.queue, queue.place(client, repository)).await {
             Ok(Some(place)) => Ok(Turn::Place { _place: place }),
             _ => Err(Refused::Busy),
         }
     }
+}
+
+fn fetches(limits: &Limits) -> Most {
+    let [per_repository, per_client] = [limits.fetches_each, limits.fetches_per_client];
+    most(limits.fetches, per_repository, per_client)
+}
+
+fn pushes(limits: &Limits) -> Most {
+    let [per_repository, per_client] = [limits.pushes_each, limits.pushes_per_client];
+    most(limits.pushes, per_repository, per_client)
+}
+
+/// Completes these limits. By default, one client may have more than one repository, so that hooks that hang in one
+/// repository leave even the same client places in others, but not all.
+fn most(all: usize, per_repository: Option<usize>, per_client: Option<usize>) -> Most {
+    let per_repository = per_repository.unwrap_or(all - all / 3);
+    let per_client = per_client.unwrap_or(all.saturating_sub((all / 6).max(1)).max(1));
+    Most { all, per_repository, per_client }
 }
 
 fn rates(limits: &Limits) -> Arc<DefaultKeyedRateLimiter<String>> {
@@ -177,31 +195,46 @@ mod tests {
     #[tokio::test]
     async fn a_fetch_waits_and_then_gives_up() {
         let gate = Gate::new(Limits { fetches: 1, ..limits() });
-        let turn = gate.program(Service::UploadPack, "r").await.unwrap();
-        assert_eq!(gate.program(Service::UploadPack, "r").await.unwrap_err(), Refused::Busy);
-        assert!(gate.program(Service::ReceivePack, "r").await.is_ok());
+        let turn = gate.program(Service::UploadPack, "a", "r").await.unwrap();
+        assert_eq!(gate.program(Service::UploadPack, "a", "r").await.unwrap_err(), Refused::Busy);
+        assert!(gate.program(Service::ReceivePack, "a", "r").await.is_ok());
         drop(turn);
-        assert!(gate.program(Service::UploadPack, "r").await.is_ok());
+        assert!(gate.program(Service::UploadPack, "a", "r").await.is_ok());
     }
 
     #[tokio::test]
     async fn one_repository_never_has_all_places() {
-        let gate = Gate::new(Limits { pushes: 6, fetches_each: None, pushes_each: None, ..limits() });
+        let gate = Gate::new(Limits { pushes: 6, ..limits() });
+        let push = |client: &'static str, repository| gate.program(Service::ReceivePack, client, repository);
         let mut there = Vec::new();
-        for _ in 0..4 {
-            there.push(gate.program(Service::ReceivePack, "r").await.unwrap());
+        for client in ["a", "b", "c", "d"] {
+            there.push(push(client, "r").await.unwrap());
         }
-        assert_eq!(gate.program(Service::ReceivePack, "r").await.unwrap_err(), Refused::Busy);
-        let others = [gate.program(Service::ReceivePack, "s").await, gate.program(Service::ReceivePack, "t").await];
+        assert_eq!(push("e", "r").await.unwrap_err(), Refused::Busy);
+        let others = [push("a", "s").await, push("b", "t").await];
         assert!(others.iter().all(Result::is_ok));
-        assert_eq!(gate.program(Service::ReceivePack, "u").await.unwrap_err(), Refused::Busy);
+        assert_eq!(push("e", "u").await.unwrap_err(), Refused::Busy);
         there.pop();
-        assert!(gate.program(Service::ReceivePack, "r").await.is_ok());
+        assert!(push("e", "r").await.is_ok());
         drop(there);
         // Repositories whose requests have ended do not fill up the map.
         for other in 0..10_000 {
-            gate.program(Service::ReceivePack, &other.to_string()).await.unwrap();
+            gate.program(Service::ReceivePack, &other.to_string(), &other.to_string()).await.unwrap();
         }
-        assert!(gate.pushes.known() < 1000, "{} repositories are known", gate.pushes.known());
+        assert!(gate.pushes.known() < 1000, "{} repositories and clients are known", gate.pushes.known());
+    }
+
+    #[tokio::test]
+    async fn one_client_never_has_all_places() {
+        let gate = Gate::new(Limits { fetches: 6, ..limits() });
+        let fetch = |client: &'static str, repository| gate.program(Service::UploadPack, client, repository);
+        let mut its = Vec::new();
+        for repository in ["r", "r", "r", "r", "s"] {
+            its.push(fetch("a", repository).await.unwrap());
+        }
+        assert_eq!(fetch("a", "u").await.unwrap_err(), Refused::Busy);
+        assert!(fetch("b", "u").await.is_ok());
+        its.pop();
+        assert!(fetch("a", "u").await.is_ok());
     }
 }

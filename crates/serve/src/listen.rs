@@ -62,7 +62,8 @@ pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
     // Pushes are received in threads of the runtime, which get a stack as large as the usual one of a main thread.
     const STACK_BYTES: usize = 8 << 20;
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    let runtime = builder.enable_all().thread_stack_size(STACK_BYTES).build()?;
+    let runtime = builder.enable_all().thread_stack_size(STACK_BYTES).max_blocking_threads(threads(&settings.limits));
+    let runtime = runtime.build()?;
     // The runtime panics if it can start no thread for blocking work and has none. If it has one, such work waits.
     let (end, until_end) = mpsc::channel::<()>();
     runtime.spawn_blocking(move || until_end.recv());
@@ -73,6 +74,15 @@ pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
     // A thread that is blocked by a disk that does not respond must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
+}
+
+/// Returns how many threads the runtime may start for blocking work: one for each push, and some for work on disks that
+/// do not respond. A reload does not change this number.
+fn threads(limits: &Limits) -> usize {
+    const OTHERS: usize = 416;
+    /// More than Linux allows a user by default.
+    const MAX: usize = 1 << 20;
+    limits.pushes.min(MAX) + OTHERS
 }
 
 /// Switches to the user that owns the repositories, because their hooks run with the rights of the server. Without a
@@ -183,10 +193,19 @@ fn connections_max(limits: &Limits) -> usize {
     left.min(limits.connections)
 }
 
-/// Waits until another connection may be open (see [`connections_max`]), and then for that connection.
+/// Waits until another connection may be open (see [`connections_max`]), and then for that connection. A shim, which
+/// passes on the two descriptors of its client, counts three times; if there is no room for these, its connection is
+/// closed, so that it runs git.
 async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sockets::Stream, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
-    Some((acceptor.next().await, permit))
+    loop {
+        let mut permit = Arc::clone(permits).acquire_owned().await.ok()?;
+        let stream = acceptor.next().await;
+        if let sockets::Stream::Shim(_) = stream {
+            let Ok(others) = Arc::clone(permits).try_acquire_many_owned(2) else { continue };
+            permit.merge(others);
+        }
+        return Some((stream, permit));
+    }
 }
 
 /// Reads the settings and opens the access log again. The sockets, and the limits on connections, memory, open files,

@@ -10,7 +10,7 @@ use crate::{
 use bstr::BString;
 use bytes::{Bytes, BytesMut};
 use std::{
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io,
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
     path::{Path, PathBuf},
@@ -111,6 +111,11 @@ impl Git {
     /// Uses this program as git, and `pushes` to receive pushes.
     pub(crate) fn new(git: OsString, pushes: Pushes) -> Self {
         Git { git, pushes }
+    }
+
+    /// Returns the name or path of the program.
+    pub(crate) fn program(&self) -> &OsStr {
+        &self.git
     }
 
     /// Prepares git to run in a repository.

@@ -194,7 +194,7 @@ mod tests {
         let pushes = Pushes::new(Handle::current());
         // More than may be received at a time.
         for _ in 0..5 {
-            let turn = gate.program(Service::ReceivePack, "r").await.unwrap();
+            let turn = gate.program(Service::ReceivePack, "a", "r").await.unwrap();
             let (mut answer, output) = output_pipe().unwrap();
             pushes.spawn(move || {
                 let _held = (turn, output);

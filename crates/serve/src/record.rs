@@ -116,14 +116,20 @@ impl Records {
         Ok(())
     }
 
-    /// Begins the record of a request.
+    /// Begins the record of a request. Its status is [`STATUS_LEFT`] until another one is set, because the work for a
+    /// client that disconnects is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> Record {
         self.in_progress.inc();
         Record {
             records: Arc::clone(self),
             start: Instant::now(),
             cpu: Cpu::new(self.is_logging.load(Relaxed)),
-            line: Line { id: self.ids.fetch_add(1, Relaxed), operation: "other", ..Line::default() },
+            line: Line {
+                id: self.ids.fetch_add(1, Relaxed),
+                operation: "other",
+                status: STATUS_LEFT,
+                ..Line::default()
+            },
         }
     }
 
@@ -149,6 +155,9 @@ impl Records {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// The status in the access log of a client that did not wait for the response, as in nginx.
+pub(crate) const STATUS_LEFT: u16 = 499;
 
 /// The record of one request. On drop, the request is counted, and logged if there is an access log.
 pub(crate) struct Record {
@@ -237,16 +246,25 @@ impl Drop for Record {
         line.time = format!("{}.{:03}", now / 1_000_000_000, now / 1_000_000 % 1000);
         line.served_ms = milliseconds(duration);
         line.cpu_ms = milliseconds(cpu.spent().unwrap_or_default());
-        let Ok(mut text) = serde_json::to_vec(line) else { return };
-        text.push(b'\n');
+        let Ok(text) = serde_json::to_string(line) else { return };
+        let text = escaped(text) + "\n";
         let written = match &mut log.file {
-            Some(file) => file.write_all(&text),
-            None => io::stderr().write_all(&text),
+            Some(file) => file.write_all(text.as_bytes()),
+            None => io::stderr().write_all(text.as_bytes()),
         };
         if let Err(error) = written {
             say("warning: ", format!("cannot write to the access log {}: {error}", log.path.display()).as_bytes());
         }
     }
+}
+
+/// Escapes the control characters that JSON allows in strings: DEL and those from U+0080 on, which terminals obey.
+fn escaped(json: String) -> String {
+    if !json.contains(char::is_control) {
+        return json;
+    }
+    let escape = |c: char| if c.is_control() { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    json.chars().map(escape).collect()
 }
 
 fn milliseconds(duration: Duration) -> f64 {
@@ -264,15 +282,16 @@ mod tests {
         let records = Records::new();
         records.open_log(Some(&path)).unwrap();
         let mut record = records.begin();
-        record.client(Some("eve\n\u{1b}[2J\"\u{2028}"), "::1");
+        record.client(Some("eve\n\u{1b}[2J\"\u{2028}\u{9b}2J\u{7f}"), "::1");
         record.operation("ls-refs", 2);
         record.status(200);
         record.sent(7);
         drop(record);
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().count(), 1);
-        assert!(text.trim_end().bytes().all(|byte| byte >= b' '), "{text:?}");
+        assert!(!text.trim_end().chars().any(char::is_control), "{text:?}");
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["user"], "eve\n\u{1b}[2J\"\u{2028}\u{9b}2J\u{7f}");
         assert_eq!((&line["operation"], &line["bytes"]), (&"ls-refs".into(), &7.into()));
         let metrics = records.text();
         let count = "refdb_serve_requests_total{operation=\"ls-refs\",status=\"200\"} 1";

@@ -57,6 +57,8 @@ impl Roots {
             is_remote |= !fs.is_local(&dir).map_err(io::Error::other)?;
             roots.push(Root { prefix: prefix.clone().into_bytes(), dir });
         }
+        // A target that does not exist is an error below.
+        is_remote |= settings.allowed_targets.iter().any(|dir| fs.is_local(dir).is_ok_and(|is_local| !is_local));
         // Roots with a prefix are tried first.
         roots.sort_by_key(|root| root.prefix.is_empty());
         let targets =
@@ -72,7 +74,8 @@ impl Roots {
         })
     }
 
-    /// Returns whether a root is on a network file system, where [`find`](Self::find) may block for long.
+    /// Returns whether a root or an allowed target is on a network file system, where [`find`](Self::find) may block
+    /// for long.
     pub(crate) fn are_remote(&self) -> bool {
         self.is_remote
     }
@@ -86,6 +89,8 @@ impl Roots {
             let Some(below) = root.below(&path) else { continue };
             match self.find_below(root, below) {
                 Ok(folder) => return Ok(folder),
+                // The repository may be in this root, and another one with its path in the next.
+                Err(error @ NotFound::Unknown(_)) => return Err(error),
                 Err(error) => why = error,
             }
         }
@@ -101,15 +106,21 @@ impl Roots {
     fn find_below(&self, root: &Root, below: &[u8]) -> Result<PathBuf, NotFound> {
         let given = root.dir.join(OsStr::from_bytes(below));
         let served = Repository::served_folder(&self.fs, &self.environment, &given).map_err(|error| match error {
-            RepositoryError::Io(error) if !is_absence(&error) => NotFound::Unknown(error.to_string()),
+            RepositoryError::Io(error) if !is_absence(&error.source) => NotFound::Unknown(error.to_string()),
             error => NotFound::NoRepository(error.to_string()),
         })?;
-        let folder = served.folder.canonicalize().map_err(|error| NotFound::NoRepository(error.to_string()))?;
+        let folder = served.folder.canonicalize().map_err(|error| {
+            let kind = if is_absence(&error) { NotFound::NoRepository } else { NotFound::Unknown };
+            kind(format!("cannot resolve the links in {}: {error}", served.folder.display()))
+        })?;
         if !folder.starts_with(&root.dir) && !self.allowed_targets.iter().any(|target| folder.starts_with(target)) {
             return Err(NotFound::Outside);
         }
-        if !self.export_all && !folder.join(EXPORT_OK).exists() {
-            return Err(NotFound::NotExported);
+        if !self.export_all {
+            self.fs.stat(&folder.join(EXPORT_OK)).map_err(|error| match is_absence(&error.source) {
+                true => NotFound::NotExported,
+                false => NotFound::Unknown(error.to_string()),
+            })?;
         }
         Ok(folder)
     }
@@ -130,11 +141,11 @@ fn without_links(failed: &str, path: &Path) -> io::Result<PathBuf> {
     path.canonicalize().map_err(named)
 }
 
-/// Returns whether an error means that no repository is there for the server's user.
-fn is_absence(error: &refdb_vfs::Error) -> bool {
-    use io::ErrorKind::{InvalidFilename, IsADirectory, NotADirectory, PermissionDenied};
-    let kind = error.source.kind();
-    error.is_not_found() || [PermissionDenied, NotADirectory, IsADirectory, InvalidFilename].contains(&kind)
+/// Returns whether an error means that what was looked for is not there for the server's user.
+fn is_absence(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied};
+    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    is_loop || [NotFound, PermissionDenied, NotADirectory, IsADirectory, InvalidFilename].contains(&error.kind())
 }
 
 /// Decodes the percent-encoding of a URL's path, and returns it without the slash at its start. Returns `None` if the
@@ -164,6 +175,50 @@ pub(crate) fn shown(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use refdb_testkit::{RefFormat, Repo};
+    use refdb_vfs::{IoHook, LookUp, Op, Verdict};
+    use std::sync::{Arc, Mutex};
+
+    /// Makes the look-ups of paths that end in a text fail.
+    #[derive(Default)]
+    struct Failing(Mutex<Option<&'static str>>);
+
+    impl IoHook for Failing {
+        fn before(&self, _: Op<'_>) -> Verdict {
+            Verdict::Proceed
+        }
+
+        fn look_up(&self, path: &Path, _: LookUp) -> io::Result<Option<PathBuf>> {
+            match *self.0.lock().unwrap() {
+                Some(end) if path.ends_with(end) => Err(io::Error::from_raw_os_error(5)),
+                _ => Ok(None),
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_that_fails_is_not_continued_in_another_root() {
+        let repos = [(); 2].map(|()| Repo::bare(RefFormat::Files, refdb::HashKind::Sha1));
+        let failing = Arc::new(Failing::default());
+        let root =
+            |repo: &Repo, prefix: &[u8]| Root { prefix: prefix.to_vec(), dir: repo.scratch().canonicalize().unwrap() };
+        let roots = Roots {
+            roots: vec![root(&repos[0], b""), root(&repos[1], b"")],
+            allowed_targets: Vec::new(),
+            export_all: false,
+            environment: Environment::process(),
+            fs: Fs::with_hook(Arc::clone(&failing) as Arc<dyn IoHook>),
+            is_remote: false,
+        };
+        for repo in &repos {
+            std::fs::write(repo.git_dir().join(EXPORT_OK), "").unwrap();
+        }
+        let folder = repos[0].git_dir().canonicalize().unwrap();
+        assert_eq!(roots.find("/repo"), Ok(folder));
+        *failing.0.lock().unwrap() = Some("HEAD");
+        let found = roots.find("/repo");
+        assert!(matches!(found, Err(NotFound::Unknown(_))), "{found:?}");
+    }
 
     #[test]
     fn a_path_is_decoded_once_and_never_leads_upwards() {

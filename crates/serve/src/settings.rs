@@ -63,6 +63,10 @@ pub(crate) struct Limits {
     pub(crate) fetches_each: Option<usize>,
     /// `serve.maxPushesPerRepository`: what `serve.maxPushes` counts, in one repository; two thirds of that by default.
     pub(crate) pushes_each: Option<usize>,
+    /// `serve.maxFetchesPerClient`: what `serve.maxFetches` counts, of one client; five sixths of that by default.
+    pub(crate) fetches_per_client: Option<usize>,
+    /// `serve.maxPushesPerClient`: what `serve.maxPushes` counts, of one client; five sixths of that by default.
+    pub(crate) pushes_per_client: Option<usize>,
     /// `serve.queueSeconds`: how long a fetch or push waits for its turn before the server responds with 503.
     pub(crate) queue: Duration,
     /// `serve.rate`: requests a second of one user, or of one address without a user. The response to more is 429, once
@@ -98,6 +102,8 @@ impl Default for Limits {
             pushes: 96,
             fetches_each: None,
             pushes_each: None,
+            fetches_per_client: None,
+            pushes_per_client: None,
             queue: Duration::from_secs(30),
             rate: number(50_000),
             burst: number(100_000),
@@ -110,21 +116,6 @@ impl Default for Limits {
             request_bytes: 64 << 20,
         }
     }
-}
-
-impl Limits {
-    pub(crate) fn fetches_per_repository(&self) -> usize {
-        self.fetches_each.unwrap_or_else(|| two_thirds(self.fetches))
-    }
-
-    pub(crate) fn pushes_per_repository(&self) -> usize {
-        self.pushes_each.unwrap_or_else(|| two_thirds(self.pushes))
-    }
-}
-
-/// Returns two thirds of a number, rounded up.
-fn two_thirds(of: usize) -> usize {
-    of - of / 3
 }
 
 fn number(value: u32) -> NonZeroU32 {
@@ -194,6 +185,8 @@ impl Settings {
             b"serve.maxpushes" => limits.pushes = size(value)?,
             b"serve.maxfetchesperrepository" => limits.fetches_each = Some(size(value)?),
             b"serve.maxpushesperrepository" => limits.pushes_each = Some(size(value)?),
+            b"serve.maxfetchesperclient" => limits.fetches_per_client = Some(size(value)?),
+            b"serve.maxpushesperclient" => limits.pushes_per_client = Some(size(value)?),
             b"serve.queueseconds" => limits.queue = seconds(value)?,
             b"serve.rate" => limits.rate = number(u32::try_from(count(value)?).unwrap_or(u32::MAX)),
             b"serve.burst" => limits.burst = number(u32::try_from(count(value)?).unwrap_or(u32::MAX)),

@@ -37,7 +37,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 /// Maximum number of repositories that are maintained at a time, not counting runs that git has put in the background.
 const RUNS_MAX: usize = 8;
 
-/// The interval of checks whether git has finished in the background.
+/// The interval of the first checks whether git has finished in the background. It becomes a tenth of the time that has
+/// passed, if that is more.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs git's maintenance in the repositories that received pushes. Clones of this value share their state.
@@ -120,7 +121,8 @@ impl Shared {
             drop(turn);
             let lock = folder.join("objects/maintenance.lock");
             while lock.exists() && !self.is_ending.is_cancelled() {
-                self.pause(Instant::now() + LOOK).await;
+                // A lock that a dead process has left may stay for ever.
+                self.pause(Instant::now() + LOOK.max(began.elapsed() / SHARE)).await;
             }
             let pause = began.elapsed().saturating_mul(SHARE - 1).min(PAUSE_MAX);
             self.pause(Instant::now() + pause).await;

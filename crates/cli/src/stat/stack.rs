@@ -14,13 +14,22 @@ pub(super) struct Stack {
     /// The tables, oldest first.
     tables: Vec<Table>,
     bytes: u64,
-    /// The size in bytes of a single table with everything that is in effect.
-    compacted_bytes: u64,
-    compacted_refs: u64,
-    compacted_logs: u64,
+    #[serde(flatten)]
+    compacted: Option<Compacted>,
+    /// Why the tables cannot be merged: a record fits into no block of the configured size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incompatible: Option<String>,
     /// The first and the last of the tables that git's rule for automatic compaction would merge, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<[usize; 2]>,
+}
+
+/// A single table with everything that is in effect.
+#[derive(Debug, Serialize)]
+struct Compacted {
+    compacted_bytes: u64,
+    compacted_refs: u64,
+    compacted_logs: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,13 +95,19 @@ pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack
         }
         tables.push(counted);
     }
-    let compacted = compact(snapshot.merged(), options.write)?;
+    let (compacted, incompatible) = match compact(snapshot.merged(), options.write) {
+        Ok(summary) => {
+            let reftable::Summary { bytes, refs, logs, .. } = summary;
+            (Some(Compacted { compacted_bytes: bytes, compacted_refs: refs, compacted_logs: logs }), None)
+        }
+        Err(error) if error.is_too_large() => (None, Some(error.to_string())),
+        Err(error) => return Err(failed(error)),
+    };
     Ok(Stack {
         bytes: tables.iter().map(|table| table.bytes).sum(),
         tables,
-        compacted_bytes: compacted.bytes,
-        compacted_refs: compacted.refs,
-        compacted_logs: compacted.logs,
+        compacted,
+        incompatible,
         due: snapshot.plan(&options).map(|range| [range.start, range.end - 1]),
     })
 }
@@ -106,17 +121,17 @@ impl Sink for Nowhere {
     }
 }
 
-fn compact(merged: &Merged, write: WriteOptions) -> Result<reftable::Summary> {
-    let mut writer = TableWriter::new(write, 0, merged.max_update_index(), Nowhere).map_err(failed)?;
+fn compact(merged: &Merged, write: WriteOptions) -> std::result::Result<reftable::Summary, reftable::Error> {
+    let mut writer = TableWriter::new(write, 0, merged.max_update_index(), Nowhere)?;
     let mut refs = merged.refs();
-    while let Some(record) = refs.next().map_err(failed)? {
-        writer.add_ref(&record).map_err(failed)?;
+    while let Some(record) = refs.next()? {
+        writer.add_ref(&record)?;
     }
     let mut logs = merged.logs();
-    while let Some(record) = logs.next().map_err(failed)? {
-        writer.copy_log(&record).map_err(failed)?;
+    while let Some(record) = logs.next()? {
+        writer.copy_log(&record)?;
     }
-    writer.finish().map_err(failed)
+    writer.finish()
 }
 
 fn failed(error: impl std::fmt::Display) -> Failure {
@@ -159,13 +174,16 @@ impl Stack {
                 ));
             }
         }
-        text.push_str(&format!(
-            "compaction would leave {}: {} refs, {} log records; it would free {}\n",
-            bytes(self.compacted_bytes),
-            self.compacted_refs,
-            self.compacted_logs,
-            bytes(self.bytes.saturating_sub(self.compacted_bytes)),
-        ));
+        if let Some(Compacted { compacted_bytes, compacted_refs, compacted_logs }) = self.compacted {
+            text.push_str(&format!(
+                "compaction would leave {}: {compacted_refs} refs, {compacted_logs} log records; it would free {}\n",
+                bytes(compacted_bytes),
+                bytes(self.bytes.saturating_sub(compacted_bytes)),
+            ));
+        }
+        if let Some(why) = &self.incompatible {
+            text.push_str(&format!("compaction would fail: {why}\n"));
+        }
         if let Some([first, last]) = self.due {
             text.push_str(&format!("automatic compaction is due for tables {first} to {last}\n"));
         }

@@ -202,3 +202,19 @@ fn refdb_repairs_a_stack_that_git_cannot_compact_and_stat_names_what_is_wrong() 
         assert_eq!(repo.git(["log", "-g", "--format=%gs", name]).trim_end(), &message[..2048]);
     }
 }
+
+#[test]
+fn stat_describes_tables_that_the_configured_block_size_does_not_let_anybody_merge() {
+    let repo = Repo::with_worktree(RefFormat::Reftable, HashKind::Sha1);
+    set_up(&repo);
+    repo.git(["config", "reftable.blockSize", "65536"]);
+    repo.git(["update-ref", &format!("refs/heads{}", "/long".repeat(600)), "main"]);
+    repo.git(["config", "reftable.blockSize", "1024"]);
+    let text = refdb(repo.dir(), &["stat"], b"");
+    assert!(text.status.success(), "{text:?}");
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("tables: ") && text.contains("compaction would fail: the record of"), "{text}");
+    let json = refdb(repo.dir(), &["stat", "--json"], b"");
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert!(json.to_string().contains("\"incompatible\"") && !json.to_string().contains("compacted_"), "{json}");
+}

@@ -2,7 +2,7 @@
 
 use crate::{
     common::{Client, REFDB, hook, quarantines},
-    crafted::{Pack, request, tree},
+    crafted::{Kind, Pack, request, tree},
     trouble,
     unusual_objects::{circle, with_side_band},
 };
@@ -199,6 +199,59 @@ fn a_push_that_is_left_to_git_is_limited_but_its_hooks_are_not() {
     let output = trouble::send(&server, &bytes);
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(said.contains("ok refs/heads/main"), "{said}");
+}
+
+/// Returns a request whose first line says that the client is a shallow clone, so that refdb leaves the push to git.
+fn shallow_request(name: &str, content: &[u8]) -> Vec<u8> {
+    let mut pack = Pack::default();
+    let blob = pack.whole(Kind::Blob, content);
+    let line = format!("shallow {}", "5".repeat(40));
+    [format!("{:04x}{line}", line.len() + 4).as_bytes(), &request(&[(name, blob)], pack.finish())].concat()
+}
+
+/// Git starts these programs with `--shallow-file` before the command.
+#[test]
+fn a_push_of_a_shallow_clone_is_limited_as_any_other() {
+    let bytes = shallow_request("refs/tags/big", &vec![0; 150 << 20]);
+    for (command, limit) in [("unpack-objects", "100"), ("index-pack", "1")] {
+        let server = server();
+        server.config("receive.unpackLimit", limit);
+        let output = trouble::send(&server, &bytes);
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(
+            said.contains(&format!("git {command} was ended")) && said.contains("MemoryLimit"),
+            "{command}: {said}"
+        );
+        assert_eq!(server.refs(), [], "{command}");
+    }
+}
+
+#[test]
+fn a_git_that_does_not_read_the_push_that_is_left_to_it_is_limited_too() {
+    let mut content = vec![0; 1 << 20];
+    let mut random = refdb_testkit::Rng::new(1);
+    content.iter_mut().for_each(|byte| *byte = random.bits() as u8);
+    // More than a pipe holds.
+    let bytes = shallow_request("refs/tags/random", &content);
+    let server = server();
+    let git = git_with(&server, "receive-pack", SPINNER);
+    let mut child = receive_pack(&server, &git).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || _ = input.write_all(&bytes));
+        let deadline = Instant::now() + ENDED_MAX;
+        while child.try_wait().unwrap().is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // Without a reader, the thread that writes ends too.
+        _ = child.kill();
+        let pids = std::fs::read_to_string(server.scratch().join("pids")).unwrap();
+        for pid in pids.lines() {
+            _ = Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status();
+        }
+    });
+    let log = String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr).into_owned();
+    assert!(log.contains("git receive-pack was ended") && log.contains("TimeLimit"), "{log}");
 }
 
 #[test]

@@ -185,6 +185,11 @@ fn requests_beyond_a_limit_are_told_to_come_again() {
         let (_repo, server) = served(|options| options.set(limit, 3).with_metrics());
         let held: Vec<_> = (0..3).map(|_| hanging(&server, "version=2")).collect();
         server.await_in_progress(3);
+        // A request counts as in progress a little before it takes its place.
+        let end = Instant::now() + at_most(LONG);
+        while server.ask(&Request::ls_refs("repo")).status != 503 {
+            assert!(Instant::now() < end, "{limit} limits nothing");
+        }
         for _ in 0..30 {
             let answer = server.ask(&Request::ls_refs("repo"));
             assert_eq!((answer.status, answer.header("Retry-After")), (503, Some("1")), "{limit}");
@@ -231,6 +236,41 @@ fn fetches_and_pushes_beyond_a_limit_wait_and_then_give_up() {
     while server.ask(&fetch).status != 200 {
         assert!(Instant::now() < end, "the place of a client that has left stays taken");
     }
+}
+
+#[test]
+fn a_client_whose_fetches_never_end_leaves_places_to_others() {
+    let (repo, server) = served(|options| options.set("maxFetches", 3).set("queueSeconds", 2));
+    let copied =
+        std::process::Command::new("cp").arg("-a").arg(repo.git_dir()).arg(repo.scratch().join("other")).status();
+    assert!(copied.unwrap().success());
+    let held: Vec<_> = (0..6).map(|_| hanging_in_git(&server, &repo)).collect();
+    await_children(&server, 2);
+    let fetch = Request::post("other", "git-upload-pack", "0000");
+    assert_eq!(server.ask_as(Some("ann"), &fetch).status, 200);
+    assert_eq!(server.ask(&fetch).status, 503);
+    assert_eq!(children(&server), 2);
+    drop(held);
+}
+
+#[test]
+fn long_requests_that_wait_for_git_take_bounded_memory() {
+    let (repo, server) = served(|options| options.set("maxFetches", 1).set("queueSeconds", 4));
+    let held = hanging_in_git(&server, &repo);
+    await_children(&server, 1);
+    let want = format!("want {}\n", repo.rev_parse("refs/heads/main"));
+    let long = format!("shallow {}\n", "x".repeat(60_000));
+    let body = gzip(&[packets(&[&want]), packets(&vec![&long[..]; 125]), b"0000".to_vec()].concat());
+    let request = Request::post("repo", "git-upload-pack", body).with("Content-Encoding", "gzip");
+    std::thread::scope(|scope| {
+        let waiting: Vec<_> = (0..80).map(|_| scope.spawn(|| server.ask(&request).status)).collect();
+        assert!(waiting.into_iter().all(|thread| thread.join().unwrap() == 503));
+    });
+    drop(held);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kilobytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kilobytes < 450 << 10, "{peak}");
 }
 
 #[test]
@@ -366,6 +406,49 @@ fn nonsense_in_http_2_ends_the_connection_alone() {
         send_only(&server, garbage);
         assert_alive(&server);
     }
+}
+
+#[test]
+fn refs_that_fit_into_no_packet_are_left_out_of_lists() {
+    let repo = exported(RefFormat::Reftable, HashKind::Sha1);
+    repo.config("reftable.blockSize", "400000");
+    // Of long components, because git compares each part of a name with other names.
+    let name = |start: &str, length: usize| {
+        let part = format!("/{}", "x".repeat(199));
+        let name = format!("refs/{start}{}", part.repeat(length / 200 - 1));
+        format!("{name}{}", "x".repeat(length - name.len()))
+    };
+    let [long, too_long] = [name("long", 40_000), name("too-long", 70_000)];
+    // Without the id to which the tag leads, the line would fit.
+    let barely_too_long = name("barely", 65_460);
+    let [main, tag] = ["refs/heads/main", "refs/tags/v1"].map(|name| repo.rev_parse(name));
+    let names = [(&barely_too_long, tag), (&long, main), (&too_long, main)];
+    let creations: String = names.iter().map(|(name, id)| format!("create {name} {id}\n")).collect();
+    let links = ["refs/heads/link", &name("link", 30_000)].map(|link| format!("symref-update {link} {long}\n"));
+    repo.git_with_input(["update-ref", "--stdin"], creations + &links.concat());
+    let server = Options::root(repo.scratch()).start();
+    let assert_shown = |request: &Request| {
+        let answer = server.ask(request);
+        assert!(answer.status == 200 && answer.is_complete && answer.body.ends_with(b"0000"), "{}", server.errors());
+        for (name, is_shown) in [
+            ("refs/heads/main", true),
+            ("refs/heads/link", true),
+            ("refs/link/", request.method == "GET"),
+            (&long, true),
+            (&barely_too_long, false),
+            (&too_long, false),
+        ] {
+            let found = answer.text().contains(&format!(" {name}"));
+            assert_eq!(found, is_shown, "{} {}", &name[..name.len().min(20)], name.len());
+        }
+    };
+    for head in ["refs/heads/main", &long, &too_long] {
+        repo.git(["symbolic-ref", "HEAD", head]);
+        assert_shown(&Request::ls_refs("repo"));
+        assert_shown(&Request::discovery("repo", "git-upload-pack"));
+    }
+    let said = server.errors();
+    assert!(said.contains("too long") && said.lines().all(|line| line.len() < 300), "{said}");
 }
 
 #[test]

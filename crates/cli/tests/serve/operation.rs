@@ -6,7 +6,9 @@ use refdb_types::HashKind;
 use serde_json::Value;
 use std::{
     collections::BTreeSet,
+    io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -121,4 +123,47 @@ fn the_access_log_says_why_a_request_was_refused_and_who_has_left() {
         let line = next_line(&log, &mut lines);
         assert!(line["operation"] == operation && takes_time(&line), "{line}");
     }
+}
+
+#[test]
+fn a_client_of_http_that_leaves_is_told_from_one_that_is_served() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    // A list of these refs is longer than the buffers of a connection hold.
+    repo.fill(150_000, &repo.commits(3));
+    let folder = tempfile::tempdir().unwrap();
+    let [log, program] = ["log", "authorizer"].map(|name| folder.path().join(name));
+    std::fs::write(
+        &program,
+        "#!/bin/sh\ngrep -q '\"user\":\"ann\"' || exec sleep 600\necho '{\"verdict\":\"allow\"}'\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    let server = Options::root(repo.scratch())
+        .set("accessLog", log.display())
+        .set("authorize", program.display())
+        .set("authorizeTimeout", 600_000)
+        .start();
+    let mut lines = 0;
+    let mut assert_logged = |operation: &str, status: u16| {
+        let line = next_line(&log, &mut lines);
+        assert_eq!((&line["operation"], &line["status"]), (&operation.into(), &status.into()), "{line}");
+    };
+    // One client leaves while the authorizer is asked, another one while it is sent a list.
+    let mut stream = server.connect_as_proxy();
+    stream.write_all(&Request::ls_refs("repo").bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(500));
+    drop(stream);
+    assert_logged("other", 499);
+    let mut stream = server.connect_as_proxy();
+    stream.write_all(&Request::ls_refs("repo").with("X-Remote-User", "ann").bytes()).unwrap();
+    stream.read_exact(&mut [0; 1000]).unwrap();
+    drop(stream);
+    assert_logged("ls-refs", 499);
+    for (method, operation) in [("GET", "discovery"), ("HEAD", "discovery")] {
+        let request = Request { method: method.into(), ..Request::discovery("repo", "git-upload-pack") };
+        assert_eq!(server.ask_as(Some("ann"), &request).status, 200);
+        assert_logged(operation, 200);
+    }
+    assert_eq!(server.ask_as(Some("ann"), &Request::ls_refs("repo")).status, 200);
+    assert_logged("ls-refs", 200);
 }

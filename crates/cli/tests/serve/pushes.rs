@@ -292,6 +292,32 @@ fn hooks_that_hang_in_one_repository_stop_no_push_to_another() {
     assert_eq!(hanging(), 60);
 }
 
+/// Previously, the 512 threads that the runtime has by default bounded the pushes.
+#[test]
+fn as_many_pushes_are_received_at_a_time_as_the_setting_says() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    repo.config("http.receivepack", "true");
+    let mut options = Options::root(repo.scratch()).set("queueSeconds", 5).descriptors(16_384);
+    for name in ["maxPushes", "maxPushesPerClient", "maxPushesPerRepository"] {
+        options = options.set(name, 600);
+    }
+    let server = options.start();
+    let main = repo.rev_parse("refs/heads/main");
+    let begun = Request::post("repo", "git-receive-pack", "00").with("Content-Length", "1000").bytes();
+    let held: Vec<_> = (0..530)
+        .map(|_| {
+            let mut stream = server.connect();
+            stream.write_all(&begun).unwrap();
+            stream
+        })
+        .collect();
+    let threads = || fs::read_dir(format!("/proc/{}/task", server.id())).unwrap().count();
+    wait_for("each push has a thread", || threads() > held.len());
+    let answer = server.ask(&request("refs/heads/pushed", NULL, main));
+    assert!(answer.text().contains("ok refs/heads/pushed"), "{answer:?}");
+    drop(held);
+}
+
 #[test]
 fn a_client_that_leaves_before_its_request_is_complete_has_changed_nothing() {
     let (repo, server) = served(RefFormat::Files);

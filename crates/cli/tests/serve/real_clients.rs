@@ -101,6 +101,33 @@ fn git_clones_and_fetches_in_every_way() {
     }
 }
 
+/// Debian's git, which finds the client's history from its refs, deepened nothing if it was shown none.
+#[test]
+fn a_shallow_clone_is_deepened_in_every_version() {
+    for (at, git) in gits().iter().enumerate() {
+        let mut pair = Pair::new(RefFormat::Files);
+        pair.server = Options::root(pair.hosted.scratch()).variable("REFDB_GIT", git).start();
+        pair.url = pair.server.url("repo");
+        for version in ["0", "1", "2"] {
+            let to = pair.client.scratch().join(format!("{at}-{version}"));
+            let (to, version) = (to.to_str().unwrap(), format!("protocol.version={version}"));
+            let count = || {
+                let words = ["rev-list", "--count", "refs/heads/main"];
+                let output = Git::find().command(Path::new(to)).args(words).output().unwrap();
+                String::from_utf8(output.stdout).unwrap().trim().to_owned()
+            };
+            pair.run(git, &["-c", &version, "clone", "-q", "--bare", "--depth=1", &pair.url, to]);
+            assert_eq!(count(), "1", "{} {version}", git.display());
+            for commits in ["2", "3"] {
+                pair.run(git, &["-C", to, "-c", &version, "fetch", "-q", "--deepen=1", "origin", "main"]);
+                assert_eq!(count(), commits, "{} {version}", git.display());
+            }
+            pair.run(git, &["-C", to, "-c", &version, "fetch", "-q", "--shallow-exclude=old", "origin", "main"]);
+            assert_eq!(count(), "1", "{} {version}", git.display());
+        }
+    }
+}
+
 #[test]
 fn a_fetch_with_many_haves_is_compressed() {
     let pair = Pair::new(RefFormat::Reftable);

@@ -126,6 +126,29 @@ fn git_clones_and_negotiates_through_it() {
 }
 
 #[test]
+fn a_shallow_clone_is_deepened_through_it_in_every_version() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    let server = Options::root(repo.scratch()).start();
+    let url = format!("file://{}", repo.git_dir().display());
+    let gits = [Path::new("/usr/bin/git"), Git::find().program()];
+    for (git, version) in gits.iter().flat_map(|git| ["0", "1", "2"].map(|version| (git, version))) {
+        let clone = tempfile::tempdir_in(server.scratch()).unwrap();
+        let clone = clone.path().join("clone");
+        let to = clone.to_str().unwrap();
+        for (words, commits) in [
+            (&["clone", "--quiet", "--bare", "--depth=1", &url, to][..], "1"),
+            (&["-C", to, "fetch", "--quiet", "--deepen=1", "origin", "main"], "2"),
+            (&["-C", to, "fetch", "--quiet", "--deepen=1", "origin", "main"], "3"),
+        ] {
+            let output = client(git, &server, version, words).env("REFDB_GIT", git).output().unwrap();
+            assert!(output.status.success(), "{version}: {output:?}\n{}", server.errors());
+            let counted = Git::find().command(&clone).args(["rev-list", "--count", "refs/heads/main"]).output();
+            assert_eq!(counted.unwrap().stdout, format!("{commits}\n").as_bytes(), "{version}");
+        }
+    }
+}
+
+#[test]
 fn git_does_what_the_server_cannot_do_as_git_would() {
     let (repo, server) = served(|options| options);
     let outside = exported(RefFormat::Files, HashKind::Sha1);

@@ -8,6 +8,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     os::unix::{
+        ffi::OsStrExt,
         fs::{PermissionsExt, symlink},
         net::UnixListener,
     },
@@ -111,6 +112,57 @@ fn a_hidden_repository_looks_like_one_that_does_not_exist() {
     }
     for (hidden, none) in requests("a").iter().zip(&requests("c")) {
         assert_eq!(timeless(server.ask_as(None, hidden)), timeless(server.ask_as(None, none)));
+    }
+}
+
+#[test]
+fn a_hidden_repository_stays_hidden_if_it_is_broken_or_busy() {
+    let root = Root::new(&["a", "b"]);
+    fs::write(root.path("b/config"), "[core\n").unwrap();
+    let program = root.program("rules", RULES);
+    let server = Options::root(root.0.path())
+        .set("authorize", program.display())
+        .set("maxRequestsPerRepository", 1)
+        .set("idleSeconds", 600)
+        .start();
+    let answer = |name: &str, user| timeless(server.ask_as(Some(user), &Request::ls_refs(name)));
+    let none = answer("c", "bad");
+    assert_eq!(none.status, 404);
+    assert_eq!((answer("b", "bad"), answer("b", "ann").status), (none.clone(), 500));
+    // A request of another user is in progress.
+    let begun = Request::post("a", "git-upload-pack", "00").with("Git-Protocol", "version=2");
+    let begun = begun.with("Content-Length", "1000").with("X-Remote-User", "ann");
+    let mut stream = server.connect_as_proxy();
+    stream.write_all(&begun.bytes()).unwrap();
+    let end = std::time::Instant::now() + refdb_testkit::at_most(std::time::Duration::from_secs(60));
+    while answer("a", "ann").status != 503 {
+        assert!(std::time::Instant::now() < end, "{}", server.errors());
+    }
+    assert_eq!(answer("a", "bad"), none);
+}
+
+#[test]
+fn a_repository_whose_path_the_authorizer_cannot_be_told_is_not_shown() {
+    let root = Root::new(&["a"]);
+    let odd = root.0.path().join(std::ffi::OsStr::from_bytes(b"a\xff"));
+    fs::rename(root.path("a"), &odd).unwrap();
+    let program = root.program("rules", "echo '{\"verdict\":\"allow\"}'");
+    let server = Options::root(root.0.path()).set("authorize", program.display()).start();
+    assert_eq!(server.ask(&Request::ls_refs("a%ff")).status, 404);
+    let server = Options::root(root.0.path()).start();
+    assert_eq!(server.ask(&Request::ls_refs("a%ff")).status, 200);
+}
+
+#[test]
+fn headers_of_a_proxy_with_control_characters_are_refused() {
+    let root = Root::new(&["a"]);
+    let server = Options::root(root.0.path()).start();
+    let discovery = Request::discovery("a", "git-receive-pack");
+    for value in ["a\tb", "a\u{9b}2J", "a\u{85}"] {
+        for name in ["X-Remote-User", "X-Remote-Addr"] {
+            let answer = server.ask_as(None, &discovery.clone().with(name, value));
+            assert_eq!(answer.status, 400, "{name} {value:?}");
+        }
     }
 }
 

@@ -17,6 +17,9 @@ use std::{
 
 const PIECE_BYTES: usize = 64 << 10;
 
+/// Maximum duration of a wait for the client or for git before the limits are checked again.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: Watch::PAUSE.subsec_nanos() as i64 };
+
 impl Reception {
     /// Runs git with the input `words`, followed by everything that the client sends from now on.
     pub(super) fn replay(&self, words: &[u8], client: Client<'_>) -> Result<u8, Failure> {
@@ -63,14 +66,16 @@ pub(super) fn not_passed_on(error: &io::Error) -> Failure {
 /// Passes `words`, and then what the client sends, to git until the client or git closes its end. Does not wait for
 /// git's output.
 fn feed(git: ChildStdin, words: &[u8], child: &mut Supervised, client: Client<'_>) -> io::Result<()> {
-    if write(&git, words)? {
+    // Only our end of the pipe becomes non-blocking.
+    rustix::io::ioctl_fionbio(&git, true)?;
+    if write(&git, words, child)? {
         return Ok(());
     }
     let mut buffer = vec![0; PIECE_BYTES];
     loop {
         match read(&git, child, client, &mut buffer)? {
             None | Some(0) => return Ok(()),
-            Some(count) if write(&git, &buffer[..count])? => return Ok(()),
+            Some(count) if write(&git, &buffer[..count], child)? => return Ok(()),
             Some(_) => {}
         }
     }
@@ -84,13 +89,12 @@ pub(super) fn read(
     client: Client<'_>,
     buffer: &mut [u8],
 ) -> io::Result<Option<usize>> {
-    let pause = Timespec { tv_sec: 0, tv_nsec: Watch::PAUSE.subsec_nanos().into() };
     loop {
         interrupt::check()?;
         child.look();
         // Poll reports a pipe without a reader even if no events are requested.
         let mut fds = [PollFd::new(&client.input, PollFlags::IN), PollFd::new(git, PollFlags::empty())];
-        match poll(&mut fds, Some(&pause)) {
+        match poll(&mut fds, Some(&PAUSE)) {
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
             Err(error) => return Err(error.into()),
@@ -106,12 +110,20 @@ pub(super) fn read(
     }
 }
 
-/// Writes bytes to git. Returns whether git has closed its end.
-fn write(git: &ChildStdin, mut bytes: &[u8]) -> io::Result<bool> {
+/// Writes bytes to git, whose limits are checked while git reads nothing. Returns whether git has closed its end.
+fn write(git: &ChildStdin, mut bytes: &[u8], child: &mut Supervised) -> io::Result<bool> {
     while !bytes.is_empty() {
         match rustix::io::write(git, bytes) {
             Ok(count) => bytes = &bytes[count..],
             Err(Errno::INTR) => interrupt::check()?,
+            Err(Errno::AGAIN) => {
+                interrupt::check()?;
+                child.look();
+                match poll(&mut [PollFd::new(git, PollFlags::OUT)], Some(&PAUSE)) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
             Err(Errno::PIPE) => return Ok(true),
             Err(error) => return Err(error.into()),
         }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     RefusedPush, Settings,
-    wire::{Limits, Offer, ReportFormat, Request, RequestReader, Version, pkt, report},
+    wire::{Command, Limits, Offer, ReportFormat, Request, RequestReader, Version, pkt, report},
 };
 use bstr::{BStr, BString};
 use refdb::{Environment, Objects, Store, real_git};
@@ -399,9 +399,11 @@ impl Session<'_, '_> {
         self.quarantine = None;
         drop(keep);
         self.report(failure.as_ref().map(AsRef::as_ref))?;
-        self.receive_hook("post-receive", |session, at| session.outcomes[at].has_changed())?;
-        self.post_update_hook()?;
-        self.run_maintenance()?;
+        if self.is_in_place() {
+            self.receive_hook("post-receive", |session, at| session.outcomes[at].has_changed())?;
+            self.post_update_hook()?;
+            self.run_maintenance()?;
+        }
         Ok(self.channel.end()?)
     }
 
@@ -418,10 +420,7 @@ impl Session<'_, '_> {
         if !self.receive_hook("pre-receive", |_, _| true)? {
             self.refuse_all("pre-receive hook declined");
         }
-        if self.outcomes.iter().all(|outcome| outcome.refusal.is_some()) {
-            return Ok(());
-        }
-        if !self.can_still_be_done()? {
+        if self.outcomes.iter().all(|outcome| outcome.refusal.is_some()) || !self.can_still_be_done(|_| true)? {
             return Ok(());
         }
         // Programs that start from here on work outside the quarantine.
@@ -439,16 +438,21 @@ impl Session<'_, '_> {
         updated
     }
 
-    /// Returns whether the repository is still where it was, and refuses all commands if it is not. Its files are
-    /// reached by their paths, and another repository may have taken the place of this one while a hook ran. Fails if
-    /// the client has disconnected and no ref has changed yet.
-    pub(super) fn can_still_be_done(&mut self) -> Result<bool, ServeError> {
-        self.channel.check_client()?;
+    /// Returns whether the repository is still where it was. Its files and hooks are reached by their paths, and another
+    /// repository may have taken the place of this one while a hook ran.
+    fn is_in_place(&self) -> bool {
         let (path, id) = &self.folder;
-        let is_there = self.fs.stat(path).is_ok_and(|found| found.file_id() == *id);
+        self.fs.stat(path).is_ok_and(|found| found.file_id() == *id)
+    }
+
+    /// Returns whether the repository is still where it was, and refuses the commands that are `left` to be executed if
+    /// it is not. Fails if the client has disconnected and no ref has changed yet.
+    pub(super) fn can_still_be_done(&mut self, left: impl Fn(Command<'_>) -> bool) -> Result<bool, ServeError> {
+        self.channel.check_client()?;
+        let is_there = self.is_in_place();
         if !is_there {
             self.channel.error(b"the repository was moved or deleted during the push")?;
-            self.refuse_all("repository moved or deleted");
+            self.refuse_those(left, "repository moved or deleted");
         }
         Ok(is_there)
     }
@@ -540,8 +544,15 @@ impl Session<'_, '_> {
 
     /// Refuses all commands that were not refused before.
     pub(super) fn refuse_all(&mut self, reason: &str) {
-        for outcome in &mut self.outcomes {
-            outcome.refusal.get_or_insert_with(|| reason.into());
+        self.refuse_those(|_| true, reason);
+    }
+
+    /// Refuses those of these commands that were not refused before.
+    pub(super) fn refuse_those(&mut self, which: impl Fn(Command<'_>) -> bool, reason: &str) {
+        for (command, outcome) in self.request.commands.iter().zip(&mut self.outcomes) {
+            if which(command) {
+                outcome.refusal.get_or_insert_with(|| reason.into());
+            }
         }
     }
 }

@@ -93,7 +93,7 @@ impl Session<'_, '_> {
                 return Ok(());
             }
         }
-        if !self.can_still_be_done()? {
+        if !self.can_still_be_done(|_| true)? {
             return Ok(());
         }
         self.channel.ignore_disconnect();
@@ -105,6 +105,8 @@ impl Session<'_, '_> {
     }
 
     fn update_each(&mut self, context: &PushContext, deletions: bool) -> Result<(), ServeError> {
+        // Deletions come first.
+        let is_left = |command: Command<'_>| deletions || !command.deletes();
         let options = TransactionOptions::new().mode(Mode::PerEdit);
         let mut transaction = self.store.transaction();
         transaction.options(options);
@@ -123,7 +125,7 @@ impl Session<'_, '_> {
                 }
             }
         }
-        if commands.is_empty() || !self.can_still_be_done()? {
+        if commands.is_empty() || !self.can_still_be_done(is_left)? {
             return Ok(());
         }
         self.channel.ignore_disconnect();
@@ -140,11 +142,7 @@ impl Session<'_, '_> {
             Err(error) => {
                 self.report_error(error)?;
                 // As in git, no further transaction follows, and refs that were already deleted stay deleted.
-                for at in 0..self.outcomes.len() {
-                    if deletions || !self.request.commands.get(at).deletes() {
-                        self.refuse(at, "failed to update refs");
-                    }
-                }
+                self.refuse_those(is_left, "failed to update refs");
             }
         }
         Ok(())

@@ -208,12 +208,13 @@ fn decide(text: &[u8]) -> io::Result<(Decision, Duration)> {
     Ok((decision, Duration::from_secs(answer.cache_seconds.into())))
 }
 
-/// Returns whether a variable must be refused: it cannot be set, or its name begins with `GIT_`, unless it is for
-/// tracing or sets the name or the address of the committer or the author. Other variables of this kind could make git
-/// use other refs or another configuration than the server.
+/// Returns whether a variable must be refused: it cannot be set, or it could make git use other refs or another
+/// configuration than the server. Such are `HOME`, `XDG_CONFIG_HOME`, and those whose names begin with `GIT_`, except
+/// for tracing and for the names and addresses of committer and author.
 fn bad_variable(name: &str, value: &str) -> bool {
     const OF_GIT: [&str; 4] = ["GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL"];
     let is_of_git = name.starts_with("GIT_") && !name.starts_with("GIT_TRACE") && !OF_GIT.contains(&name);
+    let is_of_git = is_of_git || ["HOME", "XDG_CONFIG_HOME"].contains(&name);
     name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') || is_of_git
 }
 
@@ -243,6 +244,8 @@ mod tests {
             "echo '{\"verdict\":\"allow\",\"hide_ref\":[]}'",
             "echo '{}'",
             "echo '{\"verdict\":\"allow\",\"environment\":{\"GIT_CONFIG_COUNT\":\"1\"}}'",
+            "echo '{\"verdict\":\"allow\",\"environment\":{\"HOME\":\"/tmp\"}}'",
+            "echo '{\"verdict\":\"allow\",\"environment\":{\"XDG_CONFIG_HOME\":\"/tmp\"}}'",
             "echo '{\"verdict\":\"allow\",\"environment\":{\"A=B\":\"1\"}}'",
             "echo '{\"verdict\":\"allow\",\"environment\":{\"A\":\"1\\u0000\"}}'",
             "sleep 10",

@@ -1,62 +1,136 @@
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, oneshot};
 
-/// A limit on the fetches, or on the pushes, that run at the same time. Those of one repository occupy at most
-/// `per_repository` slots, by default two thirds of all, rounded up. If `per_repository` is less than the number of all
-/// slots, fetches that take long or hooks that hang in one repository do not stop those in others.
-pub(super) struct Queue {
-    all: Places,
-    per_repository: usize,
-    repositories: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
+/// A limit on the fetches, or on the pushes, that run at the same time: of all repositories and clients, of each
+/// repository, and of each client. With the default limits, fetches that take long or hooks that hang in one repository
+/// do not stop those in others, not even those of the same client, and a client that sends or reads slowly does not
+/// stop others. Clones share their state.
+#[derive(Clone)]
+pub(super) struct Queue(Arc<Mutex<State>>);
+
+/// How many fetches, or pushes, may run at the same time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Most {
+    pub(super) all: usize,
+    pub(super) per_repository: usize,
+    pub(super) per_client: usize,
 }
 
-/// The slots that one fetch or push occupies: one of its repository, and one of all repositories.
-#[derive(Debug)]
+struct State {
+    most: Most,
+    running: usize,
+    /// How many run in each repository. One without any has no entry.
+    repositories: HashMap<Arc<str>, usize>,
+    /// How many run for each client. One without any has no entry.
+    clients: HashMap<Arc<str>, usize>,
+    /// The requests that wait, in the order in which they came.
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    client: Arc<str>,
+    repository: Arc<str>,
+    grant: oneshot::Sender<Place>,
+}
+
+/// The right of one fetch or push to run. Dropping it lets others run.
 pub(crate) struct Place {
-    _in_repository: OwnedSemaphorePermit,
-    _in_all: OwnedSemaphorePermit,
+    queue: Queue,
+    client: Arc<str>,
+    repository: Arc<str>,
 }
 
 impl Queue {
-    pub(super) fn new(all: usize, per_repository: usize) -> Self {
-        Queue { all: Places::new(all), per_repository, repositories: Arc::default() }
+    pub(super) fn new(most: Most) -> Self {
+        let (repositories, clients, waiting) = (HashMap::new(), HashMap::new(), VecDeque::new());
+        Queue(Arc::new(Mutex::new(State { most, running: 0, repositories, clients, waiting })))
     }
 
-    /// Returns the same queue with other limits. For a repository whose requests run or wait, the new `per_repository`
-    /// holds only once no request of this repository runs or waits, not even a later one.
-    pub(super) fn resized(&self, all: usize, per_repository: usize) -> Self {
-        Queue { all: self.all.resized(all), per_repository, repositories: Arc::clone(&self.repositories) }
+    /// Returns the same queue, to which new limits apply from now on.
+    pub(super) fn resized(&self, most: Most) -> Self {
+        self.locked().most = most;
+        self.let_run();
+        self.clone()
     }
 
-    /// Waits for the slots of one request, first come first served within each repository and then among all. Returns
-    /// `None` only if a semaphore was closed, which the server never does.
-    pub(super) async fn place(&self, repository: &str) -> Option<Place> {
-        let in_repository = self.of(repository).acquire_owned().await.ok()?;
-        let in_all = Arc::clone(&self.all.free).acquire_owned().await.ok()?;
-        Some(Place { _in_repository: in_repository, _in_all: in_all })
+    /// Waits until a request may run. Of the requests that wait, the first one that no limit holds back is next.
+    /// Returns `None` only if the queue is gone, which cannot be while it is borrowed.
+    pub(super) async fn place(&self, client: &str, repository: &str) -> Option<Place> {
+        let (grant, granted) = oneshot::channel();
+        self.locked().waiting.push_back(Waiting { client: client.into(), repository: repository.into(), grant });
+        self.let_run();
+        granted.await.ok()
     }
 
-    /// Returns the number of repositories in the map. Some may have no request any more.
+    /// Returns the number of repositories and clients that are known.
     #[cfg(test)]
     pub(super) fn known(&self) -> usize {
-        self.repositories.lock().unwrap_or_else(PoisonError::into_inner).len()
+        let state = self.locked();
+        state.repositories.len() + state.clients.len()
     }
 
-    fn of(&self, repository: &str) -> Arc<Semaphore> {
-        let mut repositories = self.repositories.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(places) = repositories.get(repository).and_then(Weak::upgrade) {
-            return places;
+    /// Lets all waiting requests run that no limit holds back, and forgets those that have been given up.
+    fn let_run(&self) {
+        // Dropping a place needs the lock, so these are dropped after the lock is released.
+        let mut unwanted = Vec::new();
+        let mut state = self.locked();
+        let mut at = 0;
+        while let Some(next) = state.waiting.get(at) {
+            let is_given_up = next.grant.is_closed();
+            if !is_given_up && !state.allows(next) {
+                at += 1;
+                continue;
+            }
+            let Some(Waiting { client, repository, grant }) = state.waiting.remove(at) else { break };
+            if is_given_up {
+                continue;
+            }
+            state.running += 1;
+            *state.repositories.entry(Arc::clone(&repository)).or_default() += 1;
+            *state.clients.entry(Arc::clone(&client)).or_default() += 1;
+            unwanted.extend(grant.send(Place { queue: self.clone(), client, repository }).err());
         }
-        if repositories.len() == repositories.capacity() {
-            // Before the map grows, repositories that have no request any more are removed from it.
-            repositories.retain(|_, places| places.strong_count() > 0);
+        drop(state);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn allows(&self, waiting: &Waiting) -> bool {
+        let count = |counts: &HashMap<Arc<str>, usize>, name| counts.get(name).copied().unwrap_or(0);
+        self.running < self.most.all
+            && count(&self.repositories, &waiting.repository) < self.most.per_repository
+            && count(&self.clients, &waiting.client) < self.most.per_client
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.queue.locked();
+        state.running -= 1;
+        let State { repositories, clients, .. } = &mut *state;
+        for (counts, name) in [(repositories, &self.repository), (clients, &self.client)] {
+            if let Some(count) = counts.get_mut(name) {
+                *count -= 1;
+                if *count == 0 {
+                    counts.remove(name);
+                }
+            }
         }
-        let places = Arc::new(Semaphore::new(self.per_repository.min(Semaphore::MAX_PERMITS)));
-        repositories.insert(repository.to_owned(), Arc::downgrade(&places));
-        places
+        drop(state);
+        self.queue.let_run();
+    }
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Place").field("client", &self.client).field("repository", &self.repository).finish()
     }
 }
 

@@ -1,6 +1,12 @@
 //! HTTP responses: their headers, and bodies that are produced while the client reads them.
 
-use crate::{gate::Turn, program::Running, record::Record, upload::rows::Rows};
+use super::begin::Room;
+use crate::{
+    gate::Turn,
+    program::Running,
+    record::{Record, STATUS_LEFT},
+    upload::rows::Rows,
+};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::{
@@ -21,9 +27,14 @@ pub(crate) struct Body {
     /// Whether the repository is on a network file system, where a read may block for long.
     pub(super) is_remote: bool,
     pub(super) record: Record,
+    /// Whether the client need not read on: the response has no body, or has failed.
+    pub(super) is_over: bool,
     /// The request's turns, held until the response is complete or the client has disconnected.
     #[expect(dead_code, reason = "the turns are given back when they are dropped")]
     pub(super) turns: Vec<Turn>,
+    /// The room of the request, held for as long.
+    #[expect(dead_code, reason = "the room is given back when it is dropped")]
+    pub(super) room: Room,
 }
 
 /// Where the bytes of a body come from.
@@ -36,7 +47,21 @@ pub(super) enum Source {
 impl Body {
     /// Returns a body that consists of these bytes.
     pub(super) fn bytes(bytes: impl Into<Bytes>, record: Record) -> Self {
-        Body { begin: bytes.into(), source: Source::Nothing, is_remote: false, record, turns: Vec::new() }
+        let (source, is_remote, is_over, turns, room) = (Source::Nothing, false, false, Vec::new(), Room::default());
+        Body { begin: bytes.into(), source, is_remote, record, is_over, turns, room }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        let has_ended = match &self.source {
+            Source::Nothing => self.begin.is_empty(),
+            Source::Refs(rows) => rows.has_ended(),
+            Source::Program(_) => false,
+        };
+        if !self.is_over && !has_ended {
+            self.record.status(STATUS_LEFT);
+        }
     }
 }
 
@@ -84,6 +109,7 @@ impl HttpBody for Body {
             }
             Err(error) => {
                 body.record.failed(&error);
+                body.is_over = true;
                 Poll::Ready(Some(Err(error)))
             }
         }

@@ -19,10 +19,13 @@ use std::{
 const EARLY_BYTES_MAX: usize = 256 << 10;
 
 /// Reads a request of protocol version 2 until it is complete, turns out to be one for git, ends, or exceeds
-/// [`REQUEST_BYTES_MAX`] or the [room](Room) that is left. Returns what is known of it, and the bytes that were read.
-pub(super) async fn read_request(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Progress, Vec<u8>)> {
+/// [`REQUEST_BYTES_MAX`] or the room that is left. Returns what is known of it, and the bytes that were read.
+pub(super) async fn read_request(
+    facts: &Facts,
+    inflow: &mut Inflow,
+    room: &mut Room,
+) -> io::Result<(Progress, Vec<u8>)> {
     let (mut reader, mut progress) = (RequestReader::new(facts.hash), Progress::Incomplete);
-    let mut room = Room::default();
     read_while(inflow, |bytes| {
         progress = reader.add(bytes);
         progress == Progress::Incomplete && room.has(reader.bytes().len())
@@ -32,10 +35,9 @@ pub(super) async fn read_request(facts: &Facts, inflow: &mut Inflow) -> io::Resu
 }
 
 /// Reads a fetch of protocol version 0 or 1 until its wants are known, or it ends, or exceeds [`REQUEST_BYTES_MAX`] or
-/// the [room](Room) that is left. Returns the wants and the bytes that were read.
-pub(super) async fn read_wants(facts: &Facts, inflow: &mut Inflow) -> io::Result<(Wants, Vec<u8>)> {
+/// the room that is left. Returns the wants and the bytes that were read.
+pub(super) async fn read_wants(facts: &Facts, inflow: &mut Inflow, room: &mut Room) -> io::Result<(Wants, Vec<u8>)> {
     let (mut reader, mut wants) = (WantsReader::new(facts.hash), Wants::Incomplete);
-    let mut room = Room::default();
     read_while(inflow, |bytes| {
         wants = reader.add(bytes);
         wants == Wants::Incomplete && room.has(reader.bytes().len())
@@ -68,17 +70,18 @@ async fn read_while(inflow: &mut Inflow, mut add: impl FnMut(&[u8]) -> bool) -> 
     }
 }
 
-/// The part of the memory for long requests that one request takes while it is examined. Without a common bound,
-/// clients that send thousands of long requests slowly would use up the memory of the machine.
+/// The part of the memory for long requests that one request takes until it is dropped: while it is examined, and then
+/// until it has been passed to git or its list of refs has been sent. Without a common bound, clients that send
+/// thousands of long requests slowly, or do not read what they have asked for, would use up the memory of the machine.
 #[derive(Default)]
-struct Room {
+pub(super) struct Room {
     taken: usize,
 }
 
-/// The number of bytes that all requests longer than [`EARLY_BYTES_MAX`] may take together while they are examined.
+/// The number of bytes that all requests longer than [`EARLY_BYTES_MAX`] may take together.
 const LONG_BYTES_MAX: usize = 256 << 20;
 
-/// The number of bytes that requests longer than [`EARLY_BYTES_MAX`] take at present while they are examined.
+/// The number of bytes that requests longer than [`EARLY_BYTES_MAX`] take at present.
 static LONG_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 impl Room {

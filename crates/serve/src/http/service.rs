@@ -2,7 +2,7 @@
 
 use super::{
     answer::{Body, Source, answer, at_disk, of_type},
-    begin::{read_more, read_request, read_wants},
+    begin::{Room, read_more, read_request, read_wants},
     failure::{Failure, refuse},
     route::Route,
 };
@@ -23,13 +23,20 @@ use crate::{
     },
 };
 use hyper::{
-    HeaderMap, Request, Response, StatusCode,
+    HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
     header::{self, HeaderValue},
 };
 use refdb::messages::say;
 use refdb_receive::wire::{Version, pkt};
-use std::{ffi::OsString, io, os::unix::ffi::OsStringExt, sync::Arc, time::Instant};
+use std::{
+    ffi::OsString,
+    io,
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
 
 /// The state that all requests share. A reload replaces it.
 #[derive(Debug)]
@@ -60,6 +67,13 @@ struct Client {
     address: String,
 }
 
+impl Client {
+    /// Returns the name under which the limits count this client.
+    fn name(&self) -> String {
+        self.user.as_ref().map_or_else(|| self.address.clone(), |user| format!("user {user}"))
+    }
+}
+
 /// The header in which a proxy names the user.
 const USER: &str = "x-remote-user";
 /// The header in which a proxy names the client's address.
@@ -84,6 +98,8 @@ struct Outcome {
     begin: Vec<u8>,
     source: Source,
     is_remote: bool,
+    /// The room that the request takes while it is needed for the response.
+    room: Room,
 }
 
 impl Server {
@@ -91,10 +107,12 @@ impl Server {
     /// reception of a push fails after it was given a request: the body then shows the failure or ends early.
     pub(crate) async fn handle(&self, peer: &Peer, request: Request<Incoming>) -> Response<Body> {
         let (mut record, mut turns) = (self.records.begin(), Vec::new());
+        let is_head = request.method() == Method::HEAD;
         let cpu = record.cpu.clone();
         match cpu.of_future(self.serve(peer, request, &mut record, &mut turns)).await {
-            Ok(Outcome { content_type, begin, source, is_remote }) => {
-                let body = Body { begin: begin.into(), source, is_remote, record, turns };
+            Ok(Outcome { content_type, begin, source, is_remote, room }) => {
+                let is_over = is_head;
+                let body = Body { begin: begin.into(), source, is_remote, record, is_over, turns, room };
                 of_type(answer(StatusCode::OK, body), &content_type)
             }
             Err(failure) => refuse(failure, record),
@@ -113,6 +131,9 @@ impl Server {
         let text = |name| -> Result<Option<String>, Failure> {
             let value = single(headers, name)?.map(|value| str::from_utf8(value.as_bytes())).transpose();
             let value = value.map_err(|_| Failure::BadRequest("a header of the proxy is not UTF-8"))?;
+            if value.is_some_and(|value| value.contains(char::is_control)) {
+                return Err(Failure::BadRequest("a header of the proxy has a control character"));
+            }
             Ok(value.filter(|value| !value.is_empty()).map(str::to_owned))
         };
         let address = text(ADDRESS)?.unwrap_or_else(|| peer.address.clone());
@@ -128,8 +149,7 @@ impl Server {
     ) -> Result<Outcome, Failure> {
         let client = self.client(peer, request.headers())?;
         record.client(client.user.as_deref(), &client.address);
-        let name = client.user.as_ref().map_or_else(|| client.address.clone(), |user| format!("user {user}"));
-        turns.extend(self.gate.enter(&name)?);
+        turns.extend(self.gate.enter(&client.name())?);
         let (parts, body) = request.into_parts();
         let (path, service, is_advertisement) = match Route::of(&parts.method, parts.uri.path(), parts.uri.query()) {
             Route::Advertise { path, service } => (path, Some(service), true),
@@ -138,12 +158,14 @@ impl Server {
             Route::Unknown => return Err(Failure::NotFound("not supported".into())),
             Route::Method(methods) => return Err(Failure::Method(methods)),
         };
-        let (served, facts) = self.find(path)?;
-        let repository = shown(served.folder());
+        let folder = self.find(path)?;
+        let repository = shown(&folder);
         record.repository(&repository);
-        turns.push(self.gate.enter_repository(&repository)?);
         let access = if service == Some(Service::ReceivePack) { Access::Write } else { Access::Read };
-        let grant = self.authorize(&client, &repository, access).await?;
+        // Nothing in the repository, and no other request to it, has a part in the response before this is allowed.
+        let grant = self.authorize(&client, &folder, access).await?;
+        turns.push(self.gate.enter_repository(&repository)?);
+        let (served, facts) = self.open(&folder)?;
         let service = service.filter(|service| is_enabled(*service, &facts, &client));
         let service = service.ok_or(Failure::Forbidden("the service is not enabled"))?;
         if !is_advertisement {
@@ -161,23 +183,30 @@ impl Server {
         self.answer(job, inflow, record).await
     }
 
-    /// Returns the repository that a path names, and its current facts.
-    fn find(&self, path: &str) -> Result<(Arc<Served>, Arc<Facts>), Failure> {
+    /// Returns the folder of the repository that a path names.
+    fn find(&self, path: &str) -> Result<PathBuf, Failure> {
         let not_found = |why: NotFound| match why {
             NotFound::Unknown(why) => Failure::Internal(io::Error::other(why)),
             why => Failure::NotFound(format!("{why:?}")),
         };
-        let folder = at_disk(self.roots.are_remote(), || self.roots.find(path)).map_err(not_found)?;
-        let served = match self.repositories.known(&folder) {
+        at_disk(self.roots.are_remote(), || self.roots.find(path)).map_err(not_found)
+    }
+
+    /// Returns the repository in this folder, and its current facts.
+    fn open(&self, folder: &Path) -> Result<(Arc<Served>, Arc<Facts>), Failure> {
+        let served = match self.repositories.known(folder) {
             Some(served) => served,
-            None => at_disk(true, || self.repositories.open(&folder))?,
+            None => at_disk(true, || self.repositories.open(folder))?,
         };
         let facts = at_disk(served.is_remote(), || served.facts())?;
         Ok((served, facts))
     }
 
-    async fn authorize(&self, client: &Client, repository: &str, access: Access) -> Result<Grant, Failure> {
+    async fn authorize(&self, client: &Client, folder: &Path, access: Access) -> Result<Grant, Failure> {
         let Some(authorizer) = &self.authorizer else { return Ok(Grant::default()) };
+        let Some(repository) = folder.to_str() else {
+            return Err(Failure::NotFound("its path is not UTF-8, so the authorizer cannot be asked".into()));
+        };
         let (decision, error) = authorizer.ask(client.user.as_deref(), &client.address, repository, access).await;
         if let Some(error) = error {
             say("error: ", error.to_string().as_bytes());
@@ -214,7 +243,7 @@ impl Server {
             Source::Refs(Box::new(job.rows(Style::Advertisement(offer))?))
         };
         let content_type = format!("application/x-git-{}-advertisement", job.service.name());
-        Ok(Outcome { content_type, begin, source, is_remote: job.served.is_remote() })
+        Ok(Outcome { content_type, begin, source, is_remote: job.served.is_remote(), room: Room::default() })
     }
 
     /// Responds to a request to a service. The server itself answers `ls-refs`, unless the client is confined to a
@@ -226,18 +255,20 @@ impl Server {
         let content_type = format!("application/x-git-{}-result", job.service.name());
         let is_remote = job.served.is_remote();
         let mut place = if is_fetch { job.place() } else { with_committer(job.place(), &job) };
-        let mut begin = Vec::new();
+        let (mut begin, mut room) = (Vec::new(), Room::default());
         if is_fetch && job.grant.namespace.is_none() {
             if job.version == Version::V2 {
-                let (progress, bytes) = read_request(&job.facts, &mut inflow).await.map_err(Failure::Unreadable)?;
+                let (progress, bytes) =
+                    read_request(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
                 if let Progress::Complete(wanted) = progress {
                     record.operation("ls-refs", job.version.number());
                     let source = Source::Refs(Box::new(job.rows(Style::LsRefs(wanted))?));
-                    return Ok(Outcome { content_type, begin, source, is_remote });
+                    return Ok(Outcome { content_type, begin, source, is_remote, room });
                 }
                 begin = bytes;
             } else if !job.facts.settings.has_pack_hook {
-                let (wants, bytes) = read_wants(&job.facts, &mut inflow).await.map_err(Failure::Unreadable)?;
+                let (wants, bytes) =
+                    read_wants(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
                 begin = bytes;
                 if job.has_tips(&wants)? {
                     place = place.with_checked_wants();
@@ -251,7 +282,8 @@ impl Server {
         let running = self.git.answer(job.service, &place, begin, inflow, turn, record.cpu.clone())?;
         let mut running = self.begun(running).await?;
         let begin = running.request_read().await.map_err(Failure::Unreadable)?;
-        Ok(Outcome { content_type, begin, source: Source::Program(Box::new(running)), is_remote })
+        let source = Source::Program(Box::new(running));
+        Ok(Outcome { content_type, begin, source, is_remote, room: Room::default() })
     }
 
     /// Waits until a service has begun, for `serve.queueSeconds` at most.
@@ -262,7 +294,7 @@ impl Server {
     /// Waits, as [`Gate::program`] does, until this fetch or push may run, and records how long that took.
     async fn turn(&self, job: &Job, record: &mut Record) -> Result<Turn, Failure> {
         let waits = Instant::now();
-        let turn = self.gate.program(job.service, &shown(job.served.folder())).await;
+        let turn = self.gate.program(job.service, &job.client.name(), &shown(job.served.folder())).await;
         record.queued(waits.elapsed());
         Ok(turn?)
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     http::{Server, at_disk},
-    record::Record,
+    record::{Record, STATUS_LEFT},
     repository::{Facts, Served},
     roots::shown,
     upload::{
@@ -63,9 +63,6 @@ const IDLE: u8 = 142;
 
 /// The exit code that git uses after `fatal:`.
 const FATAL: u8 = 128;
-
-/// The status in the access log of a client that did not wait for the response, as in nginx.
-const STATUS_LEFT: u16 = 499;
 
 const DONE: Reply = Reply::Ended { code: 0, error: String::new() };
 
@@ -233,8 +230,6 @@ impl Session {
         record.client(user, &self.request.address);
         record.repository(&shown(self.served.folder()));
         record.operation(operation, self.version.number());
-        // This status is logged if the shim closes its connection, because the session is then dropped.
-        record.status(STATUS_LEFT);
         record
     }
 

@@ -17,6 +17,7 @@ use refdb_receive::{
 use refdb_refcache::Resolved;
 use std::{
     collections::HashMap,
+    ffi::{OsStr, OsString},
     io,
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -33,6 +34,8 @@ pub(crate) struct Capabilities {
 
 #[derive(Debug, Default)]
 struct Known {
+    /// The program whose offers these are. Requests that began before a reload may still ask another one.
+    git: OsString,
     offers: HashMap<Key, Arc<[u8]>>,
     /// How many times the cache was cleared because another git may have been installed.
     cleared: u64,
@@ -54,6 +57,17 @@ const HIDING: [&[&str]; 3] =
 
 /// The name that a recent git sends with its capabilities if it lists no ref.
 const NO_REF: &str = "capabilities^{}";
+
+impl Known {
+    /// Returns the offers of this program, after forgetting those of another one.
+    fn of(&mut self, git: &OsStr) -> &mut HashMap<Key, Arc<[u8]>> {
+        if self.git != git {
+            self.offers.clear();
+            self.git = git.to_owned();
+        }
+        &mut self.offers
+    }
+}
 
 impl Default for Capabilities {
     fn default() -> Self {
@@ -103,13 +117,13 @@ impl Capabilities {
 
     async fn offered(&self, is_v2: bool, git: &Git, folder: &Path, facts: &Facts) -> io::Result<Arc<[u8]>> {
         let key = (is_v2, facts.hash, Arc::clone(&facts.config_text));
-        if let Some(offered) = self.known().offers.get(&key) {
+        if let Some(offered) = self.known().of(git.program()).get(&key) {
             return Ok(Arc::clone(offered));
         }
         let _turn = self.asking.acquire().await.map_err(io::Error::other)?;
         let cleared = {
-            let known = self.known();
-            if let Some(offered) = known.offers.get(&key) {
+            let mut known = self.known();
+            if let Some(offered) = known.of(git.program()).get(&key) {
                 // Another request has asked meanwhile.
                 return Ok(Arc::clone(offered));
             }
@@ -130,11 +144,12 @@ impl Capabilities {
             return Ok(offered);
         }
         let mut known = self.known();
-        if known.offers.len() >= KNOWN_MAX {
-            known.offers.clear();
-        }
         if known.cleared == cleared {
-            known.offers.insert(key, Arc::clone(&offered));
+            let offers = known.of(git.program());
+            if offers.len() >= KNOWN_MAX {
+                offers.clear();
+            }
+            offers.insert(key, Arc::clone(&offered));
         }
         Ok(offered)
     }
@@ -154,6 +169,15 @@ fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
             Decoded::Missing(_) => return Err(io::Error::other("the output of git upload-pack ends too early")),
         }
     }
+}
+
+/// The room in the line of a ref for what has a bounded length: two ids, a session id, and words.
+const AROUND_BYTES: usize = 256;
+
+/// Returns whether the line of a ref fits into a packet if its name and the rest of unbounded length have this many
+/// bytes together.
+pub(super) fn fits(bytes: usize) -> bool {
+    bytes + AROUND_BYTES <= pkt::DATA_BYTES_MAX
 }
 
 /// The capabilities of versions 0 and 1, which are part of the first line of an advertisement.
@@ -187,10 +211,23 @@ impl Offer {
         }
         let is_symbolic = !head.links.is_empty() && head.found.is_some();
         let head = is_symbolic.then_some(head.name.as_bstr());
-        self.left = self.text.as_ref().map(|(text, session)| complete(text, head, session.as_deref()));
+        self.left = self.text.as_ref().map(|(text, session)| {
+            // A target that leaves no room for a ref beside the capabilities is not told.
+            let head = head.filter(|head| fits(text.len() + head.len() + AROUND_BYTES));
+            complete(text, head, session.as_deref())
+        });
+    }
+
+    /// Returns whether a line for a ref with this name can be written.
+    pub(super) fn has_room_for(&self, name: &BStr) -> bool {
+        fits(name.len() + self.left.as_ref().map_or(0, Vec::len))
     }
 
     /// Writes the line of a ref, with the capabilities if it is the first. `mark` follows the name: `^{}` or nothing.
+    ///
+    /// # Panics
+    ///
+    /// Panics if [`has_room_for`](Self::has_room_for) is false for the name.
     pub(super) fn line(&mut self, id: &ObjectId, name: &BStr, mark: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(b"0000");
@@ -245,6 +282,16 @@ fn complete(text: &[u8], head: Option<&BStr>, session: Option<&str>) -> Vec<u8> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A request that began before a reload with another `serve.git` may ask the old program after the reload.
+    #[test]
+    fn what_one_git_offers_is_not_taken_for_the_offer_of_another() {
+        let mut known = Known::default();
+        let key: Key = (true, HashKind::Sha1, Arc::from(&b"config"[..]));
+        known.of("old".as_ref()).insert(key.clone(), Arc::from(&b"offer"[..]));
+        assert!(known.of("old".as_ref()).contains_key(&key));
+        assert!(!known.of("new".as_ref()).contains_key(&key));
+    }
 
     #[test]
     fn head_and_session_stand_where_git_has_them() {

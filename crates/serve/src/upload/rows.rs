@@ -1,9 +1,12 @@
 //! Writes the refs of a response in pieces, as fast as the client reads.
 
-use super::{capabilities::Offer, ls_refs::LsRefs};
+use super::{
+    capabilities::{Offer, fits},
+    ls_refs::LsRefs,
+};
 use crate::repository::{Facts, Served};
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{ObjectId, Target, TargetView, backend::Peeled, objects::Lookups};
+use refdb::{ObjectId, Target, TargetView, backend::Peeled, messages::say, objects::Lookups};
 use refdb_receive::{HiddenRefs, wire::pkt};
 use refdb_refcache::{ListOptions, Listing, Resolved, Row, Storage, View};
 use refdb_vfs::again_if_lost;
@@ -62,6 +65,9 @@ const PIECE_ROWS: usize = 10_000;
 
 /// The capacity in bytes that is reserved for the last ref of a piece, and for a short response.
 const ROOM_BYTES: usize = 4 << 10;
+
+/// The number of bytes of a name that a warning shows if the name is too long to be listed.
+const SHOWN_BYTES: usize = 200;
 
 /// Maximum number of times that the refs are listed for one response.
 const LISTINGS_MAX: usize = 9;
@@ -272,7 +278,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the line of a ref. `id` is `None` for a HEAD whose branch does not exist yet.
+    /// Writes the line of a ref. `id` is `None` for a HEAD whose branch does not exist yet. A ref whose line fits into
+    /// no packet is left out with a warning.
     fn write(
         &mut self,
         name: &BStr,
@@ -281,6 +288,15 @@ impl Writer<'_> {
         peeled: Peeled,
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
+        let has_room = match &*self.style {
+            Style::LsRefs(_) => fits(name.len() + symbolic.map_or(0, |target| target.len())),
+            Style::Advertisement(offer) => offer.has_room_for(name),
+        };
+        if !has_room {
+            let start = name.get(..SHOWN_BYTES).unwrap_or(name);
+            say("warning: ", &[b"ignoring ref whose name is too long for the protocol ", start, b"..."].concat());
+            return Ok(());
+        }
         let start = out.len();
         match &mut *self.style {
             Style::LsRefs(wanted) => {

@@ -48,15 +48,16 @@ impl WantsReader {
                 Ok(Decoded::Packet(Packet::Line(line), length)) => {
                     if let Some(want) = line.strip_prefix(b"want ") {
                         // The first want is followed by the client's capabilities.
-                        let digits = want.split_once_str(" ").map_or(want, |(digits, _)| digits);
+                        let (digits, capabilities) = want.split_once_str(" ").unwrap_or((want, b""));
+                        if capabilities.split_str(" ").any(|word| word == b"deepen-relative") {
+                            // Git then needs its refs, to find the commits at which the client's history ends.
+                            return Wants::Unknown;
+                        }
                         let Ok(id) = ObjectId::from_hex(self.hash, digits) else { return Wants::Unknown };
                         if self.wants.len() == WANTS_MAX {
                             return Wants::Unknown;
                         }
                         self.wants.push(id);
-                    } else if line == b"deepen-relative" {
-                        // Git then needs its refs, to find the commits at which the client's history ends.
-                        return Wants::Unknown;
                     }
                     self.at += length;
                 }
@@ -155,7 +156,8 @@ mod tests {
         assert_eq!(read(&["0000"]), Wants::Complete(Vec::new()));
         let many = vec![lines[1]; WANTS_MAX + 1];
         assert_eq!(read(&many), Wants::Unknown);
-        for bad in ["want 12", "want ", "0001", "deepen-relative"] {
+        let relative = format!("want {one} ofs-delta deepen-relative agent=x");
+        for bad in ["want 12", "want ", "0001", &relative] {
             assert_eq!(read(&[bad, "0000"]), Wants::Unknown, "{bad}");
         }
     }

@@ -1,7 +1,7 @@
 //! Repositories that are replaced, deleted or made unreadable while they are used, and hooks that hang meanwhile.
 
 use super::{NULL, Push, Refs, assert_whole, listed, refs_of};
-use crate::support::{Answer, Options, Request, Server, exported};
+use crate::support::{Answer, Options, Request, Server, exported, packets};
 use refdb_testkit::{RefFormat, Repo, at_most};
 use refdb_types::HashKind;
 use std::{
@@ -157,6 +157,28 @@ fn a_push_is_never_acknowledged_for_one_repository_and_done_in_another() {
             [waiting, go].iter().for_each(|file| fs::remove_file(file).unwrap());
         }
     }
+}
+
+/// A push that is not atomic deletes refs before it asks the update hook about the others.
+#[test]
+fn deletions_that_were_done_before_a_repository_was_moved_are_reported_as_done() {
+    let place = Place::new(RefFormat::Files);
+    let id = place.original.rev_parse("refs/heads/old");
+    copy(place.original.git_dir(), &place.folder());
+    let hooks = place.folder().join("hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    let script =
+        format!("#!/bin/sh\ntest $1 = refs/heads/old || mv {} {}\n", place.folder().display(), place.aside().display());
+    fs::write(hooks.join("update"), script).unwrap();
+    set_mode(&hooks.join("update"), 0o755);
+    let commands = [format!("{id} {NULL} refs/heads/old\0 report-status"), format!("{NULL} {id} refs/heads/new")];
+    let push = Push::new(&place.original, "refs/heads/new", id, id);
+    let body = [packets(&[&commands[0], &commands[1], "0000"]), push.pack].concat();
+    let report = place.server.ask(&Request::post("repo", "git-receive-pack", body)).text();
+    assert!(report.contains("ng refs/heads/new repository moved or deleted"), "{report}");
+    assert!(report.contains("ok refs/heads/old\n"), "{report}");
+    let refs = refs_of(&place.aside());
+    assert!(!refs.contains_key("refs/heads/old") && !refs.contains_key("refs/heads/new"), "{refs:?}");
 }
 
 #[test]

@@ -6,10 +6,11 @@ use refdb_testkit::{RefFormat, Repo, at_most};
 use refdb_types::{HashKind, ObjectId};
 use rustix::process::Resource;
 use std::{
-    io::Write,
+    io::{Read, Write},
     net::TcpStream,
     os::unix::fs::PermissionsExt,
     path::Path,
+    process::Stdio,
     time::{Duration, Instant},
 };
 
@@ -192,6 +193,35 @@ fn connections_leave_descriptors_to_requests() {
         assert_eq!(trial.ask_all(&mut kept), Count { served: 5, refused: 0 }, "{}", server.errors());
     }
     drop(idle);
+    trial.assert_well();
+}
+
+/// The server holds the input and the output of a shim's client besides the shim's connection.
+#[test]
+fn shims_leave_descriptors_to_requests() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    repo.config("http.receivepack", "true");
+    repo.config("receive.autogc", "false");
+    let server = Options::root(repo.scratch()).descriptors(128).start();
+    let mut trial = Trial::new(&server, repo.git_dir());
+    let mut kept = connections(&server);
+    assert_eq!(trial.ask_all(&mut kept), Count { served: 5, refused: 0 }, "{}", server.errors());
+    let mut shims: Vec<_> = (0..45)
+        .map(|_| {
+            let mut shim = server.shim();
+            shim.env("GIT_PROTOCOL", "version=2").arg(repo.git_dir());
+            shim.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    // Each is served once it has sent its capabilities, by the server or by git.
+    shims.iter_mut().for_each(|shim| shim.stdout.as_mut().unwrap().read_exact(&mut [0; 4]).unwrap());
+    for _ in 0..5 {
+        assert_eq!(trial.ask_all(&mut kept), Count { served: 5, refused: 0 }, "{}", server.errors());
+    }
+    for mut shim in shims {
+        drop(shim.stdin.take());
+        shim.wait().unwrap();
+    }
     trial.assert_well();
 }
 
