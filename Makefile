@@ -1,6 +1,6 @@
 # The commands a developer needs; CONTRIBUTING.md says what each proves. Every one installs what it lacks.
 
-.PHONY: demo gerrit test test-long check bench git-suite dist packages site fuzz-smoke build
+.PHONY: demo gerrit test test-long check bench git-suite dist packages image site fuzz-smoke build
 
 demo:                ## show the main job beside git
 	scripts/demo
@@ -31,6 +31,9 @@ build:               ## the static release binary; prints where it is
 
 packages:            ## Debian packages in dist/packages/, of what lies in dist/
 	scripts/packages
+
+image:               ## an OCI image of Gerrit with refdb in dist/, of what lies there
+	scripts/image $(ARGS)
 
 site:                ## the documentation as a web site in dist/site/
 	scripts/site
