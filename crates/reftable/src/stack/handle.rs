@@ -16,7 +16,7 @@ use std::{
 
 /// For how long after a list was replaced JGit reads it again instead of trusting the file's attributes. JGit must note
 /// these within that time after it has read an older list.
-const JGIT_LOOKS_FOR: Duration = Duration::from_mins(1);
+const JGIT_LOOKS_FOR: Duration = Duration::from_secs(60);
 
 /// An open stack. Clones share the same open stack, and threads can use it at the same time.
 ///
