@@ -18,6 +18,7 @@ import java.util.concurrent.Callable;
 import java.util.stream.IntStream;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.RefRename;
 import org.eclipse.jgit.lib.RefUpdate.Result;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.junit.jupiter.api.AfterAll;
@@ -174,6 +175,19 @@ final class NativeModeTest {
     assertEquals(Result.FORCED, node.set(MAIN, ids.get(1)));
     assertEquals(Optional.of(ids.get(1)), node.value(MAIN));
     assertEquals(List.of(), NativeNode.intentsIn(disk.folder()));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aRenameOfARefThatAnotherNodeMovedIsALockFailure(boolean isReftable) throws Exception {
+    open(isReftable);
+    node.set(MAIN, ids.get(0));
+    assertTrue(put(MAIN, ids.get(0), ids.get(1)));
+    RefRename rename = node.refs.newRename(MAIN, "refs/heads/new");
+    rename.disableRefLog();
+    assertEquals(Result.LOCK_FAILURE, rename.rename());
+    assertEquals(Optional.of(ids.get(0)), node.value(MAIN));
+    assertEquals(Optional.empty(), node.value("refs/heads/new"));
   }
 
   @ParameterizedTest
