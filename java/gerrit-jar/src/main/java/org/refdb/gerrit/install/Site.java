@@ -129,7 +129,8 @@ final class Site {
     for (Path other : otherCopies()) {
       if (Files.isSameFile(other, jar)) {
         throw new InstallException(
-            "this jar is " + jar + ", where the installation replaces it by " + libJar() + ": move it out of there first");
+            "the installation would replace " + jar + ", from which it runs, by " + libJar()
+                + ": move it out of there first");
       }
     }
   }

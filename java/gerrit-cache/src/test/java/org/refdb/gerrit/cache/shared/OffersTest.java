@@ -13,7 +13,7 @@ class OffersTest {
   void wantOfMemoryDoesNotEndTheThread() throws Exception {
     Config config = new Config();
     config.setString("gerrit", null, "serverId", "site");
-    config.setString("cache", null, "refdbShared", "redis://127.0.0.1:1");
+    config.setString("cache", null, "refdbShared", "redis://localhost:1");
     SharedSettings settings = SharedSettings.of(config, Path.of("/"));
     CountDownLatch isLost = new CountDownLatch(1);
     try (Offers offers = new Offers(null, new Breaker(), new EntryFormat(settings.keys()), settings)) {
