@@ -24,6 +24,11 @@ final class RefdbRename extends RefRename {
   protected RefUpdate.Result doRename() throws IOException {
     try {
       return renameBoth();
+    } catch (NotAgreedException e) {
+      if (e.why() == NotAgreedException.Why.DIFFERS) {
+        return RefUpdate.Result.LOCK_FAILURE;
+      }
+      throw e;
     } catch (EngineException e) {
       if (e.kind() == EngineException.Kind.LOCKED) {
         return RefUpdate.Result.LOCK_FAILURE;

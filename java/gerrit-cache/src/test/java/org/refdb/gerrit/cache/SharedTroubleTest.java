@@ -12,6 +12,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.IntStream;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -109,14 +110,7 @@ class SharedTroubleTest extends WithRedis {
       node.awaitStored(1);
       redis.pause();
       try {
-        SharedNode.await(
-            () -> {
-              node.cache.getUnchecked("key " + next.incrementAndGet());
-              return !node.shared().isInUse();
-            },
-            "it is still asked");
-        node.cache.invalidate("a");
-        SharedNode.await(() -> node.shared().waiting().entries() == 0, "the deletion waits");
+        voidWhileItFails(node, "a");
       } finally {
         redis.resume();
       }
@@ -126,6 +120,66 @@ class SharedTroubleTest extends WithRedis {
     try (SharedNode restarted = node(redis.address())) {
       restarted.cache.get("a");
       assertEquals(1, restarted.loads.get());
+    }
+  }
+
+  @Test
+  void valuesThatAreVoidedJustBeforeAStopAreNotFoundAfterwards() throws Exception {
+    List<String> keys = IntStream.range(0, 300).mapToObj(i -> "key " + i).toList();
+    try (SharedNode node = node(redis.address())) {
+      node.cache.getAll(keys);
+      node.awaitStored(keys.size());
+      keys.forEach(node.cache::invalidate);
+    }
+    try (SharedNode restarted = node(redis.address())) {
+      restarted.cache.getAll(keys);
+      assertEquals(keys.size(), restarted.loads.get());
+    }
+  }
+
+  @Test
+  void aServerThatAnswersAgainLearnsOfVoidedValuesBeforeAStop() throws Exception {
+    try (SharedNode node = node(redis.address())) {
+      node.cache.get("a");
+      node.awaitStored(1);
+      redis.pause();
+      try {
+        voidWhileItFails(node, "a");
+      } finally {
+        redis.resume();
+      }
+    }
+    try (SharedNode restarted = node(redis.address())) {
+      restarted.cache.get("a");
+      assertEquals(1, restarted.loads.get());
+    }
+  }
+
+  /** Voids the value of a key once the server, which must not answer, is left alone. */
+  private void voidWhileItFails(SharedNode node, String key) {
+    SharedNode.await(
+        () -> {
+          node.cache.getUnchecked("key " + next.incrementAndGet());
+          return !node.shared().isInUse();
+        },
+        "it is still asked");
+    node.cache.invalidate(key);
+    SharedNode.await(() -> node.shared().waiting().entries() == 0, "the deletion waits");
+  }
+
+  @Test
+  void wantOfMemoryDoesNotEndTheThreadThatReadsTheGenerations() throws Exception {
+    AtomicInteger asked = new AtomicInteger();
+    try (SharedNode node = node(redis.address())) {
+      node.shared()
+          .serveWith(
+              request -> {
+                if (asked.getAndIncrement() == 0) {
+                  throw new OutOfMemoryError("planted");
+                }
+              });
+      SharedNode.await(() -> asked.get() > 0, "nothing is asked");
+      node.shared().flush("fleet"); // throws if the server is not told
     }
   }
 

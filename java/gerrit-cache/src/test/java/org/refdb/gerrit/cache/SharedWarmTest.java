@@ -63,6 +63,20 @@ class SharedWarmTest extends WithWarming {
   }
 
   @Test
+  void aCopyThatEndsForWantOfMemoryHasFailed() throws Exception {
+    fill();
+    try (SharedNode cold = node()) {
+      cold.opener.beforePut =
+          () -> {
+            throw new OutOfMemoryError("planted");
+          };
+      Warming.Progress progress = ended(warm(cold, null, FAST));
+      assertEquals(Warming.State.FAILED, progress.state(), progress.text());
+      assertEquals("planted", progress.failure());
+    }
+  }
+
+  @Test
   void onlyOneCopyGoesOnAtATime() throws Exception {
     fill();
     try (SharedNode cold = node()) {

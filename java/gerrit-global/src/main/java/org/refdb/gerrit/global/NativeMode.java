@@ -68,13 +68,13 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   /** Called by the lib module. */
   public NativeMode(Config config, SitePaths site) throws IOException {
     this(
-        new GlobalRefs(Settings.of(config, site.site_path), nodeIn(site.data_dir.resolve("refdb-native"))),
-        StoredRefs.of(site.etc_dir));
+        StoredRefs.of(site.etc_dir), // before the client, which nobody would close if this fails
+        new GlobalRefs(Settings.of(config, site.site_path), nodeIn(site.data_dir.resolve("refdb-native"))));
   }
 
-  NativeMode(GlobalRefs refs, StoredRefs stored) {
-    this.refs = refs;
+  NativeMode(StoredRefs stored, GlobalRefs refs) {
     this.stored = stored;
+    this.refs = refs;
     intents = new Intents(refs);
     settling.scheduleWithFixedDelay(this::settleOpen, SETTLE_MILLIS, SETTLE_MILLIS, TimeUnit.MILLISECONDS);
   }
@@ -162,7 +162,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     }
     arbiter.close();
     if (id != null && arbiter.leavesIntent() && isThere(view, id)) {
-      open.put(id, new Open(project, view));
+      open.putIfAbsent(id, new Open(project, view)); // a view that was opened since is there already
     }
   }
 
@@ -191,7 +191,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   public void opened(String project, EngineView view) throws IOException {
     for (GlobalIntent intent : view.globalIntents()) {
       if (intents.isOfThisNode(intent)) {
-        open.putIfAbsent(intent.id(), new Open(project, view));
+        open.put(intent.id(), new Open(project, view)); // an earlier view may be closed
       }
     }
   }
@@ -211,12 +211,12 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
                       != Outcome.UNDER_WAY;
             }
             if (isSettled) {
-              open.remove(id);
+              open.remove(id, one);
             }
           } catch (ClosedHandleException e) {
             // The intent is settled when the project is opened again.
-            open.remove(id);
-          } catch (IOException | GlobalRefException | RuntimeException e) {
+            open.remove(id, one);
+          } catch (IOException | GlobalRefException | RuntimeException | Error e) {
             log.atFine().withCause(e).log("an update of %s is not settled yet", one.project());
           }
         });

@@ -229,6 +229,14 @@ final class AdminTest {
   }
 
   @Test
+  void aMemberWithoutAQuotaSaysSo() {
+    for (long quota : new long[] {-1, 0}) {
+      String text = new Status.Member("etcd", null, "3.5", true, true, 1, 0, 5, 4, quota).text();
+      assertTrue(text.contains("database 5 bytes of an unlimited quota"), text);
+    }
+  }
+
+  @Test
   void statusTellsOfMembersQuotaAndWhatIsNotReached() throws Exception {
     Status status = Status.ask(node, new LaggingRefs.Report(2, MAIN, 5000, true), 0);
     Status.Member member = status.members().getFirst();

@@ -128,6 +128,15 @@ final class NativeBatchTest {
     }
   }
 
+  @Test
+  void aDecidingKeyThatIsNotUnderstoodKeepsNoOtherBatchFromBeingCleared() throws Exception {
+    etcd.ctl("put", prefix + "b/a/1", "rubbish");
+    try (NativeNode node = open(false)) {
+      assertAllMade(node.create(true, NAMES, first));
+      Nodes.await(() -> below("b/").size() == 1 && below("c/").isEmpty());
+    }
+  }
+
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
   void oneRefThatAnotherNodeMovedRefusesAll(boolean isReftable) throws Exception {

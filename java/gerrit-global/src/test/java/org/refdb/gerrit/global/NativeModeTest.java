@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gerrit.server.config.SitePaths;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -15,7 +16,9 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.stream.IntStream;
+import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.RefRename;
 import org.eclipse.jgit.lib.RefUpdate.Result;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.junit.jupiter.api.AfterAll;
@@ -176,6 +179,19 @@ final class NativeModeTest {
 
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
+  void aRenameOfARefThatAnotherNodeMovedIsALockFailure(boolean isReftable) throws Exception {
+    open(isReftable);
+    node.set(MAIN, ids.get(0));
+    assertTrue(put(MAIN, ids.get(0), ids.get(1)));
+    RefRename rename = node.refs.newRename(MAIN, "refs/heads/new");
+    rename.disableRefLog();
+    assertEquals(Result.LOCK_FAILURE, rename.rename());
+    assertEquals(Optional.of(ids.get(0)), node.value(MAIN));
+    assertEquals(Optional.empty(), node.value("refs/heads/new"));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
   void threadsAskAtTheSameTimeAndEachIsMadeByItsOwnAnswer(boolean isReftable) throws Exception {
     open(isReftable);
     node.set(MAIN, ids.get(0));
@@ -256,6 +272,38 @@ final class NativeModeTest {
     await(() -> node.intents() == 0 && node.counts().unresolved() == 0);
     assertEquals(Optional.of(ids.get(1)), node.value(MAIN));
     surely(ids.get(2));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void anUpdateWhoseAnswerGotLostIsFinishedThoughTheRefsWereReopened(boolean isReftable) throws Exception {
+    openHasty(isReftable);
+    proxy.mode(Proxy.Mode.NO_ANSWERS);
+    assertThrows(NotAgreedException.class, () -> node.set(MAIN, ids.get(1)));
+    node.reopen();
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    await(() -> node.intents() == 0);
+    assertEquals(Optional.of(ids.get(1)), node.value(MAIN));
+  }
+
+  /** Malformed settings of the module global-refdb must not leave the threads and the client of an etcd behind. */
+  @Test
+  void aModeThatDoesNotStartLeavesNoThread() throws Exception {
+    Path site = Files.createDirectories(disk.folder().resolve("site"));
+    Files.createDirectories(site.resolve("etc"));
+    Files.writeString(site.resolve("etc/global-refdb.config"), "[rubbish");
+    Config config = new Config();
+    config.setString("refdb", "global", "etcd", etcd.url());
+    long before = leaseThreads();
+    assertThrows(IOException.class, () -> new NativeMode(config, new SitePaths(site)));
+    assertEquals(before, leaseThreads());
+  }
+
+  private static long leaseThreads() {
+    return Thread.getAllStackTraces().keySet().stream()
+        .filter(thread -> thread.getName().equals("refdb-global-lease"))
+        .count();
   }
 
   @ParameterizedTest

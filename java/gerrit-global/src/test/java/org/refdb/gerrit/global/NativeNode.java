@@ -34,17 +34,27 @@ final class NativeNode implements AutoCloseable {
   private final EngineViews views;
   private final NativeMode mode;
   private final FileRepository repository;
-  final RefdbDatabase refs;
+  RefdbDatabase refs;
 
   NativeNode(Path folder, GlobalRefs global) throws IOException, EngineLoadException {
     this.folder = folder;
-    mode = new NativeMode(global, new StoredRefs(new Config()));
+    mode = new NativeMode(new StoredRefs(new Config()), global);
     views = EngineViews.open(MEMORY_BYTES, 0);
     repository = new FileRepository(folder.toFile());
     repository.getConfig().setString("refdb", null, "global", "etcd");
     repository.getConfig().save();
+    openRefs();
+  }
+
+  private void openRefs() throws IOException {
     refs = RefdbDatabase.open(views, repository, () -> null, mode.committer(PROJECT, repository));
     mode.opened(PROJECT, refs.view());
+  }
+
+  /** Closes the refs and opens them again, as Gerrit does after a flush of its caches. */
+  void reopen() throws IOException {
+    refs.close();
+    openRefs();
   }
 
   /** Converts the repository's refs to reftables if {@code isReftable}. */

@@ -14,6 +14,7 @@ import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 
 /** A link to etcd that can be cut, and that loses answers or keeps requests back. */
 public final class Proxy implements AutoCloseable {
@@ -35,6 +36,7 @@ public final class Proxy implements AutoCloseable {
   private final List<Link> links = new CopyOnWriteArrayList<>();
   private volatile Mode mode = Mode.OPEN;
   private volatile long delayMillis;
+  private final AtomicLong requestPackets = new AtomicLong();
   private volatile Awaited awaited;
 
   private record Awaited(String text, Mode mode) {}
@@ -84,6 +86,11 @@ public final class Proxy implements AutoCloseable {
     for (Link link : links) {
       link.deliver();
     }
+  }
+
+  /** Returns how many packets the clients have sent. */
+  long requestPackets() {
+    return requestPackets.get();
   }
 
   int heldBytes() {
@@ -155,6 +162,7 @@ public final class Proxy implements AutoCloseable {
       carry(
           client,
           bytes -> {
+            requestPackets.incrementAndGet();
             look(bytes);
             request(bytes);
           });

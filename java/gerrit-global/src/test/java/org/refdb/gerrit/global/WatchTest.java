@@ -133,6 +133,9 @@ final class WatchTest {
           public void released(String project, String ref) {}
 
           @Override
+          public void removed(String project) {}
+
+          @Override
           public void startedOver() {
             try {
               put("old", id(7));
@@ -195,5 +198,51 @@ final class WatchTest {
     }
     assertEquals(LaggingRefs.MOST, behind.report().refs());
     assertTrue(behind.report().more());
+  }
+
+  @Test
+  void aProjectThatIsRemovedOrRenamedIsNotBehind() throws Exception {
+    put("old", id(2));
+    put("new", id(1));
+    until(() -> behind.report().refs() == 2);
+    other.remove("old");
+    Nodes.await(() -> behind.report().refs() == 1);
+    other.rename("new", "newest");
+    Nodes.await(() -> behind.report().refs() == 0);
+    put("newest", id(2));
+    until(() -> behind.report().oldest() != null);
+    assertEquals(MAIN + " of newest", behind.report().oldest());
+  }
+
+  @Test
+  void aProjectThatIsRemovedWhileNothingIsHeardIsNotBehind() throws Exception {
+    put("old", id(2));
+    until(() -> behind.report().refs() == 1);
+    proxy.mode(Proxy.Mode.CUT);
+    other.remove("old");
+    loseHistory();
+    until(() -> watching.restarts() == 1);
+    Nodes.await(() -> behind.report().refs() == 1 && behind.report().oldest().endsWith(DiskProject.NAME));
+  }
+
+  @Test
+  void withoutALeaderTheWatchTriesAgainLessAndLessOften() throws Exception {
+    List<EtcdServer> members = EtcdServer.startCluster(3);
+    try (Proxy link = new Proxy(members.getFirst().port());
+        GlobalRefs alone = Nodes.openHasty(link.url(), Nodes.prefix());
+        RefWatch own = new RefWatch(alone.etcd(), alone.keys(), behind)) {
+      until(own::hasStarted);
+      members.get(1).kill();
+      members.get(2).kill();
+      Thread.sleep(5000); // until they are missed
+      long before = link.requestPackets();
+      Thread.sleep(5000);
+      long sent = link.requestPackets() - before;
+      assertTrue(sent < 70, sent + " packets, of which each attempt needs two");
+    } finally {
+      for (EtcdServer member : members) {
+        member.close();
+      }
+    }
   }
 }

@@ -33,6 +33,9 @@ final class Installer {
    * @param wanted the modules to install; refdb's other modules are removed
    * @param etcd addresses of etcd for the global ref database, or null to leave that unchanged
    * @param setsGit whether the git configuration of Gerrit's user may be changed
+   * @throws InstallException if the site, its Gerrit or its Java is not fit for refdb, if the repositories cannot be
+   *     examined, if refdb would refuse to write to one of them, or if refdb does not get the refs and a repository has
+   *     a batch that is not settled
    */
   void install(Path folder, Path war, Set<GerritModule> wanted, String etcd, boolean setsGit)
       throws InstallException, IOException {
@@ -51,6 +54,10 @@ final class Installer {
     if (!wanted.contains(GerritModule.REFS)) {
       global.requireNotNative();
     }
+    if (!wanted.contains(GerritModule.REFS_IN_SERVER)) {
+      OpenBatches.requireNone(site.repositories(config)); // JGit serves the refs from now on
+    }
+    site.requireToKeep(Site.self());
     for (Path touched : List.of(site.config(), site.jgitConfig(), site.libJar(), site.pluginJar())) {
       OwnedFiles.tryReplacing(touched);
     }
@@ -239,11 +246,21 @@ final class Installer {
     site.repositories(config).forEach(place -> arguments.add(place.toString()));
     AsGerrit.Said said = new AsGerrit(site, config, tried(user, site, config)).run(RepositoryLook.class, arguments);
     print(said.text());
-    if (said.status() == RepositoryLook.UNSAFE) {
+    requireSafe(said.status(), site.jgitConfig());
+  }
+
+  /** Fails unless {@link RepositoryLook} has ended with a status that says that refdb may write to all repositories. */
+  static void requireSafe(int status, Path jgitConfig) throws InstallException {
+    if (status == RepositoryLook.UNSAFE) {
       throw new InstallException(
           "refdb would refuse to write to these repositories, because updates can be lost on their storage. Mount it"
               + " differently, or set refdb.unsafeStorage=true in "
-              + site.jgitConfig());
+              + jgitConfig);
+    }
+    if (status != 0) {
+      throw new InstallException(
+          "the repositories could not be examined, so it is not known whether updates can be lost on their storage."
+              + " Nothing was changed");
     }
   }
 

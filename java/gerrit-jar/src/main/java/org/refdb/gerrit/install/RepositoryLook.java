@@ -22,7 +22,9 @@ import org.refdb.engine.SiteLibrary;
  * nothing. It runs as Gerrit's user where possible, because root may read what that user may not.
  */
 public final class RepositoryLook implements Repositories.Visitor {
+  /** How many notes of a kind are printed. */
   private static final int SAID_MAX = 100;
+
   private static final long MEMORY_BYTES = 4 << 20;
   private static final int FILES_MAX = 64;
 
@@ -62,15 +64,14 @@ public final class RepositoryLook implements Repositories.Visitor {
     List<String> words = List.of(arguments);
     boolean mayBeUnsafe = words.size() > 1 && words.get(1).equals(OVERRIDE);
     List<Path> folders = words.stream().skip(mayBeUnsafe ? 2 : 1).map(Path::of).toList();
-    boolean isSafe = true;
     try {
       SiteLibrary.load(Path.of(words.getFirst()));
-      isSafe = at(folders, mayBeUnsafe, System.out);
+      if (!at(folders, mayBeUnsafe, System.out)) {
+        System.exit(UNSAFE);
+      }
     } catch (EngineLoadException e) {
-      System.out.println("note: the repositories were not looked at: " + e.getMessage());
-    }
-    if (!isSafe) {
-      System.exit(UNSAFE);
+      System.out.println("the repositories were not looked at: " + e.getMessage());
+      System.exit(1);
     }
   }
 
@@ -95,17 +96,14 @@ public final class RepositoryLook implements Repositories.Visitor {
       }
       Optional<String> fault = view.storageFault();
       if (fault.isPresent()) {
-        unsafe++;
-        say(folder, fault.get());
+        say(++unsafe, folder, fault.get());
       }
       List<BrokenRef> broken = view.broken();
       for (BrokenRef ref : broken) {
-        refs++;
-        say(folder, ref.name() + " is broken: " + ref.text());
+        say(++refs, folder, ref.name() + " is broken: " + ref.text());
       }
     } catch (EngineException e) {
-      refused++;
-      say(folder, "refdb cannot serve it: " + e.getMessage());
+      say(++refused, folder, "refdb cannot serve it: " + e.getMessage());
     } finally {
       views.forget(folder);
     }
@@ -113,12 +111,11 @@ public final class RepositoryLook implements Repositories.Visitor {
 
   @Override
   public void unreadable(Path file, IOException error) {
-    unreadable++;
-    say(file, "cannot be looked at: " + error);
+    say(++unreadable, file, "cannot be looked at: " + error);
   }
 
-  private void say(Path file, String what) {
-    if (refs + refused + unreadable + unsafe <= SAID_MAX) {
+  private void say(int number, Path file, String what) {
+    if (number <= SAID_MAX) {
       out.println("note: " + file + ": " + what);
     }
   }

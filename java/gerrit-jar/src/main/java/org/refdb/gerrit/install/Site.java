@@ -124,6 +124,24 @@ final class Site {
     return false;
   }
 
+  /** Fails if {@link #putJars} would delete this jar, which the installer still needs if it runs from it. */
+  void requireToKeep(Path jar) throws IOException, InstallException {
+    for (Path other : otherCopies()) {
+      if (Files.isSameFile(other, jar)) {
+        throw new InstallException(
+            "the installation would replace " + jar + ", from which it runs, by " + libJar()
+                + ": move it out of there first");
+      }
+    }
+  }
+
+  /** Returns the copies of the lib module that have another name than the installed one. */
+  private List<Path> otherCopies() throws IOException {
+    return jars(lib(), "refdb-gerrit*.jar").stream()
+        .filter(jar -> !jar.getFileName().toString().equals(LIB_JAR))
+        .toList();
+  }
+
   /** Installs both jars, and removes other copies of the lib module. Returns what was done. */
   List<String> putJars() throws IOException, InstallException {
     List<String> done = new ArrayList<>();
@@ -134,11 +152,9 @@ final class Site {
     if (!Files.exists(target) || !Files.isSameFile(self, target)) {
       done.add(OwnedFiles.put(target, Files.readAllBytes(self)));
     }
-    for (Path other : jars(lib, "refdb-gerrit*.jar")) {
-      if (!other.getFileName().toString().equals(LIB_JAR)) {
-        Files.delete(other);
-        done.add("removed " + other + ", another copy of the lib module");
-      }
+    for (Path other : otherCopies()) {
+      Files.delete(other);
+      done.add("removed " + other + ", another copy of the lib module");
     }
     OwnedFiles.makeFolder(pluginJar().getParent());
     try (InputStream content = Site.class.getResourceAsStream("/plugins/" + PLUGIN_JAR)) {

@@ -1,7 +1,9 @@
 package org.refdb.gerrit.install;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.charset.StandardCharsets;
@@ -45,6 +47,33 @@ final class RepositoryLookTest {
     assertTrue(look("vfs-local", 0).contains("looked at 1 repositories"));
   }
 
+  /** A program that crashes, or that cannot load the library, has not found the storage safe. */
+  @Test
+  void repositoriesThatWereNotExaminedAreNotTakenForSafe() throws Exception {
+    Path library = Files.createFile(folder.resolve("native"));
+    String said = run("", 1, library, List.of());
+    assertTrue(said.contains("the repositories were not looked at"), said);
+    Path config = folder.resolve("jgit.config");
+    assertDoesNotThrow(() -> Installer.requireSafe(0, config));
+    for (int status : new int[] {1, RepositoryLook.UNSAFE, 134}) {
+      assertThrows(InstallException.class, () -> Installer.requireSafe(status, config));
+    }
+  }
+
+  @Test
+  void noNumberOfBrokenRefsHidesAnUnsafeRepository() throws Exception {
+    List<Path> repositories = List.of(repository("a.git"), repository("b.git"));
+    for (Path repository : repositories) {
+      for (int i = 0; i < 150; i++) {
+        Files.writeString(Files.createDirectories(repository.resolve("refs/heads")).resolve("b" + i), "rubbish\n");
+      }
+    }
+    String said = look("vfs-nocto", RepositoryLook.UNSAFE);
+    for (Path repository : repositories) {
+      assertTrue(said.contains("note: " + repository + ": refusing to write refs"), said);
+    }
+  }
+
   private Path repository(String name) throws Exception {
     Path repository = folder.resolve("git").resolve(name);
     Files.createDirectories(repository.resolve("objects"));
@@ -59,12 +88,16 @@ final class RepositoryLookTest {
   }
 
   private String look(String fault, int status, String... words) throws Exception {
+    return run(fault, status, Files.createDirectories(folder.resolve("native")), List.of(words));
+  }
+
+  private String run(String fault, int status, Path library, List<String> words) throws Exception {
     String java = Path.of(System.getProperty("java.home"), "bin", "java").toString();
     String classes = System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
     List<String> command = new ArrayList<>();
     command.addAll(List.of(java, "--enable-native-access=ALL-UNNAMED", "-cp", classes, RepositoryLook.class.getName()));
-    command.add(Files.createDirectories(folder.resolve("native")).toString());
-    command.addAll(List.of(words));
+    command.add(library.toString());
+    command.addAll(words);
     command.add(folder.resolve("git").toString());
     ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
     builder.environment().put("REFDB_PLANTED_FAULT", fault);

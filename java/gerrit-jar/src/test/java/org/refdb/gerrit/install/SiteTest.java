@@ -1,6 +1,9 @@
 package org.refdb.gerrit.install;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -10,6 +13,21 @@ import org.junit.jupiter.api.io.TempDir;
 
 final class SiteTest {
   @TempDir Path folder;
+
+  @Test
+  void theJarThatInstallsIsNotOneThatTheInstallationDeletes() throws Exception {
+    Files.createDirectories(folder.resolve("etc"));
+    Files.writeString(folder.resolve("etc/gerrit.config"), "");
+    Path lib = Files.createDirectories(folder.resolve("lib"));
+    Site site = Site.at(folder);
+    Path elsewhere = Files.createFile(folder.resolve("refdb-gerrit-1.0.jar"));
+    Path installed = Files.createFile(lib.resolve("refdb-gerrit.jar"));
+    Path copy = Files.createFile(lib.resolve("refdb-gerrit-1.0.jar"));
+    assertDoesNotThrow(() -> site.requireToKeep(elsewhere));
+    assertDoesNotThrow(() -> site.requireToKeep(installed));
+    String refusal = assertThrows(InstallException.class, () -> site.requireToKeep(copy)).getMessage();
+    assertTrue(refusal.contains("move it out of there first"), refusal);
+  }
 
   /** A killed server leaves its process id, which in a container another process may have soon. */
   @Test

@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.EnumSet;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -35,6 +36,27 @@ final class UninstallTest {
     String said = uninstall();
     assertTrue(said.contains("LEFT " + caches + ", refdb's persistent caches, with the cookies of sessions"), said);
     assertTrue(said.contains("`wipe-caches SITE` deletes them"), said);
+  }
+
+  /** An installation that takes the refs from refdb does to them what an uninstallation does. */
+  @Test
+  void anInstallationWithoutTheRefsIsRefusedWhileABatchIsNotSettled() throws Exception {
+    Files.createDirectories(site.resolve("etc"));
+    Files.createDirectories(site.resolve("bin"));
+    Path config = site.resolve("etc/gerrit.config");
+    Files.writeString(config, "[gerrit]\n\tbasePath = git\n");
+    War.write(site.resolve("bin/gerrit.war"), "3.13.1");
+    Path repository = site.resolve("git/a.git");
+    Files.createDirectories(repository.resolve("objects"));
+    Files.writeString(repository.resolve("HEAD"), "ref: refs/heads/main\n");
+    Files.writeString(Files.createDirectories(repository.resolve("refdb-batches")).resolve("0123"), "refdb batch 1");
+    Installer installer = new Installer(new PrintStream(new ByteArrayOutputStream()));
+    String text =
+        assertThrows(
+                InstallException.class,
+                () -> installer.install(site, null, EnumSet.of(GerritModule.CACHES), null, false))
+            .getMessage();
+    assertTrue(text.contains("refdb -C " + repository + " refs settle"), text);
   }
 
   @Test

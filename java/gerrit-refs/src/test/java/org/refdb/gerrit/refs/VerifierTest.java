@@ -1,5 +1,6 @@
 package org.refdb.gerrit.refs;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
@@ -94,6 +95,22 @@ final class VerifierTest {
       verifier.stop();
     }
     assertEquals(1, logged.size(), logged.toString());
+  }
+
+  @Test
+  void wantOfMemoryDoesNotEndTheThread() throws IOException {
+    RefdbRepositoryManager manager = manager("1h");
+    Verifier verifier =
+        new Verifier(
+            manager,
+            text -> {
+              throw new OutOfMemoryError("planted");
+            });
+    try (Repository repository = trusting(manager)) {
+      assertNull(repository.exactRef("refs/heads/main"));
+      writeElsewhere(repository, "refs/heads/main");
+      assertDoesNotThrow(() -> verifier.verify(manager.state(DEMO)));
+    }
   }
 
   @Test

@@ -133,9 +133,11 @@ final class ChangedKeys implements Closeable {
     return ByteBuffer.wrap(digest.digest(key), 0, PART_BYTES);
   }
 
-  /** Closes the file without a sync, because it is no longer needed and its path was deleted. */
+  /** Empties and closes the file, so that {@link #resume} refuses it. */
   void discard() throws IOException {
-    file.close();
+    try (file) {
+      file.setLength(0);
+    }
   }
 
   /** Syncs and closes the file, so that it is valid even if the machine restarts. */

@@ -39,11 +39,6 @@ final class H2Import {
     return file.importing();
   }
 
-  /** Returns whether older entries are still to be imported. */
-  boolean isUnderWay() {
-    return !ended;
-  }
-
   /**
    * Returns whether the older value of this key is still to be imported, because the key was not changed since the
    * import began.
@@ -59,13 +54,17 @@ final class H2Import {
     }
   }
 
-  /** Ends the import, which is not continued after a restart. */
+  /**
+   * Ends the import, which is not continued after a restart, even if this throws because the file cannot be set aside.
+   */
   void finish() throws IOException {
     if (!ended) {
-      // Until the file is set aside, the next process would continue the import, so changes are noted until then.
-      file.setAside(file.importing());
       ended = true;
-      changed.discard();
+      try {
+        changed.discard();
+      } finally {
+        file.setAside(file.importing());
+      }
     }
   }
 

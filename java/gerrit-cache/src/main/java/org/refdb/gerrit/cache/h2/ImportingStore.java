@@ -27,12 +27,12 @@ final class ImportingStore extends ForwardingStore {
 
   /** Ends the import, which is not continued after a restart. */
   synchronized void endImport() {
-    importing = false;
     try {
       state.finish();
     } catch (IOException e) {
       logger.atWarning().log("Cannot set an H2 file aside that was imported: %s", e.getMessage());
     }
+    importing = false; // not before, because changes are noted until no later process can continue the import
   }
 
   /**
@@ -99,18 +99,15 @@ final class ImportingStore extends ForwardingStore {
     store.clear(durable);
   }
 
+  /** Closes the store together with the list of changes, so that no change is made that is not in the list. */
   @Override
-  public void close() {
-    suspend();
-    super.close();
-  }
-
-  private synchronized void suspend() {
-    importing = false;
+  public synchronized void close() {
     try {
       state.suspend();
     } catch (IOException e) {
       logger.atWarning().log("The rest of an import from H2 may be lost: %s", e.getMessage());
     }
+    super.close();
+    importing = false;
   }
 }

@@ -123,8 +123,8 @@ public final class OfflineCaches {
   }
 
   /**
-   * Exports the content of the caches of refdb to H2 files, which replace existing ones. From then on the caches
-   * belong to H2, and refdb takes them over again when it is next used.
+   * Exports the content of the caches of refdb to H2 files, which replace those of an earlier export unless H2 has
+   * changed them since. From then on the caches belong to H2, and refdb takes them over again when it is next used.
    *
    * @param dryRun whether only to read the caches, and return the expected results
    * @throws InUseException if a server has the caches open

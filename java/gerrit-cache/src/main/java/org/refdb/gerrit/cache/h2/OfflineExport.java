@@ -18,6 +18,9 @@ final class OfflineExport {
   private static final int PROGRESS_ENTRIES = 1000;
   private static final long SPARE_BYTES = 64 << 20;
 
+  /** The kind of the note that describes the last exported file. */
+  private static final String EXPORTED = "exported";
+
   private final Driver driver;
   private final Path directory;
   private final CacheFolder folder;
@@ -49,6 +52,11 @@ final class OfflineExport {
       return OfflineCaches.Outcome.nothing(
           cache, "it is not known whether its keys are text; start Gerrit with refdb once, which notes it", true);
     }
+    H2File file = new H2File(directory, cache);
+    if (Files.exists(file.own()) && !state(file).equals(folder.note(version, EXPORTED))) {
+      return OfflineCaches.Outcome.nothing(
+          cache, "H2 has changed it since; to replace that by what refdb has, delete " + file.own(), true);
+    }
     try (Cache store = open(version, settingsOf.of(cache).encryption())) {
       return dryRun ? plan(store, version) : write(store, version, text);
     } catch (IllegalArgumentException e) {
@@ -59,6 +67,11 @@ final class OfflineExport {
       }
       return OfflineCaches.Outcome.nothing(cache, e.getMessage(), true);
     }
+  }
+
+  /** Returns what tells whether H2 has changed its file. */
+  private static String state(H2File file) throws IOException {
+    return Files.size(file.own()) + " bytes of " + Files.getLastModifiedTime(file.own());
   }
 
   /**
@@ -121,6 +134,7 @@ final class OfflineExport {
               });
       writer.finish();
       file.move(file.exporting(), file.own());
+      folder.note(version, EXPORTED, state(file));
       return new OfflineCaches.Outcome(
           cache, version, writer.entries(), writer.bytes(), remarks(seen, writer.tooLong()), false);
     }

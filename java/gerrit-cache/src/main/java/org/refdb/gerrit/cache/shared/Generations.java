@@ -52,6 +52,7 @@ final class Generations {
   private final Set<String> raised = ConcurrentHashMap.newKeySet();
   private volatile long validUntilNanos = System.nanoTime();
   private volatile long completeNanos = System.nanoTime();
+  private volatile long raisedNanos = completeNanos;
 
   Generations(String namespace) {
     this.namespace = namespace;
@@ -91,9 +92,10 @@ final class Generations {
    * Raises the generation of a cache, or of {@link #ALL}. The new generation holds here at once, and on other nodes
    * once this node and then the others have polled.
    */
-  void raise(String cache) {
+  synchronized void raise(String cache) {
     raised.add(cache);
     seen.compute(cache, (any, was) -> newer(was == null ? 0 : was));
+    raisedNanos = System.nanoTime(); // a poll that began before may have missed it
   }
 
   private static long newer(long than) {
@@ -142,12 +144,9 @@ final class Generations {
     }
   }
 
-  /**
-   * Returns whether a poll that began at or after a time of {@link System#nanoTime} found all generations of this node
-   * on the server.
-   */
-  boolean isCompleteSince(long nanos) {
-    return completeNanos - nanos >= 0;
+  /** Returns whether a poll since the last {@link #raise} has found all generations of this node on the server. */
+  boolean isTold() {
+    return completeNanos - raisedNanos >= 0;
   }
 
   /** Takes over what the server has; what it lacks is written. Returns whether it lacked nothing. */

@@ -38,13 +38,19 @@ final class JavaFilter {
       return isAllowed ? ObjectInputFilter.Status.ALLOWED : ObjectInputFilter.Status.REJECTED;
     }
 
-    /** Loads no class but the expected one. The filter rejects a proxy, but only when its interfaces are loaded. */
+    /** Loads no class but the expected one. */
     @Override
     protected Class<?> resolveClass(ObjectStreamClass described) throws ClassNotFoundException {
       if (!described.getName().equals(type.getName())) {
         throw new ClassNotFoundException(described.getName());
       }
       return type;
+    }
+
+    /** Loads no interface, while the filter would reject a proxy only after its interfaces are loaded. */
+    @Override
+    protected Class<?> resolveProxyClass(String[] interfaces) throws ClassNotFoundException {
+      throw new ClassNotFoundException("a proxy");
     }
   }
 }

@@ -20,6 +20,7 @@ import redis.clients.jedis.exceptions.JedisDataException;
 final class Offers implements AutoCloseable {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final long ANSWER_NANOS_MAX = TimeUnit.SECONDS.toNanos(1);
+  private static final long CLOSE_MILLIS_MAX = 2_000;
 
   private final Client client;
   private final Breaker breaker;
@@ -82,6 +83,10 @@ final class Offers implements AutoCloseable {
   }
 
   synchronized void add(Offer offer) {
+    if (isClosed) {
+      offer.lost(Counts.Event.DROPPED);
+      return;
+    }
     queue.add(offer);
     queuedBytes += offer.bytes();
     while (queue.size() > settings.queueEntriesMax() || queuedBytes > settings.queueBytesMax()) {
@@ -99,10 +104,15 @@ final class Offers implements AutoCloseable {
   private void run() {
     try {
       while (true) {
-        send(next());
+        Offer offer = next();
+        try {
+          send(offer);
+        } catch (RuntimeException | Error e) { // even for want of memory: without this thread, nothing is deleted
+          logger.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log("A change of the shared cache is lost");
+        }
       }
     } catch (InterruptedException e) {
-      // Interrupted by close().
+      // By close(), or all is done after close().
     }
   }
 
@@ -141,7 +151,7 @@ final class Offers implements AutoCloseable {
       if (Thread.interrupted()) {
         throw new InterruptedException();
       }
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       logger.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log("Cannot offer a value to the shared cache");
       notStored(offer, e);
     }
@@ -171,7 +181,7 @@ final class Offers implements AutoCloseable {
     }
   }
 
-  private static void notStored(Offer offer, Exception cause) {
+  private static void notStored(Offer offer, Throwable cause) {
     logger.atFine().log("The shared cache does not take a value: %s", cause.getMessage());
     offer.lost(Counts.Event.NOT_STORED);
   }
@@ -192,13 +202,30 @@ final class Offers implements AutoCloseable {
     return set;
   }
 
+  /**
+   * Makes the deletions that wait, for as long as the server answers and for some seconds at most, and drops all other
+   * changes. When this returns, every deletion is made or lost.
+   */
   @Override
   public void close() {
     synchronized (this) {
       isClosed = true;
-      queue.clear();
+      queue.removeIf(offer -> offer.value != null);
+      notifyAll();
+    }
+    try {
+      thread.join(CLOSE_MILLIS_MAX);
+      thread.interrupt();
+      thread.join(CLOSE_MILLIS_MAX);
+    } catch (InterruptedException e) {
+      thread.interrupt();
+      Thread.currentThread().interrupt();
+    }
+    synchronized (this) {
+      while (!queue.isEmpty()) {
+        take().lost(Counts.Event.DROPPED);
+      }
       queuedBytes = 0;
     }
-    thread.interrupt();
   }
 }

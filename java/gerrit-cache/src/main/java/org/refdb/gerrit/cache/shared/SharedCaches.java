@@ -16,6 +16,7 @@ public final class SharedCaches implements AutoCloseable {
   private static final long POLL_MILLIS = 1_000;
   private static final long PROBE_MILLIS = 100;
   private static final long FLUSH_SECONDS_MAX = 5;
+  private static final long CLOSE_SECONDS_MAX = 2;
 
   private final SharedSettings settings;
   private final Sharing sharing;
@@ -112,7 +113,7 @@ public final class SharedCaches implements AutoCloseable {
         serve();
       } catch (TimeoutException e) {
         breaker.probed(false);
-      } catch (RuntimeException e) {
+      } catch (RuntimeException | Error e) { // even for want of memory: without this thread, no flush is heard of
         breaker.failed(e);
       }
     }
@@ -168,14 +169,22 @@ public final class SharedCaches implements AutoCloseable {
    */
   public void flush(String cache) throws IOException, InterruptedException {
     raise(cache == null ? Generations.ALL : cache);
-    long start = System.nanoTime(); // a poll that began before may have missed it
-    while (!generations.isCompleteSince(start)) {
-      if (System.nanoTime() - start > TimeUnit.SECONDS.toNanos(FLUSH_SECONDS_MAX)) {
-        throw new IOException("the shared cache does not answer; other nodes do not know of the flush yet");
+    if (!awaitTold(FLUSH_SECONDS_MAX)) {
+      throw new IOException("the shared cache does not answer; other nodes do not know of the flush yet");
+    }
+  }
+
+  /** Waits until the server knows what was raised here. Returns whether it does after so many seconds at most. */
+  private boolean awaitTold(long seconds) throws InterruptedException {
+    long start = System.nanoTime();
+    while (!generations.isTold()) {
+      if (System.nanoTime() - start > TimeUnit.SECONDS.toNanos(seconds)) {
+        return false;
       }
       Thread.sleep(20);
       wake();
     }
+    return true;
   }
 
   /** Returns whether {@link #close} was called. */
@@ -249,14 +258,30 @@ public final class SharedCaches implements AutoCloseable {
     return offers;
   }
 
+  /**
+   * Closes the connections once the server knows which values were voided here. If it does not answer, this waits for
+   * some seconds and then logs what an administrator has to do.
+   */
   @Override
   public void close() {
+    offers.close();
+    tellVoided();
     synchronized (this) {
       isClosed = true;
       notifyAll();
     }
     keeper.interrupt();
-    offers.close();
     client.close();
+  }
+
+  private void tellVoided() {
+    try {
+      if (!awaitTold(CLOSE_SECONDS_MAX)) {
+        logger.atWarning().log(
+            "The shared cache does not answer, and still has values that were voided here: flush the shared caches");
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
   }
 }

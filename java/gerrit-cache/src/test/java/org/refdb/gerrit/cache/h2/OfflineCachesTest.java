@@ -230,6 +230,28 @@ class OfflineCachesTest extends H2Site {
     }
   }
 
+  @Test
+  void anExportDoesNotReplaceWhatH2HasChangedSinceTheLastOne() throws Exception {
+    try (TestGerrit gerrit = refdb(1)) {
+      fill(gerrit);
+    }
+    offline().exportAll(new Driver(), false);
+    assertEquals(2, of(offline().exportAll(new Driver(), false), "web_sessions").entries(), "H2 has changed nothing");
+    try (TestGerrit h2 = h2(1)) {
+      lists(h2).invalidate("ends");
+    }
+    for (boolean dryRun : new boolean[] {true, false}) {
+      OfflineCaches.Outcome refused = of(offline().exportAll(new Driver(), dryRun), "web_sessions");
+      assertTrue(refused.failed(), refused.toString());
+      assertTrue(refused.remarks().getFirst().contains("delete " + own("web_sessions")), refused.toString());
+    }
+    try (TestGerrit h2 = h2(1)) {
+      assertNull(lists(h2).getIfPresent("ends"));
+    }
+    Files.delete(own("web_sessions"));
+    assertEquals(2, of(offline().exportAll(new Driver(), false), "web_sessions").entries());
+  }
+
   /** The H2 files that stayed since the switch still have the session that refdb's server ended. */
   @Test
   void aSessionThatWasEndedDoesNotReviveOnceH2HasTheCachesAgain() throws Exception {

@@ -148,4 +148,58 @@ class ResumedTakeoverTest {
       assertNull(gerrit.strings().getIfPresent("key 1"));
     }
   }
+
+  /** Runs a task while the H2 file cannot be set aside, because a folder has the name. */
+  private static void withoutAside(H2File file, Runnable task) throws Exception {
+    Files.createDirectories(file.aside().resolve("full"));
+    task.run();
+    Files.delete(file.aside().resolve("full"));
+    Files.delete(file.aside());
+  }
+
+  @Test
+  void aFlushEndsAnImportForGoodThoughTheH2FileCannotBeSetAside() throws Exception {
+    H2File file = new H2File(site.resolve("cache"), "strings");
+    ImportingStore importing = new ImportingStore(opener.open(spec()), H2Import.begin(file));
+    withoutAside(file, () -> importing.clear(false));
+    // Killed here.
+    try (TestGerrit gerrit = start()) {
+      awaitEntries(0);
+      assertNull(gerrit.strings().getIfPresent("key 1"));
+    }
+  }
+
+  @Test
+  void whatIsInvalidatedAfterAnImportStaysAwayThoughTheH2FileCannotBeSetAside() throws Exception {
+    H2File file = new H2File(site.resolve("cache"), "strings");
+    ImportingStore importing = new ImportingStore(opener.open(spec()), H2Import.begin(file));
+    byte[] key = "key 1".getBytes(UTF_8);
+    importing.importEntry(key, "from H2".getBytes(UTF_8), 1);
+    withoutAside(
+        file,
+        () -> {
+          importing.endImport();
+          importing.invalidate(key, false);
+          importing.close();
+        });
+    try (TestGerrit gerrit = start()) {
+      awaitEntries(0);
+      assertNull(gerrit.strings().getIfPresent("key 1"));
+    }
+  }
+
+  @Test
+  void anImportThatEndsForWantOfMemoryIsOver() throws Exception {
+    AtomicInteger puts = new AtomicInteger();
+    opener.beforePut =
+        () -> {
+          if (puts.incrementAndGet() > BEFORE_THE_END) {
+            throw new OutOfMemoryError("planted");
+          }
+        };
+    try (TestGerrit gerrit = start()) {
+      awaitEntries(BEFORE_THE_END);
+      assertNull(gerrit.strings().getIfPresent("key 299"));
+    }
+  }
 }

@@ -10,6 +10,9 @@ import java.io.IOException;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.Serializable;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
 import java.util.Arrays;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
@@ -23,6 +26,15 @@ class JavaFilterTest {
 
     private void readObject(ObjectInputStream in) throws IOException {
       RUN.incrementAndGet();
+    }
+  }
+
+  private static final class Handler implements InvocationHandler, Serializable {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public Object invoke(Object proxy, Method method, Object[] arguments) {
+      return null;
     }
   }
 
@@ -55,6 +67,10 @@ class JavaFilterTest {
     assertFalse(JavaFilter.accepts(bytes(new Gadget()), Value.class));
     assertFalse(JavaFilter.accepts(bytes(new Value(new Gadget())), Value.class));
     assertFalse(JavaFilter.accepts(bytes("text"), Value.class));
+    Object proxy =
+        Proxy.newProxyInstance(getClass().getClassLoader(), new Class<?>[] {Runnable.class}, new Handler());
+    assertFalse(JavaFilter.accepts(bytes(proxy), Value.class));
+    assertFalse(JavaFilter.accepts(bytes(new Value((Serializable) proxy)), Value.class));
     assertEquals(0, RUN.get());
   }
 

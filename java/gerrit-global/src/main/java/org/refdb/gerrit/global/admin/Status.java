@@ -39,7 +39,7 @@ public record Status(
    * @param raftBehind entries of etcd's log that it has not applied yet
    * @param bytes size of its database, which the quota limits
    * @param inUse bytes in use; {@code etcdctl defrag} frees the others
-   * @param quota quota in bytes; null if unknown
+   * @param quota quota in bytes; null if unknown, and not positive if the member has none
    */
   public record Member(
       String endpoint,
@@ -56,6 +56,13 @@ public record Status(
       return bytes == 0 ? 0 : (int) ((bytes - inUse) * 100 / bytes);
     }
 
+    private String quotaText() {
+      if (quota == null) {
+        return "an unknown quota";
+      }
+      return quota <= 0 ? "an unlimited quota" : quota + " (" + bytes * 100 / quota + " %)";
+    }
+
     public String text() {
       if (error != null) {
         return endpoint + ": NOT REACHED: " + error;
@@ -69,7 +76,7 @@ public record Status(
               revision,
               raftBehind,
               bytes,
-              quota == null ? "an unknown quota" : quota + " (" + bytes * 100 / quota + " %)",
+              quotaText(),
               inUse,
               fragmentedPercent());
     }

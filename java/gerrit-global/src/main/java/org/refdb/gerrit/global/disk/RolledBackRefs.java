@@ -107,7 +107,7 @@ public final class RolledBackRefs implements LifecycleListener {
   private void lookOrLog() {
     try {
       look();
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       log.atWarning().withCause(e).log("updates that were rolled back are checked later");
     }
   }

@@ -50,10 +50,12 @@ public final class Session {
       if (etcd.await(etcd.client().getLeaseClient().keepAliveOnce(current), deadline).getTTL() <= 0) {
         throw new Refused("its time is over", null, true);
       }
-    } catch (Refused e) {
-      log.atWarning().log("this node's lease in etcd has run out, and its locks with it: %s", e.getMessage());
-      lost(current);
     } catch (GlobalRefException e) {
+      if (e instanceof Refused refused && refused.leaseIsGone()) {
+        log.atWarning().log("this node's lease in etcd has run out, and its locks with it: %s", e.getMessage());
+        lost(current);
+        return;
+      }
       log.atWarning().log("cannot renew this node's lease in etcd, tries again: %s", e.getMessage());
     }
   }

@@ -97,7 +97,7 @@ public final class GlobalRefs implements AutoCloseable {
         () -> {
           try {
             task.run();
-          } catch (RuntimeException e) {
+          } catch (RuntimeException | Error e) { // even for want of memory: the lease must be renewed
             log.atSevere().withCause(e).log("the global ref database's background thread goes on");
           }
         },
@@ -365,7 +365,7 @@ public final class GlobalRefs implements AutoCloseable {
     } catch (GlobalRefException e) {
       log.atWarning().withCause(e).log("values of removed projects are not cleared yet; it is tried again in a minute");
       background.schedule(this::clearRemoved, 1, TimeUnit.MINUTES);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       log.atSevere().withCause(e).log("values of removed projects stay in etcd until the next start");
     }
   }

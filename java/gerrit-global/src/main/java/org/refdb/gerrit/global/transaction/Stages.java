@@ -197,7 +197,7 @@ public final class Stages implements AutoCloseable {
       sweep();
     } catch (GlobalRefException e) {
       log.atFine().withCause(e).log("staged batches are cleared later");
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       log.atSevere().withCause(e).log("staged batches are not cleared");
     }
   }
@@ -212,12 +212,23 @@ public final class Stages implements AutoCloseable {
     for (Optional<KeyValue> next = all.next(); next.isPresent(); next = all.next()) {
       Optional<Decider> decider = Decider.parse(Keys.rest(next.get().getKey(), keys.allDeciders()));
       if (decider.isPresent()) {
-        Decider.Entry entry = Decider.Entry.of(next.get());
-        there.add(new Met(decider.get(), entry.created()));
-        sweep(decider.get(), entry);
+        there.add(new Met(decider.get(), next.get().getCreateRevision()));
+        sweepOrLog(decider.get(), next.get());
       }
     }
     since.keySet().retainAll(there);
+  }
+
+  /** Goes on after a batch that etcd refuses to clear, or that is not in refdb's format. */
+  private void sweepOrLog(Decider decider, KeyValue deciding) throws GlobalRefException {
+    try {
+      sweep(decider, Decider.Entry.of(deciding));
+    } catch (GlobalRefException.NoAnswer e) {
+      throw e; // nor will the other batches get one
+    } catch (GlobalRefException e) {
+      log.atWarning().atMostEvery(1, TimeUnit.HOURS).log(
+          "batch %s stays in etcd, and its refs cannot be changed: %s", decider.text(), e.getMessage());
+    }
   }
 
   private void sweep(Decider decider, Decider.Entry entry) throws GlobalRefException {

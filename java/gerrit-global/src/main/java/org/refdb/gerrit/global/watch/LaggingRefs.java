@@ -87,8 +87,39 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   }
 
   @Override
+  public void removed(String project) {
+    synchronized (this) {
+      wanted.keySet().removeIf(name -> name.project().equals(project));
+      isMore &= !wanted.isEmpty();
+    }
+    views.accept(project);
+  }
+
+  @Override
   public void startedOver() {
-    background.execute(this::compareAll);
+    background.execute(this::compareAllOrLog);
+  }
+
+  private void compareAllOrLog() {
+    try {
+      forgetRemoved();
+      compareAll();
+    } catch (GlobalRefException | RuntimeException | Error e) {
+      log.atWarning().withCause(e).log("changes that this node has missed are not found before they change again");
+    }
+  }
+
+  /** Forgets the refs of projects that were removed or renamed while nothing was heard. */
+  private void forgetRemoved() throws GlobalRefException {
+    Set<String> tracked;
+    synchronized (this) {
+      tracked = wanted.keySet().stream().map(Name::project).collect(Collectors.toSet());
+    }
+    for (String project : tracked) {
+      if (refs.projects().look(project, refs.deadline()).isEmpty()) {
+        removed(project);
+      }
+    }
   }
 
   private synchronized void want(String project, String ref, String value) {
@@ -116,14 +147,14 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private void checkOrLog() {
     try {
       check();
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       log.atWarning().withCause(e).log("cannot see how far behind this node is");
     }
   }
 
   /**
    * Removes the refs whose value the disk has by now, and those that are not stored in etcd. Refs of a project that
-   * cannot be opened stay.
+   * cannot be opened stay until the project is removed or renamed in etcd.
    */
   public void check() {
     Map<String, List<Map.Entry<Name, Wanted>>> byProject;
@@ -163,7 +194,8 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
       try (DiskRefs disk = disks.open(project)) {
         new Compare(refs, disk).run(MOST, found::add);
       } catch (IOException | GlobalRefException | RuntimeException e) {
-        log.atFine().withCause(e).log("project %s cannot be compared", project);
+        log.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
+            "changes of project %s that this node has missed are not found before they change again", project);
       }
       wantFound(project, found);
       compares(false);

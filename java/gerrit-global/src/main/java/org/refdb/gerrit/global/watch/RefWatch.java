@@ -36,6 +36,8 @@ public final class RefWatch implements AutoCloseable {
   /** How many responses may be queued; etcd keeps further ones until there is room. */
   private static final int QUEUE = 64;
 
+  private static final long PAUSE_MILLIS_MIN = 100;
+
   /** Interval of progress requests, which return the current revision of etcd. */
   private static final long PROGRESS_MILLIS = 2000;
 
@@ -49,6 +51,9 @@ public final class RefWatch implements AutoCloseable {
      * disk.
      */
     void released(String project, String ref);
+
+    /** A project was removed, or has another name now. */
+    void removed(String project);
 
     /** Changes may have been missed up to now; all later ones are reported. */
     void startedOver();
@@ -100,19 +105,20 @@ public final class RefWatch implements AutoCloseable {
   }
 
   private void run() {
-    long pause = 100;
+    long pause = PAUSE_MILLIS_MIN;
     while (isOpen) {
+      long heard = heardAt;
       try {
         if (!isStarted) {
           begin();
         }
         watch();
-        pause = 100;
-      } catch (GlobalRefException | RuntimeException e) {
+      } catch (GlobalRefException | RuntimeException | Error e) { // even for want of memory
         log.atWarning().log("cannot watch other nodes' updates, tries again: %s", e.getMessage());
       } catch (InterruptedException e) {
         return;
       }
+      pause = heardAt == heard ? pause : PAUSE_MILLIS_MIN;
       try {
         Thread.sleep(pause);
       } catch (InterruptedException e) {
@@ -146,6 +152,11 @@ public final class RefWatch implements AutoCloseable {
 
   private void know(KeyValue project) throws GlobalRefException {
     projects.put(Generation.parse(Etcd.text(project)).id(), Keys.rest(project.getKey(), keys.allProjects()));
+  }
+
+  private void forget(String project) {
+    projects.values().remove(project);
+    listener.removed(project);
   }
 
   /** Watches until an error ends it or this object is closed. */
@@ -230,6 +241,9 @@ public final class RefWatch implements AutoCloseable {
     }
     valuesAt = now.getModRevision();
     if (event.getEventType() != WatchEvent.EventType.PUT) {
+      if (key.startsWith(keys.allProjects())) {
+        forget(Keys.rest(key, keys.allProjects()));
+      }
       return;
     }
     if (key.startsWith(keys.allProjects())) {

@@ -112,6 +112,9 @@ final class WarmCaches {
     @Override
     public Response<Warming.Progress> apply(ConfigResource resource, Input input) throws RestApiException {
       CacheAdmin present = refdbs(admin);
+      if (input == null) {
+        throw new BadRequestException("the request has no body");
+      }
       return Response.ok(input.stop ? stop(present) : begin(present, input.from, input.cache, input.rate));
     }
   }
