@@ -216,8 +216,8 @@ fn a_budget_of_nothing_leaves_the_range_and_every_third_commit_is_enough() {
     assert_eq!(alert["commits"].as_array().unwrap().len(), 3, "{alert}");
 }
 
-/// Builds take half a second, so that the ends of the range and a few commits in it take up the time. A busy machine needs
-/// more time for them.
+/// Builds take half a second, so that the ends of the range and a few commits in it take up the time. A busy machine
+/// needs more time for them.
 #[test]
 fn a_budget_that_runs_out_leaves_what_is_left_of_the_range() {
     let left_after = |seconds| {

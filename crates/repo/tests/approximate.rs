@@ -191,3 +191,17 @@ fn years_before_all_times_expire_nothing_and_numbers_that_are_none_stay_what_the
         assert_eq!(expiry(text), Some(written), "{text}");
     }
 }
+
+/// Previously, the time zone was taken for a year, so that nothing expired.
+#[test]
+fn an_hour_or_a_time_zone_is_no_year_before_all_times() {
+    let environment = Environment::empty("/").with("TZ", "UTC");
+    let zone = Zone::of(&environment);
+    for (text, seconds) in [
+        ("Thu Apr 7 22:13:13 2005 +1000", 1_112_875_993),
+        ("Thu, 7 Apr 2005 22:13:13 -1000", 1_112_947_993),
+        ("2005-04-07 22:13:13 +1130", 1_112_870_593),
+    ] {
+        assert_eq!(expiry(text.as_bytes(), NOWS[0], &zone), Some(seconds), "{text}");
+    }
+}

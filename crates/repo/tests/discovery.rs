@@ -1,104 +1,12 @@
 //! Which repository is found, and the message where none is: as real git, environment by environment.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
-use refdb_repo::{Environment, ObjectCheck as _, ObjectClass, Objects, Repository, RepositoryError, types::ObjectId};
-use refdb_testkit::Git;
+mod place;
+
+use place::Place;
+use refdb_repo::{Repository, RepositoryError};
 use refdb_vfs::Fs;
-use std::{
-    fs,
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    sync::mpsc,
-    time::Duration,
-};
-use tempfile::TempDir;
-
-/// A folder with repositories of all kinds, and comparisons in it.
-struct Place {
-    temp: TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        let place = Place { temp: TempDir::with_prefix("refdb-discovery-").unwrap() };
-        place.git("", &["init", "-q", "main"]);
-        place.git("main", &["commit", "-q", "--allow-empty", "-m", "x"]);
-        place.git("main", &["worktree", "add", "-q", "../linked"]);
-        place.git("", &["init", "-q", "--bare", "bare.git"]);
-        place.git("", &["init", "-q", "--ref-format=reftable", "tables"]);
-        place.git("", &["init", "-q", "--object-format=sha256", "long"]);
-        fs::create_dir_all(place.path("main/sub/deep")).unwrap();
-        fs::create_dir_all(place.path("none/deep")).unwrap();
-        place
-    }
-
-    fn path(&self, below: &str) -> PathBuf {
-        self.temp.path().canonicalize().unwrap().join(below)
-    }
-
-    fn git(&self, dir: &str, args: &[&str]) -> String {
-        let output = Git::find().command(&self.path(dir)).args(args).output().unwrap();
-        assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// What git answers in `dir` with these variables: what it found, or what it printed to stderr.
-    fn gits_answer(&self, dir: &str, variables: &[(&str, &str)]) -> Result<String, String> {
-        let mut command = Git::find().command(&self.path(dir));
-        command.args(["rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir"]);
-        command.args(["--show-ref-format", "--show-object-format", "--is-bare-repository"]);
-        let output = command.envs(variables.iter().copied()).output().unwrap();
-        if output.status.success() {
-            return Ok(String::from_utf8(output.stdout).unwrap());
-        }
-        assert_eq!(output.status.code(), Some(128));
-        Err(String::from_utf8(output.stderr).unwrap())
-    }
-
-    fn environment(&self, dir: &str, variables: &[(&str, &str)]) -> Environment {
-        let mut environment = Environment::empty(self.path(dir)).with("GIT_CONFIG_NOSYSTEM", "1");
-        environment = environment.with("GIT_CONFIG_GLOBAL", "/dev/null").with("HOME", "/nonexistent");
-        for (name, value) in variables {
-            environment = environment.with(*name, *value);
-        }
-        environment
-    }
-
-    fn our_answer(&self, dir: &str, variables: &[(&str, &str)]) -> Result<String, String> {
-        match Repository::discover(&Fs::real(), &self.environment(dir, variables)) {
-            Err(error) => Err(error.report()),
-            Ok(found) => {
-                let shown = |path: &Path| path.canonicalize().unwrap().display().to_string();
-                Ok(format!(
-                    "{}\n{}\n{}\n{}\n{}\n",
-                    shown(found.git_dir()),
-                    shown(found.common_dir()),
-                    found.ref_format().name(),
-                    found.hash().name(),
-                    found.is_bare()
-                ))
-            }
-        }
-    }
-
-    #[track_caller]
-    fn compare(&self, dir: &str, variables: &[(&str, &str)]) -> Result<String, String> {
-        let git = self.gits_answer(dir, variables);
-        assert_eq!(self.our_answer(dir, variables), git, "in {dir} with {variables:?}");
-        git
-    }
-
-    #[track_caller]
-    fn same(&self, dir: &str, variables: &[(&str, &str)]) {
-        self.compare(dir, variables).expect("git finds a repository");
-    }
-
-    #[track_caller]
-    fn same_error(&self, dir: &str, variables: &[(&str, &str)]) {
-        self.compare(dir, variables).expect_err("git finds no repository");
-    }
-}
-
+use std::{fs, os::unix::fs::symlink, path::Path, sync::mpsc, time::Duration};
 #[test]
 fn repositories_are_found_from_everywhere_inside_them() {
     let place = Place::new();
@@ -525,60 +433,6 @@ fn an_empty_or_cut_off_commondir_is_read_as_git_reads_it() {
 }
 
 #[test]
-fn object_folders_of_the_environment_are_searched_as_by_git() {
-    let place = Place::new();
-    fs::create_dir(place.path("co:lon")).unwrap();
-    place.git("co:lon", &["init", "-q", "r"]);
-    fs::write(place.path("content"), "only there\n").unwrap();
-    let id = place.git("co:lon/r", &["hash-object", "-w", "../../content"]);
-    let long = place.path("co:lon/r/.git/objects").display().to_string();
-    place.git("", &["init", "-q", "between"]);
-    fs::write(place.path("between/.git/objects/info/alternates"), format!("{long}\n")).unwrap();
-    symlink(place.path("co:lon/r"), place.path("plain")).unwrap();
-    let plain = place.path("plain/.git/objects").display().to_string();
-    let mut found = 0;
-    for list in [
-        String::new(),
-        long.clone(),
-        plain.clone(),
-        format!("\"{long}\""),
-        format!("/gone:{plain}/"),
-        format!("\"{}\"", long.replace('/', "\\057")),
-        format!("\"{long}"),
-        format!("#:{plain}:"),
-        format!("# {plain}"),
-        format!("\"/gone\"x{plain}"),
-        place.path("between/.git/objects").display().to_string(),
-        "../plain/.git/objects".into(),
-        "../../plain/.git/objects".into(),
-        "../../../plain/.git/objects".into(),
-    ] {
-        for dir in ["main", "main/sub", "main/.git/refs", "linked", "bare.git"] {
-            for git_dir in [None, Some(place.path("main/.git").display().to_string())] {
-                let mut variables = vec![("GIT_ALTERNATE_OBJECT_DIRECTORIES", &*list)];
-                variables.extend(git_dir.as_deref().map(|git_dir| ("GIT_DIR", git_dir)));
-                let mut git = Git::find().command(&place.path(dir));
-                git.args(["cat-file", "-e", id.trim()]).envs(variables.iter().copied());
-                let environment = place.environment(dir, &variables);
-                let repository = Repository::discover(&Fs::real(), &environment).unwrap();
-                let objects = Objects::of(&repository, &environment);
-                let id = ObjectId::from_hex(repository.hash(), id.trim().as_bytes()).unwrap();
-                let is_there = objects.exists(&id).unwrap();
-                assert_eq!(is_there, git.output().unwrap().status.success(), "in {dir} with {variables:?}");
-                found += usize::from(is_there);
-                assert_eq!(objects.kind(&id).unwrap().is_some(), is_there);
-                assert_eq!(objects.classify(&id).unwrap() != ObjectClass::Missing, is_there);
-                assert_eq!(objects.with_prefix(&id.to_string()[..12]).unwrap().len(), usize::from(is_there));
-                assert_eq!(objects.ids().unwrap().contains(&id), is_there);
-                assert_eq!(objects.content(&id, &mut Vec::new()).unwrap().is_some(), is_there);
-                assert_eq!(objects.abbreviate(&id, None).unwrap(), 7);
-            }
-        }
-    }
-    assert!(found > 60, "{found}");
-}
-
-#[test]
 fn files_that_make_a_repository_are_read_up_to_a_limit() {
     let place = Place::new();
     let grow = |file: &str, len: u64| fs::File::options().write(true).open(place.path(file)).unwrap().set_len(len);
@@ -604,25 +458,4 @@ fn files_that_make_a_repository_are_read_up_to_a_limit() {
     assert!(too_large("linked"));
     grow("tables/.git/config", 1 << 40).unwrap();
     assert!(too_large("tables"));
-}
-
-#[test]
-fn the_empty_tree_exists_without_being_stored_as_in_git() {
-    let place = Place::new();
-    for dir in ["tables", "long"] {
-        let id = place.git(dir, &["hash-object", "-t", "tree", "/dev/null"]);
-        let environment = place.environment(dir, &[]);
-        let repository = Repository::discover(&Fs::real(), &environment).unwrap();
-        let objects = Objects::of(&repository, &environment);
-        let id = ObjectId::from_hex(repository.hash(), id.trim().as_bytes()).unwrap();
-        assert_eq!(place.git(dir, &["cat-file", "-t", &id.to_string()]), "tree\n");
-        assert!(objects.exists(&id).unwrap());
-        assert_eq!(objects.classify(&id).unwrap(), ObjectClass::Other);
-        assert_eq!(objects.peel(&id).unwrap(), Some(id));
-        let mut data = b"x".to_vec();
-        assert_eq!(objects.content(&id, &mut data).unwrap().map(|kind| kind.name()), Some("tree"));
-        assert_eq!((&*data, objects.header(&id).unwrap().unwrap().size_bytes), (&b""[..], 0));
-        let by_prefix = Git::find().command(&place.path(dir)).args(["cat-file", "-t", &id.to_string()[..12]]).output();
-        assert!(!by_prefix.unwrap().status.success() && objects.with_prefix(&id.to_string()[..12]).unwrap().is_empty());
-    }
 }

@@ -114,8 +114,8 @@ impl Filler {
         let at = memory.filled.load(Ordering::Relaxed);
         assert!(bytes.len() <= memory.layout.size() - at, "{} bytes more than {at} do not fit", bytes.len());
         // SAFETY: the target is within the memory, and no reader sees it before `filled` is raised. No other thread
-        // writes: this is the only filler, and it is borrowed mutably. The source does not overlap the target, because what
-        // a reader can see of this memory lies below `at`.
+        // writes: this is the only filler, and it is borrowed mutably. The source does not overlap the target,
+        // because what a reader can see of this memory lies below `at`.
         #[expect(unsafe_code, reason = "memory that is read while another part of it is written has no safe form")]
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.start.as_ptr().add(at), bytes.len());

@@ -21,9 +21,9 @@ impl Session<'_, '_> {
         let open = (0..self.outcomes.len()).filter(|at| self.outcomes[*at].is_open());
         let ids = open.map(|at| self.request.commands.get(at).new).filter(|id| !id.is_null());
         let large = self.objects.unread_tags(ids.collect::<HashSet<_>>()).map_err(refdb::Error::from)?;
-        for tags in large.chunks(ASKED_AT_ONCE) {
+        for (at, tags) in large.chunks(ASKED_AT_ONCE).enumerate() {
             if !self.ask_about(tags)? {
-                self.refuse_tags(&large)?;
+                self.refuse_tags(&large[at * ASKED_AT_ONCE..])?;
                 self.refuse_rest_if_atomic();
                 return Ok(());
             }
@@ -52,7 +52,7 @@ impl Session<'_, '_> {
         Ok(true)
     }
 
-    /// Refuses the commands whose new values are, or lead to, one of these tags that has not been followed.
+    /// Refuses the commands whose new values are, or lead to, one of these tags.
     fn refuse_tags(&mut self, tags: &[ObjectId]) -> Result<(), ServeError> {
         for at in 0..self.outcomes.len() {
             let new = self.request.commands.get(at).new;

@@ -53,7 +53,7 @@ pub fn approximate(text: &[u8], now: u64, zone: &Zone<'_>) -> Approximate {
 /// Parses the time before which entries expire, by git-gc(1). Returns `None` if the text is not a date.
 ///
 /// `now` and `all` give the largest number, `never` and `false` give 0. Dates of the years 1000 to 1969 give 0, too,
-/// whereas git takes them for the present time, so that all entries expire.
+/// whereas git ignores such a year, or reads it otherwise, so that entries of recent years expire.
 pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     match text {
         b"never" | b"false" => Some(0),
@@ -64,13 +64,15 @@ pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
 }
 
 /// Returns whether a text contains a year from 1000 to 1969, and also a number right after it or the name of a month
-/// anywhere.
+/// anywhere. Behind a later year, such a number is an hour or a time zone.
 fn is_of_a_year_before_all(text: &[u8]) -> bool {
     let parts: Vec<&[u8]> = text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();
     let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
     let is_year = |part: &[u8]| part.len() == 4 && is_number(part) && (&b"1000"[..]..b"1970").contains(&part);
     let has_month = || parts.iter().any(|part| MONTHS.iter().any(|month| matched(part, month) >= 3));
+    let is_later_year = |part: &&[u8]| part.len() == 4 && is_number(part) && (&b"1970"[..]..b"2100").contains(part);
     (0..parts.len())
+        .take_while(|at| !is_later_year(&parts[*at]))
         .any(|at| is_year(parts[at]) && (parts.get(at + 1).is_some_and(|next| next[0].is_ascii_digit()) || has_month()))
 }
 
