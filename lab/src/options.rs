@@ -147,8 +147,7 @@ pub struct CacheOptions {
     #[command(flatten)]
     pub folder: CacheFolder,
 
-    /// Removes builds, which are all folders with a file `lock`, that no lab has used for this many days; 0 removes all
-    /// that are not in use
+    /// Removes builds that no lab has used for this many days; 0 removes all that are not in use
     #[arg(long, value_name = "DAYS")]
     pub remove_unused: Option<u64>,
 }

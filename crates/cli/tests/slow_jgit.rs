@@ -35,13 +35,24 @@ fn lost_beside_slow_jgit(repo: &Repo, programs: &[&Path]) -> (usize, Vec<String>
         let others: Vec<_> = (programs.iter().enumerate())
             .map(|(at, program)| scope.spawn(move || create_refs(repo, program, at, id, over)))
             .collect();
-        let own = create_refs_with_jgit(repo, id);
-        over.store(true, Ordering::Relaxed);
+        let own = {
+            let _over = Over(over);
+            create_refs_with_jgit(repo, id)
+        };
         others.into_iter().flat_map(|other| other.join().unwrap()).chain(own).collect()
     });
     repo.verify();
     let there: BTreeSet<String> = repo.refs().iter().map(|listed| listed.name.to_string()).collect();
     (told.len(), told.difference(&there).cloned().collect())
+}
+
+/// Ends the others, also after a panic.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn create_refs(repo: &Repo, program: &Path, number: usize, id: ObjectId, over: &AtomicBool) -> Vec<String> {

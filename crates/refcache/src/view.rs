@@ -127,7 +127,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Those that every method has. A mount that cannot be examined is no error, and counts as safe.
+    /// Those that every method has. A mount that cannot be examined is no error, and counts as unsafe on NFS,
+    /// SMB and FUSE.
     pub fn storage_fault(&self) -> Result<Option<String>> {
         match self.opened()?.store.check_storage() {
             Ok(()) => Ok(None),

@@ -4,8 +4,8 @@ use crate::{Misuse, Result};
 use refdb_vfs::{Fs, Mount};
 use std::{path::Path, sync::OnceLock};
 
-/// The answer of the first check of a repository's mount: why the format must not be written there, if there is a
-/// reason.
+/// The answer of the first check that found a repository's mount: why the format must not be written there, if there is
+/// a reason.
 #[derive(Default, Debug)]
 pub(crate) struct MountCheck(OnceLock<Option<&'static str>>);
 
@@ -17,10 +17,12 @@ impl MountCheck {
         if !fs.asks_server() {
             return Ok(());
         }
-        let examine = || Mount::of(folder).map_or_else(|| Mount::fault_of_unknown(folder), |mount| fault(&mount));
-        match self.0.get_or_init(examine) {
-            None => Ok(()),
-            Some(why) => Err(Misuse::UnsafeStorage { folder: folder.to_owned(), why }.into()),
-        }
+        let why = match (self.0.get(), Mount::of(folder)) {
+            (Some(known), _) => *known,
+            (None, Some(mount)) => *self.0.get_or_init(|| fault(&mount)),
+            // This may have a passing reason, so the next write looks again.
+            (None, None) => Mount::fault_of_unknown(folder),
+        };
+        why.map_or(Ok(()), |why| Err(Misuse::UnsafeStorage { folder: folder.to_owned(), why }.into()))
     }
 }

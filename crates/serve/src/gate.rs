@@ -117,10 +117,10 @@ fn pushes(limits: &Limits) -> Most {
 }
 
 /// Completes these limits. By default, one client may have more than one repository, so that hooks that hang in one
-/// repository leave even the same client places in others, but not all.
+/// repository leave even the same client places in others, but not all, unless there are fewer than six.
 fn most(all: usize, per_repository: Option<usize>, per_client: Option<usize>) -> Most {
     let per_repository = per_repository.unwrap_or(all - all / 3);
-    let per_client = per_client.unwrap_or(all.saturating_sub((all / 6).max(1)).max(1));
+    let per_client = per_client.unwrap_or((all - all / 6).max(per_repository.saturating_add(1)).min(all));
     Most { all, per_repository, per_client }
 }
 

@@ -33,8 +33,12 @@ impl Mount {
         }
         let stat = rustix::fs::stat(path).ok()?;
         let device = format!("{}:{}", rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-        mounts.lines().find_map(|line| options_of(line, &device)).map(|options| Mount { options })
+        // The name of another mount need not be UTF-8.
+        let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
+        String::from_utf8_lossy(&mounts)
+            .lines()
+            .find_map(|line| options_of(line, &device))
+            .map(|options| Mount { options })
     }
 
     /// Returns the reason why refs must not be written in a folder whose mount [cannot be found](Self::of), if there is

@@ -57,7 +57,9 @@ fn test(settings: &Settings, run: &RunFolder) -> Tried<Verdict> {
     match play(run, &hosts, &mut all).and_then(|()| bear(run, &hosts, settings, &mut all)) {
         // What was seen before a host fell silent counts all the same.
         Err(Trouble::Host(why)) if all.iter().any(|(findings, _)| findings.has_fault()) => {
-            tell(&format!("the test ended early: {why}\n"))?;
+            let why = format!("the test ended early: {why}");
+            tell(&format!("{why}\n"))?;
+            all.iter_mut().for_each(|(findings, _)| findings.untested.push(why.clone()));
         }
         ended => ended?,
     }

@@ -111,7 +111,8 @@ impl Findings {
         if !self.losses.is_empty() {
             Verdict::Unsafe(about(&self.losses))
         } else if !self.late.is_empty() {
-            Verdict::Late(format!("no update was lost, but {}", about(&self.late)))
+            let extent = if self.untested.is_empty() { "" } else { " as far as was tested" };
+            Verdict::Late(format!("no update was lost{extent}, but {}", about(&self.late)))
         } else if !self.untested.is_empty() {
             Verdict::NotTested(about(&self.untested))
         } else {
@@ -158,7 +159,10 @@ mod tests {
         findings.untested.push("nothing".into());
         assert_eq!(findings.verdict().exit_code(), 2);
         findings.add_scenes(vec![Wrong { text: "scene A".into(), detail: String::new(), kind: Kind::Late }]);
-        assert_eq!(findings.verdict(), Verdict::Late("no update was lost, but files: scene A".into()));
+        assert_eq!(
+            findings.verdict(),
+            Verdict::Late("no update was lost as far as was tested, but files: scene A".into())
+        );
         findings.add_scenes(vec![Wrong { text: "scene B".into(), detail: String::new(), kind: Kind::Loss }]);
         assert_eq!(findings.verdict().text(), "unsafe: files: scene B\n");
         assert_eq!(findings.text().lines().count(), 5);

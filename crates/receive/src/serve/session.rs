@@ -399,10 +399,12 @@ impl Session<'_, '_> {
         self.quarantine = None;
         drop(keep);
         self.report(failure.as_ref().map(AsRef::as_ref))?;
-        if self.is_in_place() {
+        if self.is_in_place().unwrap_or(true) {
             self.receive_hook("post-receive", |session, at| session.outcomes[at].has_changed())?;
             self.post_update_hook()?;
             self.run_maintenance()?;
+        } else {
+            self.channel.error(b"the repository was moved or deleted during the push, so no hook was run after it")?;
         }
         Ok(self.channel.end()?)
     }
@@ -440,16 +442,15 @@ impl Session<'_, '_> {
 
     /// Returns whether the repository is still where it was. Its files and hooks are reached by their paths, and another
     /// repository may have taken the place of this one while a hook ran.
-    fn is_in_place(&self) -> bool {
-        let (path, id) = &self.folder;
-        self.fs.stat(path).is_ok_and(|found| found.file_id() == *id)
+    fn is_in_place(&self) -> refdb_vfs::Result<bool> {
+        Ok(self.fs.find(&self.folder.0)?.is_some_and(|found| found.file_id() == self.folder.1))
     }
 
     /// Returns whether the repository is still where it was, and refuses the commands that are `left` to be executed if
     /// it is not. Fails if the client has disconnected and no ref has changed yet.
     pub(super) fn can_still_be_done(&mut self, left: impl Fn(Command<'_>) -> bool) -> Result<bool, ServeError> {
         self.channel.check_client()?;
-        let is_there = self.is_in_place();
+        let is_there = self.is_in_place().unwrap_or(false);
         if !is_there {
             self.channel.error(b"the repository was moved or deleted during the push")?;
             self.refuse_those(left, "repository moved or deleted");

@@ -46,7 +46,8 @@ pub trait Maintenance: Backend {
     ///
     /// # Errors
     ///
-    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage). A mount that cannot be examined counts as safe.
+    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage). A mount that cannot be examined counts as unsafe on NFS,
+    /// SMB and FUSE.
     fn check_storage(&self) -> Result<()> {
         Ok(())
     }

@@ -295,7 +295,8 @@ pub(super) fn first_below(store: &Store, folder: &Path, name: &BStr) -> Result<O
                 At::Missing | At::Folder => continue,
             }
         }
-        let entries = listing::list(&options.fs, &path, usize::MAX, Rivals::Possible)?.unwrap_or_default();
+        // As for git, a folder that this user may not list has no refs.
+        let entries = listing::list_for_names(&options.fs, &path, usize::MAX, Rivals::Possible)?.unwrap_or_default();
         for entry in entries.into_iter().rev() {
             let child = [prefix.as_bytes(), &entry.name].concat().into();
             pending.push((path.join(OsStr::from_bytes(&entry.name)), child));

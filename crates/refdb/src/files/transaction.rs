@@ -260,10 +260,16 @@ impl FilesLocked {
         };
         if let Some(before) = &self.before {
             match write::restore(&self.store, before)? {
-                Some(old) => old.publish()?,
-                None => self.store.options.fs.remove_existing(&self.store.packed_target()?)?,
+                Some(mut old) => {
+                    old.rename()?;
+                    self.has_new_packed = false;
+                    old.sync_name()?;
+                }
+                None => {
+                    self.store.options.fs.remove_existing(&self.store.packed_target()?)?;
+                    self.has_new_packed = false;
+                }
             }
-            self.has_new_packed = false;
         }
         Err(error)
     }
@@ -498,7 +504,9 @@ impl Locked for FilesLocked {
         }
         let moved = nested::move_logs(&self.store, steps)?;
         if let Err(error) = self.publish(steps, &claimed) {
-            moved.back(&self.store);
+            if !self.has_new_packed {
+                moved.back(&self.store);
+            }
             return Err(error);
         }
         let is_deleted = |step: &Step<'_>| matches!(step.new, Some(NewValue::Deleted));

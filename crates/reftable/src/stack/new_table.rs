@@ -1,7 +1,7 @@
 use super::{Durability, Listed, Stack, StackError, TableName, name::TEMP_SUFFIX, options::NEW_FILE_MODE};
 use crate::{Sink, Source};
 use refdb_vfs::File;
-use std::path::PathBuf;
+use std::{io::ErrorKind, path::PathBuf};
 
 /// A table that is smaller than this is collected in memory and written with a single write.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -147,9 +147,13 @@ impl NewTable {
     /// network file system can carry out a request later that its client has given up. If no list names the file in the
     /// end, a clean-up removes it.
     pub(super) fn keep_in_doubt(self, failure: &StackError) {
-        let lacks_room = matches!(failure, StackError::Io(error) if error.is_want_of_room());
-        // A full disk refuses a request for good.
-        if self.stack.fs().asks_server() && !lacks_room {
+        // A server refuses for good what nobody may do, or what it has no room for.
+        let is_refused = |error: &refdb_vfs::Error| {
+            error.is_want_of_room()
+                || matches!(error.source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem)
+        };
+        let is_open = matches!(failure, StackError::Io(error) if !is_refused(error));
+        if self.stack.fs().asks_server() && is_open {
             self.keep();
         }
     }

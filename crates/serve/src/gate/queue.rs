@@ -51,8 +51,12 @@ impl Queue {
 
     /// Returns the same queue, to which new limits apply from now on.
     pub(super) fn resized(&self, most: Most) -> Self {
-        self.locked().most = most;
-        self.let_run();
+        let (mut state, mut unwanted) = (self.locked(), Vec::new());
+        state.most = most;
+        while let Some(place) = self.let_next_run(&mut state, |_| true) {
+            unwanted.push(place);
+        }
+        drop(state);
         self.clone()
     }
 
@@ -60,9 +64,21 @@ impl Queue {
     /// Returns `None` only if the queue is gone, which cannot be while it is borrowed.
     pub(super) async fn place(&self, client: &str, repository: &str) -> Option<Place> {
         let (grant, granted) = oneshot::channel();
-        self.locked().waiting.push_back(Waiting { client: client.into(), repository: repository.into(), grant });
-        self.let_run();
+        let waiting = Waiting { client: client.into(), repository: repository.into(), grant };
+        self.enter(waiting);
         granted.await.ok()
+    }
+
+    /// Lets a request run, or wait. None of those that wait could run now, so nobody is overtaken.
+    fn enter(&self, request: Waiting) {
+        let mut state = self.locked();
+        if !state.allows(&request) {
+            state.waiting.push_back(request);
+            return;
+        }
+        let unwanted = self.let_run(&mut state, request);
+        drop(state);
+        drop(unwanted);
     }
 
     /// Returns the number of repositories and clients that are known.
@@ -72,28 +88,32 @@ impl Queue {
         state.repositories.len() + state.clients.len()
     }
 
-    /// Lets all waiting requests run that no limit holds back, and forgets those that have been given up.
-    fn let_run(&self) {
-        // Dropping a place needs the lock, so these are dropped after the lock is released.
-        let mut unwanted = Vec::new();
-        let mut state = self.locked();
+    /// Lets the first of the waiting requests run that `may` and that no limit holds back, and forgets those before it
+    /// that have been given up. Returns `None` if there is none, and otherwise the place if nobody wants it any more.
+    /// Dropping a place needs the lock, so the caller drops it after the lock is released.
+    fn let_next_run(&self, state: &mut State, may: impl Fn(&Waiting) -> bool) -> Option<Option<Place>> {
         let mut at = 0;
         while let Some(next) = state.waiting.get(at) {
             let is_given_up = next.grant.is_closed();
-            if !is_given_up && !state.allows(next) {
+            let runs = may(next) && state.allows(next);
+            if !is_given_up && !runs {
                 at += 1;
                 continue;
             }
-            let Some(Waiting { client, repository, grant }) = state.waiting.remove(at) else { break };
-            if is_given_up {
-                continue;
+            let next = state.waiting.remove(at)?;
+            if !is_given_up {
+                return Some(self.let_run(state, next));
             }
-            state.running += 1;
-            *state.repositories.entry(Arc::clone(&repository)).or_default() += 1;
-            *state.clients.entry(Arc::clone(&client)).or_default() += 1;
-            unwanted.extend(grant.send(Place { queue: self.clone(), client, repository }).err());
         }
-        drop(state);
+        None
+    }
+
+    /// Lets a request run. Returns its place if nobody wants it any more.
+    fn let_run(&self, state: &mut State, Waiting { client, repository, grant }: Waiting) -> Option<Place> {
+        state.running += 1;
+        *state.repositories.entry(Arc::clone(&repository)).or_default() += 1;
+        *state.clients.entry(Arc::clone(&client)).or_default() += 1;
+        grant.send(Place { queue: self.clone(), client, repository }).err()
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -113,6 +133,7 @@ impl State {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.queue.locked();
+        let was_full = state.running >= state.most.all;
         state.running -= 1;
         let State { repositories, clients, .. } = &mut *state;
         for (counts, name) in [(repositories, &self.repository), (clients, &self.client)] {
@@ -123,8 +144,11 @@ impl Drop for Place {
                 }
             }
         }
+        // Only a limit that this place had reached can have held another request back.
+        let may = |next: &Waiting| was_full || next.repository == self.repository || next.client == self.client;
+        let unwanted = self.queue.let_next_run(&mut state, may);
         drop(state);
-        self.queue.let_run();
+        drop(unwanted);
     }
 }
 

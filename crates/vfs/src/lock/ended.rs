@@ -74,9 +74,10 @@ impl Lock {
         // A file server gives up the locks of a machine that is cut off from it as soon as another machine asks for
         // them.
         let is_proof = is_local
-            || Signed::read(&file, stat.len_bytes)?.is_some_and(|signed| {
-                signed.owner().is_proof(Signature::own(), is_local, || reach::may_stay_in_mount(stat.device))
-            });
+            || reach::reaches_server(stat.device)
+                && Signed::read(&file, stat.len_bytes)?.is_some_and(|signed| {
+                    signed.owner().is_proof(Signature::own(), is_local, || reach::may_stay_in_mount(stat.device))
+                });
         Ok((is_proof && lock_alone(&file, is_local)?).then_some(file))
     }
 
@@ -225,9 +226,10 @@ pub(super) mod tests {
         let mut file = Fs::real().create_new(&dir.path().join("x"), 0o600).unwrap();
         file.write_all(Signature::own().unwrap().encode().as_bytes()).unwrap();
         let taken = |name: &str| Lock::take_abandoned(&Fs::real(), &folder, OsStr::new(name)).unwrap().is_some();
-        for shared in [None, Some(true), Some(false)] {
+        for (shared, is_seen) in [(None, true), (Some(true), true), (Some(false), false)] {
             SHARED.set(shared);
-            assert!(taken("x") && !taken("missing"));
+            assert_eq!(taken("x"), is_seen);
+            assert!(!taken("missing"));
         }
         // Nobody asks for the lock of another machine, so that the file server does not give it up.
         std::fs::write(dir.path().join("other"), Signature { pid: 7, boot: OTHER.into(), host: None }.encode())

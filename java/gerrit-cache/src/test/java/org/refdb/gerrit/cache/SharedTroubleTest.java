@@ -148,6 +148,7 @@ class SharedTroubleTest extends WithRedis {
       } finally {
         redis.resume();
       }
+      SharedNode.await(() -> node.shared().isInUse(), "it is not asked again");
     }
     try (SharedNode restarted = node(redis.address())) {
       restarted.cache.get("a");

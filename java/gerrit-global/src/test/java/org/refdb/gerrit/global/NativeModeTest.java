@@ -297,7 +297,8 @@ final class NativeModeTest {
     config.setString("refdb", "global", "etcd", etcd.url());
     long before = leaseThreads();
     assertThrows(IOException.class, () -> new NativeMode(config, new SitePaths(site)));
-    assertEquals(before, leaseThreads());
+    // Threads of earlier tests may end meanwhile.
+    assertTrue(leaseThreads() <= before);
   }
 
   private static long leaseThreads() {

@@ -110,14 +110,18 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   }
 
   /** Forgets the refs of projects that were removed or renamed while nothing was heard. */
-  private void forgetRemoved() throws GlobalRefException {
+  private void forgetRemoved() {
     Set<String> tracked;
     synchronized (this) {
       tracked = wanted.keySet().stream().map(Name::project).collect(Collectors.toSet());
     }
     for (String project : tracked) {
-      if (refs.projects().look(project, refs.deadline()).isEmpty()) {
-        removed(project);
+      try {
+        if (refs.projects().look(project, refs.deadline()).isEmpty()) {
+          removed(project);
+        }
+      } catch (GlobalRefException e) {
+        log.atWarning().withCause(e).log("it is not known whether the project %s was removed", project);
       }
     }
   }
