@@ -48,7 +48,7 @@ impl Quarantine {
                 Err(error) => return Err(error),
             }
         };
-        match objects.folder(&name).and_then(|folder| Ok((lock(&folder)?, folder))) {
+        match objects.folder(&name).and_then(|folder| Ok((lock(fs, &folder)?, folder))) {
             Ok((lock, folder)) => Ok(Quarantine { fs: fs.clone(), folder, objects, lock: Some(lock) }),
             Err(error) => {
                 remove(&objects, &name);
@@ -125,9 +125,9 @@ impl Drop for Quarantine {
     }
 }
 
-fn lock(folder: &Folder) -> Result<File> {
+fn lock(fs: &Fs, folder: &Folder) -> Result<File> {
     let mut file = folder.create_new(OsStr::new(LOCK_AT_FIRST), 0o600)?;
-    let locked = Lock::keep(&mut file)?;
+    let locked = Lock::keep(fs, &mut file)?;
     // No other process knows the file by this name.
     assert!(locked, "a new file in a folder of ours is locked by another");
     folder.rename_within(OsStr::new(LOCK_AT_FIRST), OsStr::new(LOCK))?;

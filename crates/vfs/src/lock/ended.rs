@@ -44,15 +44,20 @@ impl Lock {
         Ok(look::look(fs, folder, name)?.filter(is_lock))
     }
 
-    /// Signs an open, empty file and keeps it locked with `flock` as long as it is open. Returns whether it is locked.
+    /// Keeps an open, empty file locked with `flock` as long as it is open, and on a file system that machines share,
+    /// signs it. Returns whether it is locked. A file that cannot be signed, for example because the disk is full, is
+    /// locked without a signature.
     ///
     /// # Errors
     ///
-    /// The file cannot be locked or written.
-    pub fn keep(file: &mut File) -> Result<bool> {
+    /// The file cannot be locked or examined.
+    pub fn keep(fs: &Fs, file: &mut File) -> Result<bool> {
         let is_locked = file.try_lock()?;
-        if let Some(own) = Signature::own().filter(|_| is_locked) {
-            file.write_all(own.encode().as_bytes())?;
+        if is_locked
+            && !reach::is_local(fs, file)?
+            && let Some(own) = Signature::own()
+        {
+            let _ = file.write_all(own.encode().as_bytes());
         }
         Ok(is_locked)
     }
