@@ -104,7 +104,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     try {
       forgetRemoved();
       compareAll();
-    } catch (GlobalRefException | RuntimeException | Error e) {
+    } catch (RuntimeException | Error e) {
       log.atWarning().withCause(e).log("changes that this node has missed are not found before they change again");
     }
   }
