@@ -12,6 +12,7 @@ use std::{
     fs,
     ops::ControlFlow,
     os::unix::fs::symlink,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicBool, Ordering},
     thread,
 };
@@ -396,8 +397,9 @@ fn a_symbolic_link_that_a_file_replaces_while_it_is_read_is_a_ref_all_the_time()
             }
             Ok(())
         };
-        let read = read();
+        // The scope waits for its thread, also after a panic.
+        let read = catch_unwind(AssertUnwindSafe(read));
         ended.store(true, Ordering::Relaxed);
-        read.unwrap();
+        read.unwrap().unwrap();
     });
 }

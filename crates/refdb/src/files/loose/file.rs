@@ -89,20 +89,30 @@ fn open(fs: &Fs, path: &Path, rivals: Rivals) -> refdb_vfs::Result<File> {
 /// Fails on an I/O error, for instance if the disk fails or too many files are open. A file that this user may not
 /// read, and a pipe, socket or device, is [`At::Broken`] instead.
 pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'a mut Vec<u8>) -> Result<At<'a>> {
-    let file = match open(fs, path, rivals) {
-        Ok(file) => file,
-        // A name that is too long for a file has no ref. A writer gets the error when it creates the lock.
-        Err(error) if error.is_not_found() || error.is_too_long() => return Ok(At::Missing),
-        // Very old versions of git made HEAD a symbolic link, and core.preferSymlinkRefs still does.
-        Err(error) if error.is_symlink() => match read_link(fs, path, buffer)? {
-            Some(len) => return Ok(At::Ref(LooseRef::Symbolic(buffer[..len].as_bstr()))),
-            None => match fs.open(path) {
-                Ok(file) => file,
-                Err(error) if error.is_not_found() => return Ok(At::Missing),
-                Err(error) => return unread(fs, path, error),
+    let mut looks_left = REPLACED_LOOKS_MAX;
+    let file = loop {
+        match open(fs, path, rivals) {
+            Ok(file) => break file,
+            // A name that is too long for a file has no ref. A writer gets the error when it creates the lock.
+            Err(error) if error.is_not_found() || error.is_too_long() => return Ok(At::Missing),
+            // Very old versions of git made HEAD a symbolic link, and core.preferSymlinkRefs still does.
+            Err(error) if error.is_symlink() => match fs.find_link_content(path)? {
+                Some(content) if is_symbolic_ref(&content) => {
+                    buffer.clear();
+                    buffer.extend_from_slice(content.as_os_str().as_bytes());
+                    return Ok(At::Ref(LooseRef::Symbolic(buffer.as_slice().as_bstr())));
+                }
+                // A file has replaced the link. If it is replaced by a link again, following that one would show the
+                // value of another ref.
+                None if looks_left > 0 => looks_left -= 1,
+                _ => match fs.open(path) {
+                    Ok(file) => break file,
+                    Err(error) if error.is_not_found() => return Ok(At::Missing),
+                    Err(error) => return unread(fs, path, error),
+                },
             },
-        },
-        Err(error) => return unread(fs, path, error),
+            Err(error) => return unread(fs, path, error),
+        }
     };
     buffer.resize(buffer.len().max(CONTENT_LEN_USUAL), 0);
     let mut len = match file.read_at(buffer, 0) {
@@ -128,17 +138,11 @@ fn unread<'a>(fs: &Fs, path: &Path, error: refdb_vfs::Error) -> Result<At<'a>> {
     LooseError::of_file(&error).map(At::Broken).ok_or_else(|| error.into())
 }
 
-/// Reads a symbolic link into `buffer` and returns its length if it is a symbolic ref, which its content shows by being
-/// spelt like a full refname. Returns `None` for any other link, which the caller follows.
-fn read_link(fs: &Fs, path: &Path, buffer: &mut Vec<u8>) -> Result<Option<usize>> {
-    let Some(content) = fs.find_link_content(path)? else { return Ok(None) };
+/// Returns whether a symbolic link with this content is a symbolic ref, which it shows by being spelt like a full
+/// refname. Any other link is followed.
+fn is_symbolic_ref(content: &Path) -> bool {
     let content = content.as_os_str().as_bytes();
-    if !content.starts_with(b"refs/") || check_format(content, FormatOptions::default()).is_err() {
-        return Ok(None);
-    }
-    buffer.clear();
-    buffer.extend_from_slice(content);
-    Ok(Some(content.len()))
+    content.starts_with(b"refs/") && check_format(content, FormatOptions::default()).is_ok()
 }
 
 impl<'a> From<LooseRef<'a>> for TargetView<'a> {
