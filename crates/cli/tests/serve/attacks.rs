@@ -240,7 +240,8 @@ fn fetches_and_pushes_beyond_a_limit_wait_and_then_give_up() {
 
 #[test]
 fn a_client_whose_fetches_never_end_leaves_places_to_others() {
-    let (repo, server) = served(|options| options.set("maxFetches", 3).set("queueSeconds", 2));
+    let options = |options: Options| options.set("maxFetches", 3).set("maxFetchesPerClient", 2).set("queueSeconds", 2);
+    let (repo, server) = served(options);
     let copied =
         std::process::Command::new("cp").arg("-a").arg(repo.git_dir()).arg(repo.scratch().join("other")).status();
     assert!(copied.unwrap().success());
