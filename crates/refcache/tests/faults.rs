@@ -10,7 +10,7 @@ use refdb::{
     Change, Precondition, RefName, RejectionClass, Target,
     backend::{OptimizeOptions, Peeled},
 };
-use refdb_refcache::{Batch, ListOptions, Storage, TrustSettings, ViewSettings, Views, ViewsSettings};
+use refdb_refcache::{Batch, ListOptions, Storage, TrustSettings, View, ViewSettings, Views, ViewsSettings};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::{
@@ -327,17 +327,23 @@ fn fault_19_a_hint_makes_a_view_look_and_a_lost_or_wrong_one_does_no_harm() {
     });
 }
 
+/// Opens two views of a repository by different paths, one through a link in the folder. They believe what they have seen
+/// for an hour.
+fn by_two_paths(repo: &Repo, folder: &Path) -> [Arc<View>; 2] {
+    let link = folder.join("link");
+    symlink(repo.git_dir(), &link).unwrap();
+    let trust = TrustSettings::new().believe(Some(Duration::from_secs(3600)));
+    let views = Views::new(&ViewsSettings::default());
+    [repo.git_dir(), &link].map(|path| views.open(path, &unsynced(trust)).unwrap())
+}
+
 /// Previously, only the view that had written looked at the disk after such an error.
 #[test]
 fn what_one_view_writes_before_it_fails_each_view_of_the_repository_sees_at_once() {
     each(|repo| {
         let ids = repo.commits(2);
         let temp = tempfile::tempdir().unwrap();
-        symlink(repo.git_dir(), temp.path().join("link")).unwrap();
-        let trust = TrustSettings::new().believe(Some(Duration::from_secs(3600)));
-        let views = Views::new(&ViewsSettings::default());
-        let open = |path: &Path| views.open(path, &unsynced(trust)).unwrap();
-        let (writer, reader) = (open(repo.git_dir()), open(&temp.path().join("link")));
+        let [writer, reader] = by_two_paths(repo, temp.path());
         commit(&writer, vec![set("refs/heads/x", ids[0], Precondition::Any)]);
         assert_eq!(direct(&reader, "refs/heads/x"), Some(ids[0]));
         // The hook cannot be run any more once the refs are changed.
@@ -358,11 +364,7 @@ fn what_one_view_writes_each_view_of_the_repository_sees_at_once_whatever_it_bel
     each(|repo| {
         let ids = repo.commits(2);
         let temp = tempfile::tempdir().unwrap();
-        symlink(repo.git_dir(), temp.path().join("link")).unwrap();
-        let trust = TrustSettings::new().believe(Some(Duration::from_secs(3600)));
-        let views = Views::new(&ViewsSettings::default());
-        let open = |path: &Path| views.open(path, &unsynced(trust)).unwrap();
-        let (writer, reader) = (open(repo.git_dir()), open(&temp.path().join("link")));
+        let [writer, reader] = by_two_paths(repo, temp.path());
         assert!(!Arc::ptr_eq(&writer, &reader));
         for id in ids {
             commit(&writer, vec![set("refs/heads/x", id, Precondition::Any)]);

@@ -17,11 +17,13 @@ impl MountCheck {
         if !fs.asks_server() {
             return Ok(());
         }
-        let why = match (self.0.get(), Mount::of(folder)) {
-            (Some(known), _) => *known,
-            (None, Some(mount)) => *self.0.get_or_init(|| fault(&mount)),
-            // This may have a passing reason, so the next write looks again.
-            (None, None) => Mount::fault_of_unknown(folder),
+        let why = match self.0.get() {
+            Some(known) => *known,
+            None => match Mount::of(folder) {
+                Some(mount) => *self.0.get_or_init(|| fault(&mount)),
+                // This may have a passing reason, so the next write looks again.
+                None => Mount::fault_of_unknown(folder),
+            },
         };
         why.map_or(Ok(()), |why| Err(Misuse::UnsafeStorage { folder: folder.to_owned(), why }.into()))
     }

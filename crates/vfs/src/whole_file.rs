@@ -22,8 +22,8 @@ impl Fs {
     }
 
     /// Reads a file into `buffer`, which is cleared first, with as few system calls as possible for a file of less than
-    /// a KiB. Of a file of more than `max_bytes` bytes, reads little more than these. A symbolic link is followed only
-    /// if `follow` is set. Fails if the file is a pipe or an endless device, because a pipe in the place of a file
+    /// a KiB. If the file has more than `max_bytes` bytes, reads little more than these. A symbolic link is followed
+    /// only if `follow` is set. Fails if the file is a pipe or an endless device, because a pipe in the place of a file
     /// would block its reader; see [`Error::is_special`].
     pub fn read_small(&self, path: &Path, follow: bool, max_bytes: usize, buffer: &mut Vec<u8>) -> Result<()> {
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };

@@ -413,7 +413,7 @@ fn nonsense_in_http_2_ends_the_connection_alone() {
 fn refs_that_fit_into_no_packet_are_left_out_of_lists() {
     let repo = exported(RefFormat::Reftable, HashKind::Sha1);
     repo.config("reftable.blockSize", "400000");
-    // Of long components, because git compares each part of a name with other names.
+    // The components are long, because git compares each part of a name with other names.
     let name = |start: &str, length: usize| {
         let part = format!("/{}", "x".repeat(199));
         let name = format!("refs/{start}{}", part.repeat(length / 200 - 1));

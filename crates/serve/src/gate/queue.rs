@@ -60,7 +60,7 @@ impl Queue {
         self.clone()
     }
 
-    /// Waits until a request may run. Of the requests that wait, the first one that no limit holds back is next.
+    /// Waits until a request may run. The next one to run is the first waiting request that no limit holds back.
     /// Returns `None` only if the queue is gone, which cannot be while it is borrowed.
     pub(super) async fn place(&self, client: &str, repository: &str) -> Option<Place> {
         let (grant, granted) = oneshot::channel();

@@ -400,8 +400,8 @@ public final class SharedTier {
   /**
    * Notes that the value of a key is void: this server no longer asks for it until a flush, and asks the server of the
    * shared cache to delete it. If that cannot be done, because that server fails or too many changes wait for it, all
-   * values of the cache are voided, since this server itself would use the value after a restart. That is lost only if
-   * this server is killed, or stops while that server does not answer, which is logged. After 10 000 such keys, the
+   * values of the cache are voided, since this server itself would use the value after a restart. This wish is lost only
+   * if this server is killed, or stops while that server does not answer, which is logged. After 10 000 such keys, the
    * next one voids all values too.
    */
   public void changed(byte[] key) {
