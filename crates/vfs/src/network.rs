@@ -134,8 +134,8 @@ impl Fs {
         })
     }
 
-    /// Returns whether a path is a folder itself, not a link to one. This takes no request if the server was asked
-    /// about the parent folder, because a file never changes its kind.
+    /// Returns whether a path is a folder itself, not a link to one. The server of a network file system is asked about
+    /// the parent folder but not for the attributes of the path, because a file never changes its kind.
     ///
     /// # Errors
     ///
@@ -155,8 +155,8 @@ impl Fs {
         }
     }
 
-    /// Returns the length of a file in bytes as the client knows it, without asking a server; 0 if the file or a folder
-    /// on the way to it does not exist.
+    /// Returns the length of a file in bytes, which on a network file system may be one that the client has cached; 0
+    /// if the file or a folder on the way to it does not exist.
     ///
     /// # Errors
     ///
@@ -317,8 +317,9 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 impl Fs {
-    /// Makes the client look up the names in the folder of `path` again. Returns whether the folder exists, or true if
-    /// that cannot be determined.
+    /// Asks the server about the folder of `path`, unless this thread need not ask again, so that the client looks its
+    /// names up again if the folder has changed. Returns whether the folder exists, or true if that cannot be
+    /// determined.
     fn refresh_parent(&self, path: &Path, depth_left: usize) -> bool {
         if planted("vfs-refresh") {
             return true;

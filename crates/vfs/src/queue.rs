@@ -44,8 +44,8 @@ use std::{
 /// The version of the messages. Programs of different versions do not meet in one queue.
 const VERSION: u32 = 1;
 
-/// The number of writers that may wait before further ones poll for the lock file themselves, unless the kernel's
-/// `net.core.somaxconn` is lower.
+/// The number of writers that may wait in the backlog before further ones poll for the lock file themselves, unless the
+/// kernel's `net.core.somaxconn` is lower.
 const BACKLOG: i32 = 4096;
 
 /// The first message of a waiter that may take its turn while the head of the queue holds the lock.
@@ -241,8 +241,9 @@ impl QueueHead {
         }
     }
 
-    /// Removes and returns the first of the writers that have arrived and do not want the lock for themselves; `None`
-    /// if there is no such writer. The others stay in their order.
+    /// Removes and returns the first of the accepted writers that does not want the lock for itself; `None` if there is
+    /// no such writer. The others stay in their order. If there are no accepted writers, takes the writers out of the
+    /// backlog first.
     pub fn next_joining(&mut self) -> Option<Channel> {
         if self.arrived.is_empty() {
             self.accept_all();

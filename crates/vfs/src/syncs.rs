@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-/// Maximum number of threads that sync folders at the same time. There is one for every [`EACH`] folders.
+/// Maximum number of threads that sync the folders of one call. There is one for every [`EACH`] folders.
 const AT_ONCE_MAX: usize = 8;
 const EACH: usize = 4;
 

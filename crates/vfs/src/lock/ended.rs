@@ -64,7 +64,7 @@ impl Lock {
 
     /// Locks a file that its owner [keeps](Self::keep) locked with `flock`, if the owner has certainly ended. `None` if
     /// the file is gone or somebody has it locked. On a file system that machines share, `None` too, without asking for
-    /// the lock, if the file is that of another boot or not signed, or if `flock` may be local to a mount.
+    /// the lock, if the file is that of another boot or not signed, or if `flock` is not known to reach the server.
     ///
     /// # Errors
     ///
