@@ -33,7 +33,7 @@ public final class RefWatch implements AutoCloseable {
 
   private static final int PROJECTS_AT_ONCE = 1000;
 
-  /** How many responses may be queued; etcd keeps further ones until there is room. */
+  /** How many responses may be queued. The client's thread waits for room, so etcd's further responses wait too. */
   private static final int QUEUE = 64;
 
   private static final long PAUSE_MILLIS_MIN = 100;
