@@ -229,7 +229,7 @@ fn running(site: &Site<'_>) -> PathBuf {
     site.common.join("ref_migration")
 }
 
-/// Takes the lock that excludes other migrations.
+/// Takes the lock that excludes other migrations by refdb.
 pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
     match Lock::acquire(&site.fs, &running(site), 0o666, LockTimeout::None) {
         Ok(lock) => Ok(lock),

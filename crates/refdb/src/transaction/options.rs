@@ -10,7 +10,7 @@ pub enum Mode {
     /// The other edits are made, as by `git update-ref --batch-updates`. A failure that concerns the transaction
     /// itself (a hook that refuses it, a stack that cannot be locked) still fails the transaction, and so does, as in
     /// git, a rejection of the class [`Generic`](crate::RejectionClass::Generic), such as a lock file that cannot be
-    /// made.
+    /// made. Only a broken ref does not, if [`allow_broken`](TransactionOptions::allow_broken) is set.
     PerEdit,
 }
 
@@ -34,10 +34,10 @@ pub struct TransactionOptions {
     /// Reftable makes all changes of one stack visible together anyway; refs of a worktree's own are in another
     /// stack. The files backend makes changes visible together by rewriting packed-refs, whose rename is the one
     /// moment at which everything changes, or, where `refdb.smallBatches` allows it, by a journalled batch of loose
-    /// files. Neither way can include symbolic refs, refs outside `refs/`, refs of a worktree's own and refs below a
-    /// symbolic link to a folder; these change one after the other after the rename. Readers in *other* processes may
-    /// see a part of a journalled batch while it is committed, and after a kill until the batch is recovered.
-    /// `docs/crash-model.md` has the table of all cases.
+    /// files. Neither way can include symbolic or broken refs, refs outside `refs/`, refs of a worktree's own and refs
+    /// below a symbolic link to a folder; these change one after the other after the rename. Readers in *other*
+    /// processes may see a part of a journalled batch while it is committed, and after a kill until the batch is
+    /// recovered. `docs/crash-model.md` has the table of all cases.
     pub atomic_visibility: bool,
     /// Let an edit replace or delete a ref whose file is broken, if the edit expects nothing of the ref or expects that
     /// it does not exist. Git refuses such an edit; JGit treats a broken ref as missing. A file outside `refs/` may
