@@ -46,7 +46,7 @@ struct State {
     /// The old values of batches that ended during such queries, in the order of their last steps.
     ended: VecDeque<(u64, Vec<OldValue>)>,
     ended_refs: usize,
-    /// Batches that ended at this step or before may be missing in `ended`.
+    /// Batches that ended at this step or before may be missing in `ended` although a query needs them.
     forgotten: u64,
 }
 
