@@ -40,7 +40,7 @@ pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> 
         let above = inner.name.find_iter(b"/").map(|end| inner.name[..end].as_bstr());
         outer.extend(above.filter(|name| deleted.binary_search(name).is_ok() && is_file(store, name)));
     }
-    // A refname contains no character that is special in a pattern.
+    // A valid refname contains no character that is special in a pattern.
     let include: Vec<BString> = outer.into_iter().map(ToOwned::to_owned).collect();
     if include.is_empty() {
         return Ok(());
@@ -97,8 +97,7 @@ impl Moved {
         Ok(())
     }
 
-    /// Moves the reflogs back. A reflog that cannot be moved back stays where it is; the ref itself is unchanged all
-    /// the same.
+    /// Moves the reflogs back. A failure is ignored: the refs themselves are unchanged all the same.
     pub(super) fn back(self, store: &Store) {
         for (from, to) in self.0 {
             let _ = move_log(store, &to, &from);
@@ -159,14 +158,14 @@ impl SetAside {
         if options.fs.find_link(&log)?.is_none_or(|stat| stat.is_dir()) {
             return Ok(());
         }
-        // The reflogs of a worktree's own refs have other folders than those of shared refs, which may not exist yet.
+        // If only a worktree's own refs have reflogs so far, the folder for those of shared refs may not exist yet.
         let act = || options.fs.rename(&log, &aside);
         folders::with_parents(&options.fs, &aside, options.sharing, &mut Vec::new(), is_missing, act)?;
         self.0.push((log, aside));
         Ok(())
     }
 
-    /// Moves the reflogs back. One whose place was taken stays aside.
+    /// Moves the reflogs back. One that cannot be moved, for example because its place was taken, stays aside.
     pub(super) fn back(self, store: &Store) {
         let fs = &store.options.fs;
         for (log, aside) in self.0 {

@@ -270,7 +270,7 @@ impl Packed {
         self.bytes.forget();
     }
 
-    /// How many bytes of private memory the file takes.
+    /// How many bytes of private memory the file takes; 0 if it is read through a mapping.
     pub fn loaded_bytes(&self) -> usize {
         match &self.bytes {
             Bytes::Mapped(..) => 0,
