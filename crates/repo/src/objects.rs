@@ -80,8 +80,8 @@ struct State {
 
 impl Objects {
     /// Returns the objects of a repository and of the folders that `GIT_ALTERNATE_OBJECT_DIRECTORIES` names. In a
-    /// partial clone, git fetches a missing object that is classified or peeled, which blocks all queries of these
-    /// objects and runs what the repository configures for its remote.
+    /// partial clone, git fetches a missing object that is classified or peeled, but not what a tag leads to. That
+    /// blocks all queries of these objects and runs what the repository configures for its remote.
     pub fn of(repository: &Repository, environment: &Environment) -> Self {
         let mut objects = Self::in_dir(repository.objects_dir(environment), repository.hash());
         let state = objects.state.get_mut().unwrap_or_else(PoisonError::into_inner);
