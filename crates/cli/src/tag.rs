@@ -71,7 +71,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     shortlist::print(&session, columns, |snapshot, output| {
         print_tags(&session, snapshot, &wish, lines, colors, output)
     })?;
-    // Unlike `git branch`, `git tag` ignores the exit code of the git that arranges the columns.
+    // `git tag` ignores the exit code of the git that arranges the columns.
     Ok(0)
 }
 

@@ -54,7 +54,7 @@ fn leave(invocation: &Invocation<'_>) -> Failure {
     real_git::exec(&invocation.globals.environment(), "reflog show", &words, "this log")
 }
 
-/// Shows the log. Returns `None` if that is left to git, in which case nothing has been written.
+/// Shows the log. Returns `None` if that is left to git, in which case standard output has got nothing.
 fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
     // At a terminal, git starts a pager and shows colors and decorations.
     if std::io::stdout().is_terminal() || std::env::var_os("GIT_PAGER_IN_USE").is_some() {
