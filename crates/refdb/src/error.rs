@@ -166,8 +166,7 @@ impl From<reftable::Error> for Error {
     }
 }
 
-/// A failed file operation is [`Error::Io`], unless it was to take a lock, and the error of a table is
-/// [`Error::Table`].
+/// [`StackError::Io`] and [`StackError::Table`] become the errors that they contain.
 impl From<StackError> for Error {
     fn from(error: StackError) -> Self {
         match error {

@@ -91,7 +91,7 @@ pub enum RejectionReason {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Seconds since the lock file was created.
+        /// Seconds since the lock file was last written to.
         age_seconds: u64,
         /// The id of the user to whom the lock file belongs.
         uid: u32,
