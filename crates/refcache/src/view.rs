@@ -38,8 +38,8 @@ const CLOSED_BYTES: usize = 1 << 10;
 
 /// One repository's refs, shared by all threads of the process.
 ///
-/// Names are full refnames as the main worktree sees them. A name is answered with `None` if it could lead out of the
-/// repository, or if it neither begins with `refs/` nor consists of upper-case letters and underscores.
+/// Names are full refnames as the main worktree sees them. A name is answered with `None` if it has an empty, `.` or
+/// `..` component, or if it neither begins with `refs/` nor consists of upper-case letters and underscores.
 ///
 /// # Freshness
 ///
