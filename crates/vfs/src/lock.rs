@@ -92,7 +92,7 @@ pub enum LockError {
         /// The path of the lock file.
         path: PathBuf,
         /// The time from the last write to the lock file until waiting ended, in seconds; 0 if the file was gone by
-        /// then. A lock file that is a link to another one was written before the lock was taken.
+        /// then. A lock file that is a link to another one may have been written long before the lock was taken.
         age_seconds: u64,
         /// The user who owns the lock file; 0 if the file was gone by then.
         uid: u32,
@@ -152,8 +152,7 @@ enum Place {
 }
 
 /// A lock file or a journal file to which other locks can be links. If it is a lock file, its lock is held until the
-/// file is removed; if the file is also signed, this value must live until then, because its signature is invalid
-/// afterwards.
+/// file is removed. Once this value is dropped, however, a signed lock counts as that of a dead process.
 #[derive(Debug)]
 pub struct LockSource {
     path: PathBuf,

@@ -101,7 +101,7 @@ impl Lock {
         self.head.take()
     }
 
-    /// The file in which a lock of `target` has the new content, which is the lock file itself unless it is signed.
+    /// The file in which a lock of `target` has the new content: the lock file itself, unless it is signed.
     pub fn content_path_of(target: &Path, is_signed: bool) -> PathBuf {
         let lock = Self::path_of(target);
         if is_signed { signing::content_of(&lock) } else { lock }
