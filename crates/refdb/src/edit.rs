@@ -78,7 +78,7 @@ pub struct LogOptions {
     pub force_create: bool,
     /// Write no entry.
     pub suppress: bool,
-    /// For a rename: the ref whose reflog this ref takes over. The same transaction deletes that ref.
+    /// For a rename: the ref whose reflog this ref takes over. The same transaction must delete that ref.
     pub take_over: Option<RefName>,
 }
 

@@ -1,7 +1,7 @@
 //! Why an operation on a store fails.
 //!
 //! [`Error`] says which part failed, and its variant carries the details as values: callers never have to parse a
-//! message. A [`Rejection`] is about one edit of a transaction, a [`BrokenRef`] about one ref.
+//! message. A [`Rejection`] is about one edit of a transaction, a [`BrokenRef`] about one ref or one folder of refs.
 
 mod broken;
 mod hook;

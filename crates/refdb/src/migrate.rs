@@ -130,7 +130,7 @@ impl Ticker<'_> {
 }
 
 impl Store {
-    /// Migrates all refs that git lists to the other format, including root refs and those of every worktree, and
+    /// Migrates all refs that git lists to the other format, including root refs and those of every worktree, and their
     /// reflogs unless `options` has them deleted.
     ///
     /// Writers of either format may continue during the migration: they wait, or fail, or their change is taken over

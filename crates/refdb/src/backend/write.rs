@@ -75,7 +75,8 @@ pub enum Standing {
     NoFiles,
     /// Nothing, the ref's file, or a folder that contains no files except locks of this transaction.
     NoFolder,
-    /// A folder with the files of other refs, or with locks of others. Git cannot lock the ref then, and says so.
+    /// A folder with any other file at any depth, such as another ref's or a lock of somebody else. Git cannot lock the
+    /// ref then, and says so.
     Folder,
 }
 
@@ -126,8 +127,8 @@ pub trait Steps {
         self.step(at).name
     }
 
-    /// For a rename: the old ref, whose reflog the ref of the step at this position takes over. Another of these steps
-    /// deletes the old ref, and the step's own entry is added to the reflog as the newest. `None` for any other step.
+    /// For a rename: the old ref, whose reflog the ref of the step at this position takes over. The step's own entry is
+    /// added to the reflog as the newest. `None` for any other step.
     fn log_source(&self, _at: usize) -> Option<&BStr> {
         None
     }

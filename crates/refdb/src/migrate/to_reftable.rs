@@ -133,7 +133,7 @@ impl Copy<'_, '_, '_> {
         /// The number of reflogs that are examined ahead. The contents of small ones are held in memory.
         const READ_AHEAD: usize = 256;
         let (mut left_out, mut cut) = (0, 0);
-        // If writing the table failed, it is written again from the start.
+        // A table may be built twice.
         looks.clear();
         for part in names.chunks(READ_AHEAD) {
             let (files, now) = (self.files, now_nanos());

@@ -8,7 +8,7 @@ pub trait HookSource: Sync {
     fn find(&self) -> Result<Option<Box<dyn Hook>>>;
 }
 
-/// The reference-transaction hooks, which run at each state of a transaction.
+/// The reference-transaction hooks of one transaction.
 pub trait Hook {
     /// Runs the hook with `lines` as its stdin, one line `OLD NEW NAME` for each ref. Returns `Ok(false)` if the hook
     /// refuses, which has an effect only in the states before the commit.

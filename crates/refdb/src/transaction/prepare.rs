@@ -46,8 +46,8 @@ enum Attempt<'s> {
 }
 
 impl<'s> Preparation<'_, 's> {
-    /// Locks the refs, checks the edits and stages the new values. In per-edit mode, an attempt that fails because edits
-    /// are rejected is followed by one without them.
+    /// Locks the refs, checks the edits and stages the new values. In per-edit mode, an attempt that fails because
+    /// edits are rejected is followed by one without them.
     pub(super) fn run(mut self) -> Result<Box<dyn Locked + 's>> {
         let added = self.plan.edits.items.len();
         let mut links = self.first_links()?;
