@@ -416,7 +416,7 @@ mod tests {
                 random ^= random << 17;
                 name.push_str(parts[(random >> 32) as usize % parts.len()]);
             }
-            // Each name comes as it is, in random order, and once more inside a folder of which names were judged before.
+            // Each name comes as it is, in random order, and once more in a folder of which names were judged before.
             for name in ["refs/heads/feature/a", "refs/heads/feature/", &name] {
                 let long = format!("refs/heads/feature/{name}");
                 for name in [name, &long] {

@@ -1,6 +1,6 @@
 //! Transactions in which one ref makes room for refs below its name, or the reverse, for example a rename from `a` to
-//! `a/b`. One name cannot be a file and a folder at once, so the changes go to packed-refs, and the reflog in the way is
-//! moved aside.
+//! `a/b`. One name cannot be a file and a folder at once, so the changes go to packed-refs, and the reflog in the way
+//! is moved aside.
 
 use super::{loose::folders, packing::optimize, store::Store};
 use crate::{
@@ -148,8 +148,8 @@ impl SetAside {
         self.0.is_empty()
     }
 
-    /// Moves the reflog of a ref aside, if it has one. The lock of packed-refs is held, so that no other writer uses the
-    /// same place.
+    /// Moves the reflog of a ref aside, if it has one. The lock of packed-refs is held, so that no other writer uses
+    /// the same place.
     pub(super) fn move_log(&mut self, store: &Store, name: &BStr) -> Result<()> {
         let options = &store.options;
         let aside = format!("{REMOVED}{}", self.0.len());

@@ -86,8 +86,8 @@ impl FilesOptions {
 /// How packed-refs is read.
 #[derive(Clone, Debug)]
 pub enum PackedAccess {
-    /// Mapped into memory, or read completely on a network file system: the fastest way, for short-lived processes. If
-    /// somebody truncates a mapped file, a signal (`SIGBUS`) ends the process.
+    /// Mapped into memory, or read completely unless the file system is known to be local: the fastest way, for
+    /// short-lived processes. If somebody truncates a mapped file, a signal (`SIGBUS`) ends the process.
     Mapped,
     /// Read into private memory, for servers: a sorted file of more than 64 KiB page by page, as far as needed. The
     /// memory is charged to the budget.

@@ -349,9 +349,9 @@ impl Locks {
         }
     }
 
-    /// Locks packed-refs as well. Waits as long as for the first lock, although other locks are held already, because
-    /// the transaction does not begin anew. Another transaction that has locked packed-refs gives it up if it needs one
-    /// of these locks.
+    /// Locks packed-refs as well. Waits as long as for a first lock, although other locks are held already, because the
+    /// transaction does not begin anew. A holder of the lock of packed-refs does not wait for one of these locks,
+    /// except as [`find_rival`](crate::files::packing::bulk::find_rival) does.
     pub(crate) fn add_packed(&mut self) -> Result<()> {
         match self.take_packed(self.store.options.packed_lock_timeout.unwrap_or(GENEROUS)) {
             Ok(()) => Ok(()),

@@ -86,7 +86,7 @@ fn list_with(
             // git ignores names that begin with a dot, and those that end in `.lock`.
             _ if name.starts_with(b".") => {}
             Some(name) if kind != EntryKind::Dir => {
-                // `X.lock.lock` is the new content beside a signed lock.
+                // `X.lock.lock` is the new content beside the lock `X.lock`.
                 if rivals == Rivals::Possible && !name.is_empty() && !name.ends_with(b".lock") {
                     locked.push(name.to_vec());
                 }
