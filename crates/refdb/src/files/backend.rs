@@ -48,8 +48,8 @@ pub struct FilesBackend {
 /// The journal entries of small batches that exist in a repository.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalEntries {
-    /// Files with the entry of a batch in flight or of one whose process has ended, and journal files that cannot be
-    /// read.
+    /// Files with the entry of a batch that is in flight, could not be recovered yet, or whose process has ended, and
+    /// journal files that cannot be read.
     pub open: Vec<PathBuf>,
     /// Entries of batches that were recovered only in part and are kept for an administrator.
     pub left: Vec<PathBuf>,

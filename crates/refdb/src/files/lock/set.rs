@@ -211,7 +211,7 @@ impl Locks {
             return Ok(None);
         }
         let Some(path) = self.store.layout.ref_path(claim.name) else {
-            // Only the target of a symbolic ref can be such a name; the names of edits were checked earlier.
+            // This is the target of a symbolic ref, or contains a NUL: the names of edits were checked earlier.
             return Ok(Some(RejectionReason::BadTarget { target: claim.name.to_owned() }));
         };
         let timeout = self.lock_timeout(self.store.options.ref_lock_timeout);
