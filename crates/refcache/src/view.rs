@@ -337,8 +337,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// As for [`commit`](Self::commit). In addition [`refdb::Error::Undecided`] says that the database did not agree,
-    /// or that its answer is not known.
+    /// As for [`commit`](Self::commit). In addition [`refdb::Error::Undecided`] says why the database has not agreed.
     pub fn commit_agreed(&self, batch: &Batch, arbiter: &mut dyn Arbiter) -> Result<Outcome> {
         let has_begun = Cell::new(false);
         let mut arbiter = Noting { arbiter, has_begun: &has_begun };
