@@ -18,8 +18,9 @@ use std::sync::Arc;
 ///
 /// This reads the whole file. Damage can hide other damage: behind a record that cannot be read, the rest of its block
 /// is not checked, behind a block whose end cannot be found, the rest of its section, and in both cases the indexes are
-/// not compared. Without a valid header and footer nothing else is checked. No content of a file makes the check panic
-/// or run without end.
+/// not compared. Without a header, a footer and a type of the first block that are valid nothing else is checked. No
+/// content of a file makes the check panic or run without end, but a file can be made so that the check takes very much
+/// memory and time.
 ///
 /// # Errors
 ///

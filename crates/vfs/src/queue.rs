@@ -2,8 +2,8 @@
 //!
 //! Removing a lock file wakes nobody, so writers that only poll for it sleep while it is free, and the one that has
 //! just released it is the most likely to get it again. Here they wait in the backlog of a socket instead. The first of
-//! them binds the socket and polls for the lock file, as git does; the others connect to it and sleep. Whoever is the
-//! first passes the listening socket, with its backlog, to the next one as soon as it has released the lock.
+//! them binds the socket and polls for the lock file, as git does; the others connect to it and sleep. The first one
+//! passes the listening socket, with its backlog, to the next one once it has released the lock or given up.
 //!
 //! The socket has a name in the abstract namespace, so that no file is left behind, and the kernel closes it when its
 //! owner dies: those who waited notice at once and begin again. Nothing depends on the queue. It only decides who tries

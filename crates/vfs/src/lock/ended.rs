@@ -90,8 +90,9 @@ impl Lock {
     /// and nobody has it locked.
     ///
     /// The file is locked until its name is gone, and on a network file system the server is asked whether the name
-    /// still leads to it. If several try to remove it, only one succeeds, and none removes a later lock. Only a manual
-    /// removal, or an owner whose lock the file server has dropped, can intervene between the query and the removal.
+    /// still leads to it. If several try to remove it and `flock` reaches all of them, only one succeeds, and none
+    /// removes a later lock. Only a manual removal, or an owner whose lock the file server has dropped, can then
+    /// intervene between the query and the removal.
     ///
     /// # Errors
     ///
