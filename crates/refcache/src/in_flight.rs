@@ -25,7 +25,7 @@ pub(crate) type OldValue = (BString, Option<ObjectId>);
 /// The in-flight batches of one repository, which their writers announce and all its views check.
 pub(crate) struct InFlightBatches {
     fs: Fs,
-    /// The number of batches in flight, which every look-up reads.
+    /// The number of batches in flight, which each look-up in files reads.
     batches: AtomicUsize,
     /// Counts the beginnings and ends of batches, and all other writes of this process's views.
     steps: AtomicU64,
