@@ -1,4 +1,4 @@
-//! `refdb tag --list`: see git-tag(1). Everything else that git-tag does is left to git before refdb has done anything,
+//! `refdb tag --list`: see git-tag(1). Everything else that git-tag does is left to git before refdb has listed a tag,
 //! except that refdb refuses a new tag whose name is too long for the repository's reftables.
 
 use crate::{

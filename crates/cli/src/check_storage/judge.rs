@@ -49,7 +49,8 @@ pub(super) enum Fault {
     /// An acknowledged write was lost: no order explains the writes together with the last value of the ref, even
     /// without the other reads. `host` is the one whose answer could not be explained.
     Lost { host: usize, what: What },
-    /// No write was lost, but a host showed a value that the ref did not have at that time.
+    /// No write was lost, but a host showed a value that the ref did not have at that time. If only a later write
+    /// contradicts that value, `host` made this write, and `value` is the one that it replaced.
     Wrong { host: usize, value: Value },
     /// No write was lost, but a host showed a value this long after the write that replaced it was acknowledged.
     Late { host: usize, value: Value, by: Duration },
