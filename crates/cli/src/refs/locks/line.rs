@@ -75,8 +75,8 @@ fn push_fields(out: &mut Vec<u8>, fields: &[String], path: &Path, form: Form) {
     }
 }
 
-/// Appends text with `?` in place of ASCII control characters, because other users of a shared repository, who can write
-/// a lock file and choose its name, must not control a terminal.
+/// Appends text with `?` in place of ASCII control characters, because other users of a shared repository, who can
+/// write a lock file and choose its name, must not control a terminal.
 fn push_plain(out: &mut Vec<u8>, text: &[u8]) {
     out.extend(text.iter().map(|&byte| if byte.is_ascii_control() { b'?' } else { byte }));
 }
