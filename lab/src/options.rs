@@ -75,8 +75,8 @@ pub struct InitOptions {
     #[arg(value_name = "REPO", default_value = ".")]
     pub repository: PathBuf,
 
-    /// A command for `sh` to time; its programs are in $BUILD/bin [default: the main program with --version, --help or
-    /// no argument]
+    /// A command for `sh` to time; the built programs are in $BUILD/bin [default: the main program with --version,
+    /// --help or no argument]
     #[arg(long, value_name = "COMMAND")]
     pub command: Option<String>,
 

@@ -245,12 +245,13 @@ pub struct Ended {
 }
 
 /// Runs a helper program to its end, for at most ten minutes. Programs that it leaves in the background are not waited
-/// for. Signals do not end it, because folders are removed by helper programs after a signal.
+/// for. A signal to this process does not end it, because folders are removed by helper programs after a signal.
 pub fn finish(command: &mut Command) -> Result<Ended> {
     finish_within(command, HELPER_LIMIT, false)
 }
 
-/// Runs a helper program like [`finish`], for at most `seconds`. A signal ends it if `heeds_signals` is set.
+/// Runs a helper program like [`finish`], for at most `seconds`. A signal to this process ends it if `heeds_signals` is
+/// set.
 pub fn finish_within(command: &mut Command, seconds: u64, heeds_signals: bool) -> Result<Ended> {
     let name = command.get_program().to_string_lossy().into_owned();
     // Output goes to a file, because a pipe would fill up, and other processes may hold a pipe open.

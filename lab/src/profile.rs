@@ -27,7 +27,7 @@ impl Profile {
             } else if line.starts_with("calls=") {
                 is_call = true;
             } else if line.starts_with(|first: char| first.is_ascii_digit()) && !function.is_empty() {
-                // The line after a call has the cost of the called function, which is already counted there.
+                // The line after a call has the cost of the called function, which is counted there.
                 let cost = line.split(' ').nth(1).and_then(|cost| cost.parse::<u64>().ok());
                 if let (Some(cost), false) = (cost, is_call) {
                     let sum = self.functions.entry(function.clone()).or_default();

@@ -61,7 +61,7 @@ fn figures(samples: &[Sample], judge: Measure) -> String {
     text
 }
 
-/// Returns the verdict in a sentence or two.
+/// Returns the verdict in a sentence.
 fn verdict([a, b]: [&Side; 2], outcome: &Outcome, rules: &Rules, runs: usize) -> String {
     let words = rules.judge.words();
     let sure = format!("{} % sure", 100.0 * (1.0 - rules.rate));

@@ -54,8 +54,8 @@ impl Builds {
         Ok(Builds { repository, cache, recipe, limit, in_use: RefCell::default() })
     }
 
-    /// Returns a git command for the repository, regardless of the repository that the environment of the caller
-    /// names.
+    /// Returns a git command for the repository, without `GIT_DIR` and other variables by which the caller's
+    /// environment may name another one.
     pub fn git(&self) -> Command {
         let mut git = Command::new("git");
         for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {

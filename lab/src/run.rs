@@ -94,7 +94,7 @@ fn one<'a>(
             interrupt::check()?;
             Err(format!("{error:#}"))
         }
-        None => Err("there is no strace here".to_owned()),
+        None => Err("strace is missing or may not trace here".to_owned()),
     };
     Ok(Finished {
         work,

@@ -13,7 +13,7 @@ pub struct Work {
     pub threads: u64,
     /// Bytes written to files, but not to pipes, sockets and devices.
     pub written: u64,
-    /// Bytes written to files that were synced afterwards.
+    /// Bytes written to files that were synced afterwards, under the same name.
     pub synced: u64,
     /// Calls of fsync and fdatasync, but not of syncfs.
     pub syncs: u64,

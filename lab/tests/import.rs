@@ -20,8 +20,8 @@ use refdb_lab::{
 use refdb_testkit::rounds;
 use tempfile::TempDir;
 
-/// As `hyperfine --export-json` of version 1.18 writes it, with `--parameter-list commit`; but the second result has no
-/// median.
+/// As `hyperfine --export-json` of version 1.18 writes it, with `--parameter-list commit`; but the second result has
+/// neither a median nor exit codes.
 const HYPERFINE: &str = r#"{ "results": [
   { "command": "rg --version 14.1.0", "mean": 0.0031, "stddev": 0.0002, "median": 0.003, "user": 0.001, "system": 0.001,
     "min": 0.0028, "max": 0.0035, "times": [0.0028, 0.003, 0.0035], "exit_codes": [0, 0, 0],

@@ -124,7 +124,9 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     })
 }
 
-/// Returns whether git would accept the settings that it reads before anything else.
+/// Returns whether git would accept the values of `core.abbrev`, `color.branch`, `color.ui`, the colors that lists use,
+/// `column.ui`, `column.branch`, `branch.autoSetupMerge` and `branch.autoSetupRebase`, which it reads before anything
+/// else.
 fn is_sound(config: &Config) -> bool {
     let rebase = |value: ConfigValue<'_>| {
         matches!(value.raw.map(|raw| raw.as_bytes()), Some(b"never" | b"local" | b"remote" | b"always"))
@@ -141,7 +143,7 @@ fn is_sound(config: &Config) -> bool {
         && config.all("branch.autosetupmerge").all(merge)
 }
 
-/// Returns whether the command line asks for a list, or for the branch that is checked out.
+/// Returns whether the command line asks either for a list, or for the branch that is checked out and nothing else.
 fn lists(words: &Words<'_>) -> bool {
     let has_arguments = !shortlist::arguments(words).is_empty();
     let asks = shortlist::is_on(words, "list") || shortlist::asks_for_list(words);

@@ -1,4 +1,4 @@
-//! Every way in which a command can end early, with git's messages and exit codes.
+//! The ways in which a command can end early, with git's messages and exit codes.
 
 use bstr::BString;
 pub use refdb::messages::{say, system_text};
@@ -10,14 +10,14 @@ use std::io::Write;
 pub enum Failure {
     /// `fatal: MESSAGE`, with exit code 128.
     Fatal(BString),
-    /// `fatal: MESSAGE`, with exit code 128, because another machine replaced a file on the file server while it was
-    /// read. If nothing has been printed yet, the command can begin again.
+    /// `fatal: MESSAGE`, with exit code 128, because a file was replaced or removed while it was read, usually by
+    /// another machine on a network file system. If nothing has been printed yet, a query can be repeated.
     Lost(BString),
     /// `error: MESSAGE`, with this exit code.
     Error(BString, u8),
     /// Wrong usage: `error: MESSAGE` if there is a message, then this usage on standard error, with exit code 129.
     Usage(Option<BString>, String),
-    /// A usage that was asked for: like `Usage`, but with the usage on standard output.
+    /// Like `Usage`, but with the usage on standard output, because it was asked for or an option is ambiguous.
     UsageAsked(Option<BString>, String),
     /// These lines as they are on standard error, with exit code 128.
     Lines(String),
@@ -141,8 +141,8 @@ impl From<refdb::ObjectError> for Failure {
 
 /// Returns the failure for a refused change as most commands report it. It is `error: MESSAGE` with exit code 1, but
 /// `fatal: MESSAGE` if a hook refused the change, the committer is unknown or packed-refs cannot be read. After a
-/// signal, if a file was replaced on the file server, or if the configuration or the repository is invalid, it is what
-/// `Failure::from` returns.
+/// signal, if a file was lost while it was read ([`Failure::Lost`]), or if the configuration or the repository is
+/// invalid, it is what `Failure::from` returns.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),

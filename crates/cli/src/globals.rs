@@ -96,8 +96,8 @@ impl Globals {
                     globals.no_lazy_fetch = true;
                     globals.of_git.push(word.clone());
                 }
-                // These options concern things that ref commands do not do: paging, pathspecs, attributes, advice,
-                // optional locks, finding git's other programs.
+                // These options concern paging, pathspecs, attributes, optional locks and finding git's other programs,
+                // which ref commands do not do, and advice, of which they give only that about a hook that is ignored.
                 b"-p"
                 | b"--paginate"
                 | b"-P"

@@ -3,7 +3,7 @@
 
 use crate::{Invocation, beside, failure::Result, options::Command};
 
-/// The command line, whose words are read by the other program.
+/// The command line, whose words `refdb-lab` parses.
 pub static COMMAND: Command = Command {
     program: "refdb",
     name: "lab",
@@ -12,7 +12,7 @@ pub static COMMAND: Command = Command {
     options: &[],
 };
 
-/// Replaces this process by the other program. Returns only if that program cannot be started.
+/// Replaces this process by `refdb-lab`. Returns only if that program cannot be started.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     beside::exec("refdb-lab", invocation.words)
 }

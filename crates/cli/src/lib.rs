@@ -3,7 +3,7 @@
 //!
 //! [`run`] parses the global options ([`globals`]), finds the command by its name, and passes the rest of the command
 //! line to it. Each command is a module with a table of its options and its work. Most commands parse their words with
-//! [`options`], the way git does. [`failure`] holds every way in which a command can end early.
+//! [`options`], the way git does. [`failure`] has git's messages and exit codes for commands that end early.
 
 #![allow(
     missing_docs,

@@ -46,7 +46,8 @@ pub struct Row<'a> {
 /// A ref that cannot be used.
 #[derive(Clone, Copy, Debug)]
 pub enum Broken<'a> {
-    /// The content of this ref is the null id or not a valid value, or cannot be read.
+    /// The content of this ref is the null id or not a valid value, or the ref, or a folder of refs of this name,
+    /// cannot be read.
     Content(&'a BStr),
     /// Git would not create a ref of this name.
     Name(&'a BStr),
@@ -73,8 +74,8 @@ pub trait Visitor {
         false
     }
 
-    /// Accepts a line of packed-refs that starts with `digits` digits and has a valid name, or returns `false`. A line
-    /// that is not accepted is passed on as a row or as a broken ref.
+    /// Accepts a line of packed-refs that starts with `digits` digits and has a valid name, or returns `false`. The ref
+    /// of a line that is not accepted is treated like one that was not read from a line.
     fn line(&mut self, _line: &[u8], _digits: usize) -> bool {
         false
     }
@@ -82,8 +83,8 @@ pub trait Visitor {
     /// Whether [`Visitor::take`] may accept a ref.
     const TAKES: bool = false;
 
-    /// Accepts a ref with a valid name that holds this object, if nothing has to be looked up for it. A ref that is not
-    /// accepted is passed on as a row or as a broken ref. The result has no room for an error, because that is cheaper
+    /// Accepts a ref with a valid name that holds this object, if nothing has to be looked up for it. For a ref that is
+    /// not accepted, [`Visitor::wants`] is called next. The result has no room for an error, because that is cheaper
     /// for millions of refs.
     fn take(&mut self, _name: &BStr, _id: &ObjectId) -> bool {
         false

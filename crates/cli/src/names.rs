@@ -27,8 +27,8 @@ pub fn only(snapshot: &dyn Snapshot, short: &BStr) -> Option<RefName> {
 
 /// Finds short names: the shortest part of a refname from which git finds the same ref again.
 ///
-/// For each rule, a separate walk over the refs answers whether the rule finds another ref. If names are looked up in
-/// order, these walks only move forward, and do not move while no ref lies between two names.
+/// For each rule, a separate walk over the refs answers whether the rule finds another ref. While a walk is asked for
+/// names in order, it need not move if no ref lies between one name and the next.
 pub struct ShortNames<'s> {
     snapshot: &'s dyn Snapshot,
     /// Whether only one rule may find a ref (`core.warnAmbiguousRefs`). Otherwise it suffices that no earlier rule
@@ -37,7 +37,7 @@ pub struct ShortNames<'s> {
     walks: [Walk<'s>; RULES.len()],
 }
 
-/// What is known of the refs around the name that was looked up last.
+/// A walk over the refs, and what is known of the refs around the name for which it last moved.
 #[derive(Default)]
 struct Walk<'s> {
     cursor: Option<Box<dyn Cursor + 's>>,

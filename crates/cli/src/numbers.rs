@@ -37,24 +37,24 @@ fn strtol(text: &[u8], base: u32) -> Option<Read<'_>> {
     Some(Read { number, is_cut: i128::from(number) != whole, rest: &digits[count..] })
 }
 
-/// Parses text that is nothing but a decimal number in the range of C's int.
+/// Parses a decimal number in the range of C's int, which must end the text.
 pub fn int(text: &[u8]) -> Option<i32> {
     let read = strtol(text, 10).filter(|read| read.rest.is_empty())?;
     i32::try_from(read.number).ok()
 }
 
-/// Returns the sign of a decimal number of any length, or `None` if the text is not one.
+/// Returns the sign of a decimal number of any length, which must end the text, or `None` if there is none.
 pub fn sign(text: &[u8]) -> Option<std::cmp::Ordering> {
     strtol(text, 10).filter(|read| read.rest.is_empty()).map(|read| read.number.cmp(&0))
 }
 
-/// Parses text that is nothing but a decimal number without a minus, in the range of an unsigned int.
+/// Parses a decimal number without a minus, in the range of an unsigned int, which must end the text.
 pub fn unsigned_int(text: &[u8]) -> Option<u32> {
     let read = strtol(text, 10).filter(|read| read.rest.is_empty() && !text.contains(&b'-'))?;
     u32::try_from(read.number).ok()
 }
 
-/// Parses text that is nothing but a decimal number, cuts it to the range of a long, and keeps the low bits that fit an
+/// Parses a decimal number, which must end the text, cuts it to the range of a long, and keeps the low bits that fit an
 /// int.
 pub fn wrapped_int(text: &[u8]) -> Option<i32> {
     let read = strtol(text, 10).filter(|read| read.rest.is_empty())?;

@@ -13,7 +13,7 @@ pub use usage::Asked;
 ///
 /// Long options may be abbreviated to a unique prefix, most can be negated with `--no-`, and short ones can be bundled.
 /// A value follows `=`, follows a short option directly, or, unless it is optional, is the next word. Options may
-/// follow arguments, up to `--`.
+/// follow arguments, up to `--` or `--end-of-options`.
 #[derive(Debug)]
 pub struct Command {
     /// The program that users call: git or refdb.
@@ -39,7 +39,7 @@ pub struct Opt {
     pub value: Value,
     /// Whether `--no-NAME` exists; for an option called `no-NAME`, whether `--NAME` does.
     pub negatable: bool,
-    /// Whether only `--help-all` shows the option.
+    /// Whether only `--help-all` and `--git-completion-helper-all` show the option.
     pub hidden: bool,
     /// A description of one line.
     pub help: &'static str,
@@ -263,8 +263,8 @@ impl<'a> Parser<'a> {
                 match opt.matches(name, negated) {
                     Match::Exact => return self.set(opt, negated, value),
                     Match::Prefix => {
-                        // In git, `--no-` alone abbreviates each negation twice: the name begins with `no-`, and
-                        // nothing follows it.
+                        // In git, `--no-` alone abbreviates each negation in two ways: the empty text after `no-`
+                        // begins each name, and `no-` itself begins each negated name.
                         before = if name == b"no-" { Some((opt, negated)) } else { last };
                         last = Some((opt, negated));
                         break;

@@ -4,10 +4,9 @@ use crate::failure::{Failure, Result, message, system_text};
 use refdb::{Snapshot, Store};
 use std::{cell::Cell, io, rc::Rc};
 
-/// Standard output through one large buffer, which is written when it is full and by [`Output::flush`].
+/// Standard output through one large buffer.
 ///
-/// Commands append to [`Output::buffer`] and call [`Output::relieve`] once for each record, which costs a single
-/// comparison.
+/// Commands append to [`Output::buffer`], and call [`Output::relieve`] now and then to write the buffer if it is full.
 #[derive(Debug, Default)]
 pub struct Output {
     buffer: Vec<u8>,
@@ -32,13 +31,13 @@ impl Output {
         self.buffer.len() >= FLUSH_BYTES && !self.holds
     }
 
-    /// Writes the buffer if it is full.
+    /// Writes the buffer if it is full, except after [`Output::hold`].
     #[inline]
     pub fn relieve(&mut self) -> Result<()> {
         if self.is_full() { self.flush() } else { Ok(()) }
     }
 
-    /// Keeps everything until [`Output::flush`], for output that another program is going to lay out.
+    /// Makes [`Output::relieve`] write nothing from now on, for output that another program is going to lay out.
     pub fn hold(&mut self) {
         self.holds = true;
     }

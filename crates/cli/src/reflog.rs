@@ -47,8 +47,8 @@ fn say_not_found(name: &BStr) {
     say("error: ", &crate::failure::message!["reflog could not be found: '", name, "'"]);
 }
 
-/// Reports a reflog that could not be changed. Other reflogs are processed nevertheless, unless a signal was caught or
-/// a file was replaced on the file server.
+/// Reports a reflog that could not be changed. Fails instead if a signal was caught, or if a file was lost while it was
+/// read ([`Failure::Lost`]).
 fn say_failed(error: refdb::Error) -> Result<()> {
     match Failure::from(error) {
         Failure::Fatal(text) => say("error: ", &text),

@@ -15,8 +15,8 @@ pub trait Resolve {
     fn resolve(&mut self, text: &BStr) -> Result<Option<ObjectId>>;
 }
 
-/// Returns `core.warnAmbiguousRefs`: whether only one rule may find a short name. Fails if the setting is invalid; git
-/// notices that only when it encounters a short name.
+/// Returns `core.warnAmbiguousRefs`: whether only one rule may find a short name. Fails if the setting is invalid,
+/// which git notices only when it needs the setting.
 pub fn strict_names(store: &Store) -> Result<bool> {
     store.settings().warn_ambiguous_refs.clone().map_err(|fault| Failure::Fatal(fault.into()))
 }

@@ -81,8 +81,8 @@ impl Session {
     }
 
     /// Prints git's warnings about settings of hooks, and its advice if the reference-transaction hook is not
-    /// executable. Only the first call prints anything. Call it right before a transaction is prepared, which is when
-    /// git looks for the hook.
+    /// executable. Only the first call prints anything. Call it right before a transaction is prepared or aborted,
+    /// which is when git looks for the hook.
     pub fn warn_of_hooks(&self) {
         if self.has_warned_of_hooks.replace(true) {
             return;

@@ -26,7 +26,6 @@ use std::{ffi::OsString, io::IsTerminal, os::unix::ffi::OsStrExt};
 
 mod created;
 
-/// `--contains`, the first of the options that `branch --list` and `tag --list` have in common.
 pub const CONTAINS: Opt =
     Opt::flag("contains", "show only references that contain the commit").takes(Value::UnlessLast("commit")).fixed();
 pub const NO_CONTAINS: Opt = Opt::flag("no-contains", "show only references that do not contain the commit")
@@ -202,7 +201,8 @@ pub fn are_colors_sound(config: &Config, key: &str) -> bool {
     [key, "color.ui"].iter().all(|key| config.all(key).all(is_known))
 }
 
-/// Returns whether git would accept the values of `core.abbrev` and of these booleans.
+/// Returns whether git would accept the values of `core.abbrev` and of these booleans. Returns `false` also for more
+/// than 64 digits, which git accepts.
 pub fn is_sound(config: &Config, booleans: &[&str]) -> bool {
     let is_abbrev = |value: ConfigValue<'_>| match value.raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
         Some(b"auto") => true,

@@ -1,4 +1,4 @@
-//! `refdb tag --list`: see git-tag(1). Everything else that git-tag does is left to git before refdb has done anything,
+//! `refdb tag --list`: see git-tag(1). Everything else that git-tag does is left to git before refdb has listed a tag,
 //! except that refdb refuses a new tag whose name is too long for the repository's reftables.
 
 use crate::{
@@ -71,7 +71,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     shortlist::print(&session, columns, |snapshot, output| {
         print_tags(&session, snapshot, &wish, lines, colors, output)
     })?;
-    // Unlike `git branch`, `git tag` ignores the exit code of the git that arranges the columns.
+    // `git tag` ignores the exit code of the git that arranges the columns.
     Ok(0)
 }
 

@@ -61,8 +61,8 @@ impl Options {
     }
 }
 
-/// Validates the name of a ref. If the change sets an object id, the name has to be well formed. For any other
-/// change, the name only must not lead out of the repository, so that ill-formed refs can still be deleted.
+/// Validates the name of a ref. If the change sets an object id, the name has to be well formed. For any other change,
+/// it need only be safe ([`is_safe`]), so that ill-formed refs can still be deleted.
 fn check_name(name: &[u8], change: &Change) -> refdb::Result<RefName> {
     let checked = match change {
         Change::Set(Target::Direct(_)) => RefName::new(name).ok(),

@@ -20,8 +20,7 @@ pub(crate) fn name_for_gix(name: &BStr) -> Result<FullName> {
     FullName::try_from(name).map_err(|source| Error::StoredName { name: name.to_owned(), source })
 }
 
-/// Converts a name. The rules of gix-ref already exclude names that would be unsafe as paths; refdb checks the rest
-/// when the name is written.
+/// Converts a name. Fails if refdb accepts no such name; whether it may be written is checked when it is.
 pub(crate) fn name_for_refdb(name: &FullNameRef) -> Result<RefName> {
     let bad = || refdb::Misuse::BadName(name.as_bstr().to_owned());
     Ok(RefName::new_safe(name.as_bstr().to_vec()).ok_or_else(bad).map_err(refdb::Error::from)?)

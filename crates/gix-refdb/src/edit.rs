@@ -42,8 +42,8 @@ impl Store {
     /// Prepares and commits the edits in one transaction. Returns them as gix-ref does: with symbolic refs followed,
     /// and with the previous values filled in.
     ///
-    /// If no committer is given, one is taken from the environment and the configuration, as in git. The call waits for
-    /// the locks of other processes as long as the configuration of the repository says.
+    /// If no committer is given, that of the wrapped store is taken, by default from the environment and the
+    /// configuration as in git. The call waits for locks as [`refdb::Transaction::prepare`] does.
     ///
     /// # Errors
     ///

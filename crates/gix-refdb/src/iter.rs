@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-/// A state of the refs from which iterators are created. With reftables it is a snapshot of one point in time; with
+/// A state of the refs from which iterators are created. With reftables it does not change after it was read; with
 /// files, a loose ref is read when the iterator reaches it, so that two refs may be seen at different times.
 ///
 /// If the server of a network file system loses a file that is being read, all iterators begin again with a new state,
@@ -24,7 +24,7 @@ pub struct Platform<'s> {
     /// The state of the refs when the platform was made, and the states that replaced lost ones since.
     states: [OnceLock<Box<dyn Snapshot>>; STATES_MAX],
     /// The index of the state that iterators use, with the bit [`SHOWN`] once one of them has returned anything from
-    /// it, be it only that it is at its end. The state is read when the first iterator needs it.
+    /// it, be it only that it is at its end. A state that replaces another is read when the first iterator needs it.
     current: AtomicUsize,
 }
 

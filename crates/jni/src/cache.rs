@@ -226,7 +226,7 @@ fn put(cache: &Cache, key: &[u8], value: &[u8], created: jlong, durability: jint
     }
 }
 
-/// Removes a key. Returns whether the key had a value.
+/// Removes a key. Returns whether the key was found to have a value; see `Cache.remove` in Java.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_remove<'l>(
     env: EnvUnowned<'l>,

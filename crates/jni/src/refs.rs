@@ -38,8 +38,8 @@ static VIEWS: Handles<Views> = Handles::new("the ref views");
 static VIEW: Handles<Arc<View>> = Handles::new("the ref database");
 static LISTING: Handles<Mutex<OpenListing>> = Handles::new("the list of refs");
 
-/// The length in bytes of a look-up buffer, which has room for a usual name and for its row. `LookupBuffer.java` has
-/// the same number.
+/// A look-up buffer, which has room for a usual name, and for the answer that replaces the name. `LookupBuffer.java`
+/// has the same length.
 type LookupBuffer = Lent<1024>;
 
 /// A listing that is handed to Java in chunks.
@@ -53,8 +53,8 @@ struct OpenListing {
 }
 
 impl OpenListing {
-    /// Bytes that are reserved for the first chunk. Most lists that Gerrit asks for have the refs of one change and
-    /// need no more. Allocations of this size are served from the allocator's cache of the thread.
+    /// Bytes that are reserved for the rows of the first chunk. Most lists that Gerrit asks for have the refs of one
+    /// change and need no more. Allocations of about this size are served from the allocator's cache of the thread.
     const FIRST_ROOM: usize = 880;
     /// Bytes after which the first chunk ends.
     const FIRST_CHUNK_LEN: usize = 4 << 10;

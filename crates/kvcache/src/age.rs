@@ -55,8 +55,8 @@ pub(crate) struct Ages {
     latest_ms: AtomicU64,
     /// When the clock showed `latest_ms`, in milliseconds since `start`.
     latest_at_ms: AtomicU64,
-    /// The time that the clock had shown before it was set back, if entries that had expired by then are still to be
-    /// removed; 0 otherwise.
+    /// The cache's time before it followed a clock that was set back, if entries that had expired by then are still to
+    /// be removed; 0 otherwise.
     deferred_ms: AtomicU64,
 }
 
@@ -67,7 +67,8 @@ impl Ages {
         Ages { max_ms: max_age.map(age_ms), clock, start, latest_ms, latest_at_ms, deferred_ms: AtomicU64::new(0) }
     }
 
-    /// The time of the clock, or, after the clock was set back, the time that it would show if it had not been.
+    /// The time of the clock, or, as long as the clock shows less than it has shown before, the time that it would show
+    /// if it had not been set back.
     pub(crate) fn now_ms(&self) -> u64 {
         let (now, latest) = (self.clock.now_ms(), self.latest_ms.load(Ordering::Acquire));
         let running = self.running_ms();
@@ -115,14 +116,15 @@ impl Ages {
         self.max_ms
     }
 
-    /// Returns whether a value has expired, or had expired when the clock of an earlier run showed `seen_ms`.
+    /// Returns whether a value has expired now or had expired at `seen_ms`.
     pub(crate) fn was_expired(&self, created_ms: u64, seen_ms: u64) -> bool {
         let is_past = |max: u64| seen_ms.saturating_sub(created_ms) > max;
         self.is_expired(created_ms) || self.max_ms().is_some_and(is_past)
     }
 
-    /// Returns whether a value has expired. A value from further in the future than [`SKEW_MS`] allows counts as
-    /// expired, because the clock that gave it its time was wrong and its real age is unknown.
+    /// Returns whether there is an age limit and a value has expired. A value from further in the future than
+    /// [`SKEW_MS`] allows counts as expired, because the clock that gave it its time was wrong and its real age is
+    /// unknown.
     pub(crate) fn is_expired(&self, created_ms: u64) -> bool {
         self.max_ms().is_some_and(|max| is_expired(created_ms, self.now_ms(), max))
     }

@@ -7,7 +7,7 @@ pub enum Error {
     /// An operation on a file failed.
     #[error(transparent)]
     File(#[from] refdb_vfs::Error),
-    /// Another process, or another handle of this one, has this cache open for writing.
+    /// Another process, or another handle of this one, has this cache open for writing or is deleting it.
     #[error(
         "the cache '{}' is in use by another process; stop it, or open the cache for reading only", path.display()
     )]
@@ -45,9 +45,9 @@ pub enum Error {
     /// The bytes of a file do not follow its format.
     #[error("'{}', offset {offset}: {what}", path.display())]
     Corrupt {
-        /// The file.
+        /// The file, or `the export` for the stream of an import.
         path: PathBuf,
-        /// Offset in the file, in bytes.
+        /// Offset in the file or stream, in bytes.
         offset: u64,
         /// What is wrong.
         what: String,
@@ -79,8 +79,7 @@ pub enum Error {
     /// A change waited for the disk in vain. The method that returns this error says what has changed in memory.
     #[error("the cache cannot write to its disk: {}", last_error.as_deref().unwrap_or("it is too slow"))]
     WriteFailed {
-        /// The last error of the disk since the cache was opened, as text; `None` if there was none and the disk is
-        /// merely too slow.
+        /// The last error of the disk since the cache was opened, as text; `None` if there was none.
         last_error: Option<String>,
     },
     /// An entry could not be encrypted, because there is no source of randomness or the entry is too large.

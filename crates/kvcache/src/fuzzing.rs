@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// Reads `bytes` as a segment file, once by its footer and once by its records.
+/// Reads `bytes` as a segment file, by its footer and by its records.
 ///
 /// # Panics
 ///

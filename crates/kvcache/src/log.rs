@@ -1,9 +1,9 @@
 //! The log of segments: where bytes are in memory and files, the order of changes, and recovery after a crash.
 //!
-//! `image`, `segment` and `handles` hold the bytes of one segment, and `index` finds the record of a key. `append`
-//! decides the order of all changes under the log's lock, `files` represents the folder, and `store` combines these and
-//! writes. `recover` finds out after a start which segments are usable, and `loading` fills the index from a saved one
-//! or by a `replay`.
+//! `image` and `segment` hold the bytes of one segment, `handles` keeps a few files open, and `index` finds the record
+//! of a key. `append` decides the order of all changes under the log's lock, `files` represents the folder, and `store`
+//! combines these and writes. `recover` finds out after a start which segments are usable, and `loading` reads their
+//! entries from a saved index or by a `replay`.
 
 pub(crate) mod append;
 pub(crate) mod buffer;

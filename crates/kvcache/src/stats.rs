@@ -62,7 +62,8 @@ counters! {
     /// Number of puts that were dropped because the key, or one that shares its counter, changed after their ticket was
     /// taken.
     stale: Counter,
-    /// Number of values that were removed on request, except by clears.
+    /// Number of values that were removed on request, except by clears, or because a new value of their key was too
+    /// large.
     removed: Counter,
     /// Number of gets that found only an expired value; they count as misses too.
     expired: Counter,
@@ -73,9 +74,10 @@ counters! {
     kept: Counter,
     /// Number of entries that were copied to free the dead space around them.
     compacted: Counter,
-    /// Number of records and footers that failed their checks, or could not be read; such records are never returned.
+    /// How often a look-up or the freeing of space met a record that failed its checks, which is never returned, or a
+    /// footer was damaged or could not be read.
     corrupt: Counter,
-    /// Number of writes to the disk and syncs that failed.
+    /// Number of writes of entries and of syncs that failed.
     disk_errors: Counter,
     /// Number of sampled gets, from which the hit ratio of other limits is estimated.
     sampled: Counter,

@@ -9,7 +9,7 @@
 //! 4. answers with [`wire::report`], in a [side band](wire::pkt::band) where the client asked for one.
 //!
 //! [`serve`](fn@serve) does all of this for a repository on disk, including the quarantine, the connectivity check and
-//! the hooks, and updates the refs in a transaction of the engine. Call [`delegation_reason`](fn@delegation_reason)
+//! the hooks, and updates the refs in transactions of the engine. Call [`delegation_reason`](fn@delegation_reason)
 //! first: it returns the reason if only `git receive-pack` can serve the repository's pushes correctly. Read the
 //! requests of such pushes with a [`Screen`], and pass to git only those that it lets through.
 #![forbid(unsafe_code)]

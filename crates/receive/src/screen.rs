@@ -69,7 +69,7 @@ impl Screen {
     ///
     /// # Errors
     ///
-    /// Fails if the request has not ended, or if refs cannot be read.
+    /// Fails if the request has not ended, if `GIT_NAMESPACE` is invalid, or if refs cannot be read.
     pub fn finish(self, store: &Store) -> Result<Screened, ServeError> {
         let request = self.reader.finish()?;
         let too_long = too_long(store, &request.commands)?;

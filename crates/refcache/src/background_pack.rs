@@ -77,8 +77,8 @@ impl BackgroundPacker {
         (self.made.load(Relaxed), self.failed.load(Relaxed))
     }
 
-    /// Counts the refs that a batch wrote, and adds a job if the repository has many loose refs by now. A writer that
-    /// is far ahead of the thread is held up for a second at most.
+    /// Counts the refs that a batch wrote, and adds a job if packing is due. A writer that is far ahead of the thread
+    /// is held up for a second at most.
     pub(crate) fn wrote(self: &Arc<Self>, opened: &Arc<Opened>, refs: usize) {
         let Some((in_flight, max)) = opened.loose_refs() else { return };
         if in_flight.loose.wrote(refs) {

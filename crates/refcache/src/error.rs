@@ -48,8 +48,8 @@ impl Error {
         self.store().is_some_and(refdb::Error::is_broken_ref)
     }
 
-    /// Returns whether a batch failed because an edit was rejected, a hook refused or could not be run, or the global
-    /// ref database did not agree.
+    /// Returns whether a batch failed because an edit was rejected, a hook refused or could not be run, or the
+    /// agreement of the global ref database is missing.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self.store(), Some(refdb::Error::Rejected(_) | refdb::Error::Hook(_) | refdb::Error::Undecided(_)))
     }

@@ -10,8 +10,8 @@ pub struct Found {
     pub target: Target,
     /// The peeled object of an annotated tag, as far as it is recorded with the ref.
     pub peeled: Peeled,
-    /// Where the value is stored. [`Storage::Loose`] also stands for a pseudo-ref, for a ref that is named by its
-    /// worktree, such as `main-worktree/HEAD`, and for a ref that an in-flight batch is changing.
+    /// Where the value is stored. [`Storage::Loose`] also stands for a pseudo-ref such as `FETCH_HEAD`, and for a ref
+    /// that an in-flight batch is changing.
     pub storage: Storage,
     /// The update index of the transaction that wrote the value; 0 if the value is not known to be in a table.
     pub update_index: u64,

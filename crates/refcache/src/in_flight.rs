@@ -25,7 +25,7 @@ pub(crate) type OldValue = (BString, Option<ObjectId>);
 /// The in-flight batches of one repository, which their writers announce and all its views check.
 pub(crate) struct InFlightBatches {
     fs: Fs,
-    /// The number of batches in flight, which every look-up reads.
+    /// The number of batches in flight, which each look-up in files reads.
     batches: AtomicUsize,
     /// Counts the beginnings and ends of batches, and all other writes of this process's views.
     steps: AtomicU64,
@@ -46,7 +46,7 @@ struct State {
     /// The old values of batches that ended during such queries, in the order of their last steps.
     ended: VecDeque<(u64, Vec<OldValue>)>,
     ended_refs: usize,
-    /// Batches that ended at this step or before may be missing in `ended`.
+    /// Batches that ended at this step or before may be missing in `ended` although a query needs them.
     forgotten: u64,
 }
 

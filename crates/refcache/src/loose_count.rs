@@ -91,8 +91,8 @@ impl LooseCount {
         }
     }
 
-    /// Waits for the job, for a second at most, if there are nearly twice as many loose refs as the limit. Returns at
-    /// once if there is no job or the last packing failed.
+    /// Waits for the job, for a second at most, if nearly as many refs as the limit were written since the job became
+    /// due. Returns at once if there is no job or the last packing failed.
     pub(crate) fn wait_if_far_ahead(&self, max: usize) {
         let is_far_ahead = |pause: &mut Option<Pause>| {
             let is_folded = pause.is_none() && self.is_claimed.load(SeqCst);

@@ -58,7 +58,7 @@ impl Memory {
         })
     }
 
-    /// A number that identifies a view, or the reader of a view: it is never 0, and is returned only once in a process.
+    /// A number that identifies a view, or the reader of a view: it is never 0, and is returned only once.
     pub(crate) fn owner(&self) -> u64 {
         self.owners.fetch_add(1, Relaxed)
     }

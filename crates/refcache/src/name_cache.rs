@@ -110,8 +110,9 @@ impl NameCache {
         Some(known)
     }
 
-    /// Replaces what the reader `owner` knows of a name, unless that was read later than `known`: a thread may be held
-    /// up between reading a ref and recording it.
+    /// Replaces what the reader `owner` knows of a name, unless that has a later clock than `known`: a thread may be
+    /// held up between reading a ref and recording it. The clock is always 0 if the reader checks the disk for each
+    /// query.
     pub(crate) fn put(&self, owner: u64, name: &BStr, known: Known) {
         let hash = self.hash(owner, name);
         let mut shard = self.shard(hash);

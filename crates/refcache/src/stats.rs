@@ -13,8 +13,8 @@ pub struct Stats {
     /// Look-ups that were answered from memory, after it was checked, as far as the trust settings demand, that the
     /// answer is current.
     pub hits: u64,
-    /// Look-ups that read from disk. Those of pseudo-refs, and of refs that are named by their worktree, such as
-    /// `main-worktree/HEAD`, are counted neither here nor as hits.
+    /// Look-ups that read from disk. Those of pseudo-refs in a repository with reftables are counted neither here nor
+    /// as hits.
     pub misses: u64,
     /// How often packed-refs or the list of tables was found changed, or the index from objects to the refs in
     /// packed-refs was built.
@@ -39,7 +39,7 @@ pub struct Stats {
     pub stale: u64,
     /// Verifications that ended without an error.
     pub verifications: u64,
-    /// Broken refs that were found and not seen intact since; a thousand at most.
+    /// Broken refs that were found and not seen intact or missing since; a thousand at most.
     pub broken: u64,
     /// Broken refs that [`View::take_unreported`](crate::View::take_unreported) has not returned yet.
     pub unreported: u64,

@@ -99,7 +99,8 @@ impl TrustSettings {
     ///
     /// # Errors
     ///
-    /// Fails with the first setting that has an invalid value. The deprecated setting is read only where it applies.
+    /// Fails with the first setting that has an invalid value. The deprecated setting is read only if `core.trustStat`
+    /// is missing or says `inherit`.
     pub fn from_config(get: &dyn Fn(&str) -> Option<String>) -> Result<Self, TrustError> {
         let set = trust(get, "core.trustStat")?;
         let common = match set {

@@ -38,7 +38,8 @@ const CLOSED_BYTES: usize = 1 << 10;
 
 /// One repository's refs, shared by all threads of the process.
 ///
-/// Names are full refnames as the main worktree sees them; a name that no ref can have is answered with `None`.
+/// Names are full refnames as the main worktree sees them. A name is answered with `None` if it has an empty, `.` or
+/// `..` component, or if it neither begins with `refs/` nor consists of upper-case letters and underscores.
 ///
 /// # Freshness
 ///
@@ -146,9 +147,9 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Fails if the ref's own file is corrupt or cannot be read; [`Error::broken_ref`] recognizes this error, which
-    /// names the file. In reftables, a symbolic ref that leads to a name that no ref can have is
-    /// [`refdb::Error::BadTarget`] instead.
+    /// Fails if the ref's own file is corrupt, or cannot be read for a lasting reason such as its permissions;
+    /// [`Error::broken_ref`] recognizes this error, which names the file. In reftables, a symbolic ref that leads to a
+    /// name that no ref can have is [`refdb::Error::BadTarget`] instead.
     pub fn get(&self, name: &BStr) -> Result<Option<Found>> {
         if !is_safe(name) {
             return Ok(None);
@@ -194,8 +195,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// A broken ref counts as missing. The first broken ref is returned as an error only if none of the names is a
-    /// ref.
+    /// A broken ref counts as missing. The first broken ref is returned as an error only if none of the names has an
+    /// intact ref.
     pub fn resolve_many(&self, names: &[&BStr]) -> Result<Vec<Resolved>> {
         let found = self.get_many(names);
         let found = if is_broken(&found) { self.get_whole(names)? } else { found? };
@@ -296,7 +297,7 @@ impl View {
     }
 
     /// Returns what [`pointing_at_each`](Self::pointing_at_each) does, except that an object with very many refs has no
-    /// entry, so that it costs neither time nor memory: one with more than `most` in packed-refs or in one reftable.
+    /// entry, so that it costs little time and memory: one with more than `most` in packed-refs or in one reftable.
     /// Each other object has an entry, which is empty if no ref points at it.
     pub fn few_pointing_at_each(&self, ids: &[ObjectId], most: usize) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.ask(|opened| opened.reader.pointing_at(ids, most, opened.store.context().objects))
@@ -336,8 +337,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// As for [`commit`](Self::commit). In addition [`refdb::Error::Undecided`] says that the database did not agree,
-    /// or that its answer is not known.
+    /// As for [`commit`](Self::commit). In addition [`refdb::Error::Undecided`] says why the database has not agreed.
     pub fn commit_agreed(&self, batch: &Batch, arbiter: &mut dyn Arbiter) -> Result<Outcome> {
         let has_begun = Cell::new(false);
         let mut arbiter = Noting { arbiter, has_begun: &has_begun };

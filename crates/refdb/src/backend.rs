@@ -22,7 +22,7 @@ use bstr::BStr;
 /// [`Step`]s. Names are full refnames as the worktree sees them; the backend routes each by its
 /// [`Scope`](refdb_types::Scope).
 ///
-/// A transaction uses a backend in this order, and dropping [`Locked`] at any point undoes and unlocks everything:
+/// A transaction uses a backend in this order, and dropping [`Locked`] before the commit undoes and unlocks everything:
 ///
 /// ```text
 /// Backend::lock(claims) -> Locked      every claimed ref is locked, or listed in Locked::refused

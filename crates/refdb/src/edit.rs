@@ -38,7 +38,7 @@ pub enum Precondition<T = Target> {
     Any,
     /// The ref exists, whatever its value.
     MustExist,
-    /// The ref does not exist.
+    /// The ref does not exist, or holds the null id.
     MustNotExist,
     /// The ref exists and has this value. If the value is an object, a symbolic ref that leads to the object matches.
     MustMatch(T),
@@ -73,11 +73,12 @@ impl<T> Precondition<T> {
 pub struct LogOptions {
     /// The entry's message; shared, since most transactions have one for all edits.
     pub message: Option<Arc<BString>>,
-    /// Create the reflog if there is none, whatever `core.logAllRefUpdates` says.
+    /// Create the reflog for the entry if there is none, whatever `core.logAllRefUpdates` says. A deletion creates no
+    /// reflog.
     pub force_create: bool,
     /// Write no entry.
     pub suppress: bool,
-    /// For a rename: the ref whose reflog this ref takes over. The same transaction deletes that ref.
+    /// For a rename: the ref whose reflog this ref takes over. The same transaction must delete that ref.
     pub take_over: Option<RefName>,
 }
 

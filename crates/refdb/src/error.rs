@@ -1,7 +1,7 @@
 //! Why an operation on a store fails.
 //!
 //! [`Error`] says which part failed, and its variant carries the details as values: callers never have to parse a
-//! message. A [`Rejection`] is about one edit of a transaction, a [`BrokenRef`] about one ref.
+//! message. A [`Rejection`] is about one edit of a transaction, a [`BrokenRef`] about one ref or one folder of refs.
 
 mod broken;
 mod hook;
@@ -36,7 +36,8 @@ pub enum Error {
     /// A lock file could not be created: someone else held it too long, or a file operation failed.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A stack of reftables, or the refs in memory, could not be locked in time.
+    /// A stack of reftables, or the refs in memory, could not be locked: someone else held the lock too long, or a file
+    /// operation failed.
     #[error("cannot lock references: {0}")]
     StackLocked(#[source] LockError),
     /// A stack of reftables is broken, or cannot be read or written.
@@ -155,7 +156,7 @@ impl Error {
     }
 }
 
-/// A failed file operation is [`Error::Io`], wherever it happened, so that callers look for it in one place.
+/// A failed file operation in a table is [`Error::Io`], as it is in other files.
 impl From<reftable::Error> for Error {
     fn from(error: reftable::Error) -> Self {
         match error {
@@ -165,7 +166,7 @@ impl From<reftable::Error> for Error {
     }
 }
 
-/// A failed file operation is [`Error::Io`], and the error of a table is [`Error::Table`].
+/// [`StackError::Io`] and [`StackError::Table`] become the errors that they contain.
 impl From<StackError> for Error {
     fn from(error: StackError) -> Self {
         match error {

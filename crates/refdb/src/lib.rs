@@ -2,8 +2,8 @@
 //!
 //! Begin with [`Store::open`]; [`Store::find`], [`Store::refs`] and [`Store::transaction`] are what most callers need.
 //!
-//! A write is an [`Edit`] (a change, and the condition for it) in a transaction. The transaction locks, checks
-//! everything in one sorted walk and hands the resulting steps to the backend of the repository's format. A read
+//! A write is an [`Edit`] (a change, and the condition for it) in a transaction. The transaction locks refs, reads them
+//! in one sorted walk, checks the edits and hands the resulting steps to the backend of the repository's format. A read
 //! queries a [`Snapshot`], by name or with a [`Cursor`].
 //!
 //! Modules and items that are hidden from this documentation are for the other crates of the project: backends, how

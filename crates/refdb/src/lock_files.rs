@@ -35,8 +35,8 @@ pub enum LockRemoval {
 }
 
 impl Store {
-    /// Calls `found` with each lock file of the repository, in no order: those of its own files, of the refs and
-    /// reflogs of all worktrees and of the tables, and journal files of batches that are not complete. An error
+    /// Calls `found` with the lock files of the repository, in no order: those in the folder of the repository and of
+    /// each worktree, those of refs, reflogs and tables, and journal files of batches that are not complete. An error
     /// passed to `found` is about one file or folder.
     ///
     /// Nothing is changed, but each signed file is locked in shared mode for a moment. Symbolic links are followed only

@@ -130,8 +130,8 @@ impl Ticker<'_> {
 }
 
 impl Store {
-    /// Migrates all refs to the other format, including those of every worktree, and their reflogs unless `options` has
-    /// them deleted.
+    /// Migrates all refs that git lists to the other format, including root refs and those of every worktree, and their
+    /// reflogs unless `options` has them deleted.
     ///
     /// Writers of either format may continue during the migration: they wait, or fail, or their change is taken over
     /// into the new format or reported in [`Migrated::conflicts`] or [`Migrated::strays`]. A store that was opened

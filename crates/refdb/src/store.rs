@@ -37,11 +37,11 @@ use std::{
 
 /// A repository's refs as seen from one worktree, opened with [`Store::open`] or made by [`Store::in_memory`].
 ///
-/// Opening it reads the configuration, and the file HEAD to recognise a repository. It looks up no ref, except HEAD if
-/// the configuration has an `includeIf.onbranch`: each stack, table or file is opened when it is first needed. Where
-/// refs are on disk, every call that reads or writes them checks the disk, and so sees what other processes have
-/// written. Several threads may use a store at the same time. Other worktrees' refs have the names that git gives them,
-/// such as `main-worktree/HEAD` and `worktrees/ID/HEAD`.
+/// Opening it reads the configuration, and the file HEAD to recognise a repository. It looks up no ref, except HEAD and
+/// where HEAD leads if the configuration has an `includeIf.onbranch`: each stack, table or file is opened when it is
+/// first needed. Where refs are on disk, every call that reads or writes them checks the disk, and so sees what other
+/// processes have written. Several threads may use a store at the same time. Other worktrees' refs have the names that
+/// git gives them, such as `main-worktree/HEAD` and `worktrees/ID/HEAD`.
 pub struct Store {
     fs: Fs,
     repository: Repository,
@@ -108,8 +108,8 @@ pub enum Resolved {
         /// Whether a symbolic ref was followed.
         through_symref: bool,
     },
-    /// A ref that does not exist: the ref itself, or the unborn branch that a dangling symbolic ref leads to. A chain
-    /// of five or more symbolic refs, or one that leads back to itself, counts as dangling.
+    /// A ref that does not exist: the ref itself, or the one that a dangling symbolic ref leads to, such as an unborn
+    /// branch. A chain of five or more symbolic refs, or one that leads back to itself, counts as dangling.
     Missing(RefName),
 }
 
@@ -380,14 +380,16 @@ impl Store {
     }
 
     /// Packs refs so that they are faster to read: moves loose refs that `options` selects into packed-refs, or
-    /// compacts the tables of a stack. Does nothing in memory. No ref changes its value. Blocks while another writer
-    /// holds the lock of packed-refs or of the stack, each time at most for the lock timeout.
+    /// compacts the tables of a stack, in a linked worktree only those of its own. Does nothing in memory. No ref
+    /// changes its value. Blocks while another writer holds the lock of packed-refs or of the stack, or while another
+    /// packing by refdb runs, each time at most for the lock timeout.
     ///
     /// # Errors
     ///
     /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time, [`Error::Lock`] if
-    /// that of packed-refs is not, [`Limit::Packing`](crate::Limit::Packing) if other programs pack the same refs again
-    /// and again, [`Misuse::Setting`] if a setting that writers need is bad, [`Misuse::UnsafeStorage`] as from
+    /// that of packed-refs is not or if another packing by refdb does not end in time,
+    /// [`Limit::Packing`](crate::Limit::Packing) if other programs pack the same refs again and again,
+    /// [`Misuse::Setting`] if a setting that writers need is bad, [`Misuse::UnsafeStorage`] as from
     /// [`Store::check_storage`], [`Error::Repository`] if the refs have been migrated since the store was opened,
     /// [`Error::Interrupted`] if a signal came, and others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
@@ -401,7 +403,7 @@ impl Store {
     }
 
     /// Fails if a setting that writers need has a value that cannot be used. A quarantine, in which transactions are
-    /// refused, forbids no packing and no change of logs, as in git.
+    /// refused, forbids neither packing nor the pruning of reflogs, as in git.
     fn check_settings(&self) -> Result<()> {
         match &self.settings.bad_for_writers {
             Some(what) => Err(Misuse::Setting(what.clone()).into()),

@@ -1,4 +1,4 @@
-//! Checks all refs of a repository, including those of every worktree, and reports their faults.
+//! Checks the refs of a repository, including those of every worktree, and reports their faults.
 //!
 //! Most checks are those of git-fsck(1), with git's names and words. Objects, and all blocks of a table, are checked
 //! only with `deep`. Nothing is changed, and the checks go on after a fault.

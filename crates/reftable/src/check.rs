@@ -1,7 +1,8 @@
 //! Checks a whole file and reports what is wrong with it.
 //!
-//! First all blocks are read in the order of their positions; after a block that cannot be read, reading goes on with
-//! the next section. Then, if every block could be read, the indexes are compared with the blocks that were found.
+//! First all blocks are read in the order of their positions; after a block whose end cannot be found, reading goes on
+//! with the next section. Then, if every record could be read, the indexes are compared with the blocks that were
+//! found.
 
 mod blocks;
 mod index;
@@ -15,9 +16,11 @@ use std::sync::Arc;
 /// Checks a table and returns what is wrong with it, in the order in which it was found. An empty list means that the
 /// table is sound.
 ///
-/// This reads the whole file. Damage can hide other damage: behind a block that cannot be read, the rest of its section
-/// is not checked, and neither are the indexes; without a valid header and footer nothing else is. No content of a file
-/// makes the check panic or run without end.
+/// This reads the whole file. Damage can hide other damage: behind a record that cannot be read, the rest of its block
+/// is not checked, behind a block whose end cannot be found, the rest of its section, and in both cases the indexes are
+/// not compared. Without a header, a footer and a type of the first block that are valid nothing else is checked. No
+/// content of a file makes the check panic or run without end, but a file can be made so that the check takes very much
+/// memory and time.
 ///
 /// # Errors
 ///
@@ -40,7 +43,7 @@ impl Table {
     pub fn check(self: &Arc<Self>) -> Result<Vec<Corruption>> {
         let mut report = Report { table: self.name().into(), faults: Vec::new() };
         let found = blocks::read(self, &mut report)?;
-        // Without the content of every block, the indexes cannot be compared.
+        // Without every record of every block, the indexes cannot be compared.
         if found.complete {
             for kind in [BlockKind::Ref, BlockKind::Object, BlockKind::Log] {
                 index::compare(self, &found, kind, &mut report);

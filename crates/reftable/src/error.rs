@@ -90,7 +90,8 @@ impl From<refdb_vfs::Error> for Error {
 pub struct Corruption {
     /// The name under which the table was opened.
     pub table: BString,
-    /// The byte in the file; for a fault inside a log block, which is compressed, the first byte of that block.
+    /// The byte in the file, or the first byte of the block with the fault, as always in log blocks, which are
+    /// compressed.
     pub offset: u64,
     /// What is wrong there.
     pub fault: Fault,
@@ -136,7 +137,8 @@ pub enum Fault {
     /// The length to which object ids are abbreviated is 0 or longer than an id.
     #[error("object ids cannot be abbreviated to {0} bytes")]
     ObjectIdLen(u8),
-    /// A block begins with a byte that is no type of block.
+    /// A block begins with a byte that is no type of block, or the first block of the file has a type that only later
+    /// blocks can have.
     #[error("a block of type {0:#04x} is unknown")]
     BlockType(u8),
     /// A block has another type than the index or the footer says.
@@ -148,7 +150,7 @@ pub enum Fault {
     WrongBlockType {
         /// The expected type.
         expected: u8,
-        /// The type of the block.
+        /// The type of the block; 0 if there is no block.
         found: u8,
     },
     /// The length of a block is too small for its parts, or reaches beyond the file.

@@ -59,7 +59,7 @@ pub use options::WriteOptions;
 pub use record::{LogFit, LogRecord, LogValue, RefRecord, RefValue};
 pub use ref_block::{RefBlock, RefBlockWriter};
 pub use refdb_types::{HashKind, ObjectId};
-/// File access, as the signatures of this crate have it: `Fs`, `File`, `Mapping`, `Lock` and `LockTimeout`.
+/// File access, with the types that signatures of this crate have, such as `Fs`, `File` and `LockTimeout`.
 pub use refdb_vfs as vfs;
 pub use table::{BlockCache, LogCursor, PagedFile, PointingRef, RefCursor, Sink, Source, Summary, Table, TableWriter};
 

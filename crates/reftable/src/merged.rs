@@ -88,7 +88,8 @@ impl Merged {
         self.get_noting(name, &mut false, then)
     }
 
-    /// Looks up one ref as [`get`](Self::get) does, and sets `has_read` if a block had to be read from a file.
+    /// Looks up one ref as [`get`](Self::get) does, and sets `has_read` if a block had to be read from a file. Blocks
+    /// that a cursor reads, where the index does not show whether the name exists, do not count.
     ///
     /// # Errors
     ///

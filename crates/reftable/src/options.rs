@@ -24,7 +24,8 @@ pub struct WriteOptions {
     pub name_block_size: Option<u32>,
     /// The greatest number of records from one restart point to the next; 0 is taken for 1.
     ///
-    /// The key at a restart point is stored whole, and a search begins there.
+    /// The key at a restart point is stored whole, and a search begins there. A block has at most 65,535 restart
+    /// points, whatever this number is.
     pub restart_interval: u16,
     /// Whether a table with an index of its refs also gets an index from object ids to refs.
     pub index_objects: bool,

@@ -1,4 +1,4 @@
-//! A block of refs outside of a table: the most compact form in which refs can be searched.
+//! A block of refs outside of a table: a compact form in which refs can be searched.
 
 use crate::{
     Fault, HashKind, RefValue,

@@ -95,9 +95,13 @@ impl Config {
         self.entries.iter().map(|entry| self.value(entry))
     }
 
-    /// Returns the files that decide what the configuration is: those that were read, and those that were looked for
-    /// but do not exist or must not be read. While none of them changes, the configuration of a repository that stays
-    /// in its place is the same in the same environment, unless it [depends on the branch](Self::depends_on_branch).
+    /// Returns the files that decide what the configuration is: those that were read for it, and those that were looked
+    /// for but do not exist or must not be read. While none of them changes, the configuration of a repository that
+    /// stays in its place is the same in the same environment, unless it [depends on the
+    /// branch](Self::depends_on_branch) or on the home of a `~user`.
+    ///
+    /// A file whose inclusion depends on remote URLs is listed only if its condition holds. While the condition does
+    /// not hold, git still refuses the configuration if that file configures a remote URL.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
     }
@@ -164,7 +168,8 @@ impl Config {
 /// Reads a configuration file of this level into `text`. Fails if the file exceeds the size limit.
 pub(crate) fn read_file(fs: &Fs, path: &Path, level: Level, text: &mut Vec<u8>) -> Result<(), refdb_vfs::Error> {
     match level {
-        // Whoever may write to a repository must not block those who read it.
+        // A pipe in the place of such a file is an error, because it would let whoever may write to a repository block
+        // those who read it.
         Level::Local | Level::Worktree => read_limited(fs, path, FILE_MAX_BYTES, text),
         Level::System | Level::Global | Level::Command => {
             fs.read_input(path, FILE_MAX_BYTES, text)?;

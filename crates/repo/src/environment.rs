@@ -59,7 +59,8 @@ impl Environment {
     }
 
     /// Returns an environment with these variables, of which the last of a name counts, and no others. Hooks and other
-    /// programs get these and no others, too. Paths are relative to `directory`, which must be absolute.
+    /// programs inherit none of the variables of this process. Paths are relative to `directory`, which must be
+    /// absolute.
     pub fn exactly(variables: impl IntoIterator<Item = (OsString, OsString)>, directory: impl Into<PathBuf>) -> Self {
         let variables = variables.into_iter().collect();
         Environment { inherit: Inherit::Replaced, variables, directory: directory.into() }
@@ -163,8 +164,8 @@ impl Environment {
         if self.directory.as_os_str().is_empty() { std::env::current_dir() } else { self.directory.canonicalize() }
     }
 
-    /// Replaces `~` or `~user` at the start of a path by a home. Returns `None` if `HOME` is not set, or if the user is
-    /// not listed in `/etc/passwd`.
+    /// Replaces `~` or `~user` at the start of a path by a home. Returns `None` if that home is unknown: `HOME` is not
+    /// set, or the user is not listed in `/etc/passwd`.
     ///
     /// As in git, the rest is appended to the text of the home, so that `~/x` is `/x`, and not `x` in the current
     /// folder, if `HOME` is empty.

@@ -121,7 +121,7 @@ impl User {
     }
 
     /// Returns the comment field of the entry up to its first comma, with the capitalised login name in place of each
-    /// `&`.
+    /// `&`. Without an entry, returns `unknown`.
     fn full_name(&self) -> BString {
         let mut name = BString::default();
         let comment = self.0.as_ref().map_or("unknown".into(), |entry| entry.gecos.as_bstr());

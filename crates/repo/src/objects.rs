@@ -80,8 +80,8 @@ struct State {
 
 impl Objects {
     /// Returns the objects of a repository and of the folders that `GIT_ALTERNATE_OBJECT_DIRECTORIES` names. In a
-    /// partial clone, git fetches a missing object that is classified or peeled, which blocks all queries of these
-    /// objects and runs what the repository configures for its remote.
+    /// partial clone, git fetches a missing object that is classified or peeled, but not what a tag leads to. That
+    /// blocks all queries of these objects and runs what the repository configures for its remote.
     pub fn of(repository: &Repository, environment: &Environment) -> Self {
         let mut objects = Self::in_dir(repository.objects_dir(environment), repository.hash());
         let state = objects.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -120,8 +120,8 @@ impl Objects {
 
     /// Bounds the memory that reading one object may take from now on.
     ///
-    /// An object that needs more, because it or one of the bases of its deltas is larger, is not unpacked: its kind
-    /// comes from its header, it is not verified, and a tag's target is unknown unless it was passed to
+    /// An object that needs more, because it, a base of its deltas, or its deltas together are larger, is not unpacked:
+    /// its kind comes from its header, it is not verified, and a tag's target is unknown unless it was passed to
     /// [`Objects::learn_tag`].
     pub fn limit_reads(&self, max_bytes: u64) {
         let mut state = self.state();
@@ -227,8 +227,8 @@ impl Objects {
         self.state().database()?.ids()
     }
 
-    /// Returns how many digits distinguish `id` from all other objects: at least `least`, or at least git's default,
-    /// which grows with the number of objects.
+    /// Returns how many digits distinguish `id` from all other objects: at least `least` and [`DIGITS_MIN`], or at
+    /// least git's default, which grows with the number of objects in packs.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize, ObjectError> {
         const USUAL: usize = 7;
         let state = &mut *self.state_for(id)?;
@@ -283,8 +283,8 @@ impl Objects {
         })
     }
 
-    /// Returns the id of a tree's entry, or `None` if there is no such tree or entry, or if the tree is broken or
-    /// exceeds the [limit on reads](Self::limit_reads).
+    /// Returns the id of a tree's entry. Returns `None` if there is no such tree, if its content has another id or
+    /// exceeds the [limit on reads](Self::limit_reads), or if no entry before its first malformed one has this name.
     pub fn tree_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<ObjectId>, ObjectError> {
         let tree = &self.replaced.of(tree)?;
         let state = &mut *self.state_for(tree)?;
@@ -438,7 +438,7 @@ impl State {
     }
 
     /// Returns the class of an object that is too large to be read, from its header and without verification. Returns
-    /// `None` for a smaller object, and for a tag, whose target only its content names.
+    /// `None` for a smaller or missing object, and for a tag, whose target only its content names.
     fn class_of_large(&mut self, id: &ObjectId) -> Result<Option<ObjectClass>, ObjectError> {
         let header = self.header(id)?.filter(|header| header.size_bytes > VERIFIED_MAX_BYTES);
         Ok(header.and_then(|header| match header.kind {

@@ -40,7 +40,7 @@ pub struct Repository {
     common_dir: PathBuf,
     work_tree: Option<PathBuf>,
     shown_git_dir: PathBuf,
-    /// The folder in which git would work, and to which `shown_git_dir` is relative.
+    /// The folder in which git would work unless `is_entered` is set, and to which `shown_git_dir` is relative.
     standing: PathBuf,
     /// Whether git would change into `git_dir` and call it `.`, as its servers do.
     is_entered: bool,
@@ -221,8 +221,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read or parsed, has a value that git refuses, or needs version 1 and has an
-    /// extension that is not known.
+    /// Fails if the file cannot be read or parsed, has a value that git refuses, or has an extension that the resulting
+    /// version of the repository's format does not allow.
     pub fn config_with_ref_format(&self, fs: &Fs, to: RefFormat) -> Result<Vec<u8>, RepositoryError> {
         let file = self.common_dir.join("config");
         let text = match fs.read(&file) {
@@ -324,7 +324,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails where git would fail, for example because a file cannot be read, or has a bad value.
+    /// Fails if a file cannot be read or parsed, if an include is invalid or nested too deeply, or if a setting of the
+    /// command line or of the environment is malformed.
     pub fn config(
         &self,
         fs: &Fs,

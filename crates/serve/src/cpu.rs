@@ -46,7 +46,7 @@ impl Cpu {
     }
 
     /// Adds the time that a process has taken, and that of its children for which it has waited. Adds nothing if
-    /// somebody has waited for the process already. The kernel counts such times in ticks of 10 ms.
+    /// somebody has waited for the process already. The kernel reports such times in ticks of 10 ms.
     pub(crate) fn add_process(&self, id: u32) {
         let Some(nanos) = &self.0 else { return };
         let Ok(stat) = std::fs::read_to_string(format!("/proc/{id}/stat")) else { return };

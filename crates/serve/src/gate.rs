@@ -116,8 +116,9 @@ fn pushes(limits: &Limits) -> Most {
     most(limits.pushes, per_repository, per_client)
 }
 
-/// Completes these limits. By default, one client may have more than one repository, so that hooks that hang in one
-/// repository leave even the same client places in others, but not all, unless there are fewer than six.
+/// Completes these limits. By default, a client may have five sixths of all places, rounded up, which leaves some to
+/// others. It may have at least one more than a repository, if there are so many, so that hooks that hang in one
+/// repository leave places in others even to the same client.
 fn most(all: usize, per_repository: Option<usize>, per_client: Option<usize>) -> Most {
     let per_repository = per_repository.unwrap_or(all - all / 3);
     let per_client = per_client.unwrap_or((all - all / 6).max(per_repository.saturating_add(1)).min(all));

@@ -80,7 +80,7 @@ pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
 /// do not respond. A reload does not change this number.
 fn threads(limits: &Limits) -> usize {
     const OTHERS: usize = 416;
-    /// More than Linux allows a user by default.
+    /// Keeps the sum from overflowing.
     const MAX: usize = 1 << 20;
     limits.pushes.min(MAX) + OTHERS
 }

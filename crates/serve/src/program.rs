@@ -45,8 +45,8 @@ pub(crate) struct Place {
     wants_are_checked: bool,
 }
 
-/// Options with which `git upload-pack` itself reads no ref and checks no want, for a fetch whose wants the server has
-/// checked.
+/// Options with which `git upload-pack` reads no ref and sends any object that is wanted and exists, for a fetch whose
+/// wants the server has checked.
 ///
 /// No ref should be in this namespace. Hiding all refs is no substitute: git marks the objects of hidden refs with the
 /// bit that also marks commits from which one that the client has can be reached (`HIDDEN_REF` in upload-pack.c,
@@ -90,7 +90,7 @@ impl Place {
         self
     }
 
-    /// Hides refs in addition to those that the configuration hides.
+    /// Adds these values of `transfer.hideRefs` to the configured ones.
     #[must_use]
     pub(crate) fn hiding(mut self, patterns: &[BString]) -> Self {
         let setting = |pattern: &BString| OsString::from_vec([b"transfer.hideRefs=", &pattern[..]].concat());
@@ -98,8 +98,8 @@ impl Place {
         self
     }
 
-    /// Starts git with [`CHECKED`], so that it does not check the wants of a fetch. The repository must have no
-    /// `uploadpack.packObjectsHook`, because that hook would see these options.
+    /// Starts git with [`CHECKED`], so that it does not check the wants of a fetch. `uploadpack.packObjectsHook` must
+    /// not be set, because that hook would see these options.
     #[must_use]
     pub(crate) fn with_checked_wants(mut self) -> Self {
         self.wants_are_checked = true;
@@ -121,8 +121,8 @@ impl Git {
     /// Prepares git to run in a repository.
     fn command(&self, place: &Place) -> Command {
         let mut command = Command::new(&self.git);
-        // Git changes the directory itself: where the C library cannot do so, the standard library would fork, which
-        // copies the server's page tables.
+        // Git changes the directory itself: the standard library would fork for that, which copies the server's page
+        // tables, where the C library cannot start a program in another directory.
         command.arg("-C").arg(&place.folder);
         place.settings.iter().for_each(|setting| {
             command.arg("-c").arg(setting);
@@ -246,8 +246,7 @@ async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inf
 /// [`FIRST_BYTES`].
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The size of the buffer for the first reads, in bytes. Most pushes and their reports are short, and allocating
-/// buffers of full size would take longer than receiving such a push.
+/// The size of the buffer for the first reads, in bytes. Most pushes and their reports are short.
 const FIRST_BYTES: usize = 2 << 10;
 
 /// A running service. Dropping it closes the pipes to the service, and kills `git upload-pack`.
@@ -280,8 +279,8 @@ impl Drop for Process {
     }
 }
 
-/// The number of bytes of output beyond which [`Running::request_read`] holds back no more. Services write little
-/// before they have read the whole request.
+/// The number of bytes of output at which [`Running::request_read`] stops holding back. Services write little before
+/// they have read the whole request.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
 impl Running {
@@ -331,7 +330,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// The request cannot be read to its end ([`Inflow::new`]), and the service has written nothing.
+    /// The request cannot be read to its end ([`Inflow::new`]), and no output has been read yet.
     pub(crate) async fn request_read(&mut self) -> io::Result<Vec<u8>> {
         let mut held = Vec::new();
         let Some(feeder) = &mut self.feeder else { return Ok(held) };

@@ -258,7 +258,7 @@ impl Drop for Record {
     }
 }
 
-/// Escapes the control characters that JSON allows in strings: DEL and those from U+0080 on, which terminals obey.
+/// Escapes the control characters that JSON allows in strings, DEL and U+0080 to U+009F, because terminals obey them.
 fn escaped(json: String) -> String {
     if !json.contains(char::is_control) {
         return json;

@@ -253,7 +253,6 @@ fn text(config: &Config) -> Arc<[u8]> {
     let mut text = Vec::new();
     for Value { key, raw, .. } in config.iter() {
         text.extend_from_slice(key);
-        // A NUL separates the parts, because a key may contain any other byte.
         text.push(0);
         if let Some(value) = raw {
             text.push(b'=');

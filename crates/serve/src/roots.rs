@@ -38,7 +38,7 @@ pub(crate) enum NotFound {
     NoRepository(String),
     /// The repository has no file `git-daemon-export-ok`, and not all repositories are exported.
     NotExported,
-    /// A link leads out of the root, and not into a folder of `serve.allowTarget`.
+    /// A link or a file `.git` leads out of the root, and not into a folder of `serve.allowTarget`.
     Outside,
     /// The search failed, for example because no file descriptor is free. The response is 500.
     Unknown(String),
@@ -166,8 +166,8 @@ pub fn decode(path: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// Returns the path of a repository's folder as logs and questions to the authorizer show it. Bytes that are not UTF-8
-/// are replaced.
+/// Returns the path of a repository's folder as the logs show it, by which the limits count requests. Bytes that are
+/// not UTF-8 are replaced.
 pub(crate) fn shown(folder: &Path) -> String {
     folder.to_string_lossy().into_owned()
 }

@@ -63,9 +63,11 @@ pub(crate) struct Limits {
     pub(crate) fetches_each: Option<usize>,
     /// `serve.maxPushesPerRepository`: what `serve.maxPushes` counts, in one repository; two thirds of that by default.
     pub(crate) pushes_each: Option<usize>,
-    /// `serve.maxFetchesPerClient`: what `serve.maxFetches` counts, of one client; five sixths of that by default.
+    /// `serve.maxFetchesPerClient`: what `serve.maxFetches` counts, of one client. By default five sixths of that, or
+    /// more if `serve.maxFetchesPerRepository` is as much.
     pub(crate) fetches_per_client: Option<usize>,
-    /// `serve.maxPushesPerClient`: what `serve.maxPushes` counts, of one client; five sixths of that by default.
+    /// `serve.maxPushesPerClient`: what `serve.maxPushes` counts, of one client. By default five sixths of that, or
+    /// more if `serve.maxPushesPerRepository` is as much.
     pub(crate) pushes_per_client: Option<usize>,
     /// `serve.queueSeconds`: how long a fetch or push waits for its turn before the server responds with 503.
     pub(crate) queue: Duration,
@@ -214,7 +216,7 @@ fn count(value: &Value<'_>) -> Result<u64, ConfigError> {
     Ok(u64::try_from(value.long()?).unwrap_or(0).max(1))
 }
 
-/// Returns at most a year, so that a time can be added to any other.
+/// Returns the time in a setting, a year at most, so that adding it to the present time cannot overflow.
 fn seconds(value: &Value<'_>) -> Result<Duration, ConfigError> {
     Ok(Duration::from_secs(count(value)?.min(365 * 24 * 60 * 60)))
 }

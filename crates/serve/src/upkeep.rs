@@ -27,7 +27,8 @@ const QUIET: Duration = Duration::from_secs(1);
 /// The time after the first push from which further pushes do not delay a run any more.
 const DELAY_MAX: Duration = Duration::from_secs(10);
 
-/// The denominator of the share of time for which a repository is maintained: at most a tenth.
+/// The denominator of the share of time for which a repository is maintained: at most a tenth, unless a run takes so
+/// long that [`PAUSE_MAX`] shortens the pause after it.
 const SHARE: u32 = 10;
 
 /// Maximum pause between two runs in a repository, even if a lock that a dead process had left made the last run seem

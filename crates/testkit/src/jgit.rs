@@ -46,7 +46,7 @@ impl JGit {
     ///
     /// # Panics
     ///
-    /// As for [`JGit::open`], or if strace is not installed.
+    /// If the driver was not built, or if strace is not installed.
     pub fn open_slow_to_read(repo: &Repo, file: &Path, pause: Duration) -> Self {
         let delay = format!("inject=openat:delay_exit={}", pause.as_micros());
         let file = file.to_str().expect("a test's path is UTF-8");

@@ -1,8 +1,7 @@
 use crate::Scope;
 use bstr::{BStr, ByteSlice};
 
-/// The files in a repository's folder, besides refs, that gitrepository-layout(5) and the manuals of git's commands
-/// name.
+/// Files that git and its programs keep in the folder of a repository or of a linked worktree and that are not refs.
 const FILES: [&str; 31] = [
     "ADD_EDIT.patch",
     "BISECT_ANCESTORS_OK",
@@ -40,7 +39,7 @@ const FILES: [&str; 31] = [
 /// Prefixes of the names of further files and folders of git: `next-index-PID.lock`, `ref_migration.XXXXXX`.
 const STARTS: [&str; 4] = ["fsmonitor--daemon", "next-index-", "ref_migration.", "sharedindex."];
 
-/// The folders beside `refs/` in which git, its extensions and refdb keep files that are not refs.
+/// Folders beside `refs/` in which git, its extensions and refdb keep files that are not refs.
 const FOLDERS: [&str; 18] = [
     "NOTES_MERGE_WORKTREE",
     "branches",
@@ -85,8 +84,8 @@ pub fn is_file_of_git(name: &BStr) -> bool {
 /// Returns whether a name, which is relative to the folder of the repository or of a linked worktree, is that of a file
 /// in [`FILES`], [`STARTS`] or [`FOLDERS`].
 fn is_in_folder(name: &BStr) -> bool {
-    // The name of the folder itself is not refused: where the folder exists, a loose ref cannot be created, and a ref
-    // in a table does no harm.
+    // The name of the folder itself is not refused, as in git: a loose ref does not replace a folder that contains
+    // files, and a ref in a table does no harm.
     let top = name.split_once_str("/").map_or(&b""[..], |(top, _)| top);
     let is_file = || FILES.iter().any(|file| name == *file) || STARTS.iter().any(|start| name.starts_with_str(start));
     FOLDERS.iter().any(|folder| top == folder.as_bytes()) || is_file()

@@ -1,7 +1,7 @@
 use crate::{HashKind, ObjectId};
 
-/// An object id formatted as the start of a line: its lower-case digits and a space. A list of many refs to few objects
-/// formats each object only once with it.
+/// An object id formatted as the start of a line: its lower-case digits and a space. A list in which many refs point to
+/// few objects can keep these texts instead of formatting an id for each ref.
 #[derive(Clone, Copy, Debug)]
 pub struct LineStart {
     kind: HashKind,

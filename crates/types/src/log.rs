@@ -23,6 +23,6 @@ pub struct LogEntry {
     pub new: ObjectId,
     /// The person who made the change, and the time.
     pub committer: Ident,
-    /// The message: a single line, without its newline.
+    /// The message, without the newline at its end. Git and refdb write a single line.
     pub message: BString,
 }

@@ -9,7 +9,7 @@ use std::{borrow::Borrow, fmt, ops::Deref};
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RefName {
     bytes: Box<[u8]>,
-    /// Whether the name passes [`check_format`]; otherwise it is only [safe](is_safe).
+    /// Whether [`check_format`] accepts the name, with any number of levels; otherwise it is only [safe](is_safe).
     is_valid: bool,
 }
 
@@ -171,7 +171,7 @@ impl Components {
     #[inline]
     fn check_byte(&mut self, name: &[u8], at: usize) -> Result<(), NameError> {
         let byte = name[at];
-        // A component starts after a slash, and so does the name as a whole, as if a slash preceded it.
+        // The first byte is checked as if a slash preceded it, because a component starts there, too.
         let before = || at.checked_sub(1).map_or(b'/', |before| name[before]);
         match CLASS[byte as usize] {
             PLAIN => {}
@@ -416,7 +416,7 @@ mod tests {
                 random ^= random << 17;
                 name.push_str(parts[(random >> 32) as usize % parts.len()]);
             }
-            // Each name comes as it is, in random order, and once more inside a folder of which names were judged before.
+            // Each name comes as it is, in random order, and once more in a folder of which names were judged before.
             for name in ["refs/heads/feature/a", "refs/heads/feature/", &name] {
                 let long = format!("refs/heads/feature/{name}");
                 for name in [name, &long] {

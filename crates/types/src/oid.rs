@@ -55,7 +55,7 @@ const _: () = assert!(size_of::<ObjectId>() == 5 * size_of::<u64>() && align_of:
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HexError {
-    /// The text does not have as many digits as an id of that kind.
+    /// The text is longer or shorter than an id of the kind that was asked for.
     Length,
     /// The text contains a byte that is not a hexadecimal digit.
     Digit,

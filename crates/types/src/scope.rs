@@ -4,8 +4,8 @@ use bstr::{BStr, ByteSlice};
 /// "per-worktree ref", and git-worktree(1), "REFS".
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope<'a> {
-    /// A ref that all worktrees share. So is a name such as `main-worktree/refs/heads/x`, where what follows the prefix
-    /// is not per-worktree: it is a ref of that literal name, not the branch `x`.
+    /// A ref that all worktrees share. This includes a name such as `main-worktree/refs/heads/x`, in which what follows
+    /// the prefix is not per-worktree: it is a ref of that literal name, not the branch `x`.
     Shared,
     /// A ref that each worktree has for itself: `HEAD` and every other name spelt like a root ref (see
     /// [`is_root_syntax`]), and what lies below `refs/bisect/`, `refs/worktree/` and `refs/rewritten/`.
@@ -103,8 +103,8 @@ pub fn is_pseudo(name: &BStr) -> bool {
     name == "FETCH_HEAD" || name == "MERGE_HEAD"
 }
 
-/// Returns whether `name` is a root ref: `HEAD`, a name ending in `_HEAD` that is not a [pseudo ref](is_pseudo), or one
-/// of the few irregular names that git lists.
+/// Returns whether `name` is a root ref: `HEAD`, a name [spelt like one](is_root_syntax) that ends in `_HEAD` and is
+/// not a [pseudo ref](is_pseudo), or one of the few irregular names that git lists.
 pub fn is_root_ref(name: &BStr) -> bool {
     const IRREGULAR: [&str; 5] =
         ["HEAD", "AUTO_MERGE", "BISECT_EXPECTED_REV", "NOTES_MERGE_PARTIAL", "NOTES_MERGE_REF"];

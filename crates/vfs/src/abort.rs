@@ -47,7 +47,7 @@ static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 ///
 /// The path of a lock is recorded in memory before the lock is created, unless the lock is that of a batch, and a
 /// handler of `SIGABRT` unlinks the paths of the locks that are held. The handler allocates nothing and waits for
-/// nothing: it only reads atomics in memory that is never freed.
+/// nothing: it reads the paths from atomics in memory that is never freed.
 pub(crate) fn install() -> io::Result<()> {
     static ONCE: Once = Once::new();
     let mut installed = Ok(());

@@ -4,15 +4,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// An operation on a file failed: which operation, on which path, and what the system said.
+/// An operation on a file failed: which operation, on which path, and why.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {operation} '{}': {source}{}", path.display(), remedy(source))]
 pub struct Error {
-    /// The operation, as a verb: "open", "rename".
+    /// The operation, in words that fit between "cannot" and the path: "open", "rename a file to".
     pub operation: &'static str,
     /// The path to which the operation was applied.
     pub path: PathBuf,
-    /// The error of the operating system.
+    /// Why it failed. This is nearly always an error of the operating system.
     pub source: io::Error,
 }
 
@@ -51,8 +51,7 @@ impl Error {
         matches!(self.source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
     }
 
-    /// Returns whether the path, or a part of it, is longer than the file system allows, so that nothing can exist
-    /// there.
+    /// Returns whether the path is longer than the system allows, or a name in it longer than the file system allows.
     pub fn is_too_long(&self) -> bool {
         self.source.raw_os_error() == Some(rustix::io::Errno::NAMETOOLONG.raw_os_error())
     }

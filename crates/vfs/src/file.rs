@@ -194,7 +194,8 @@ impl File {
     }
 
     /// Locks the file exclusively for this handle (`flock`), until the handle is dropped or the process ends in any
-    /// way. Returns `false` if another handle, of this or another process, has the file locked, be it only shared.
+    /// way. A file server gives the lock up earlier if it does not hear from this machine. Returns `false` if another
+    /// handle, of this or another process, has the file locked, be it only shared.
     pub fn try_lock(&self) -> Result<bool> {
         self.lock(FlockOperation::NonBlockingLockExclusive)
     }

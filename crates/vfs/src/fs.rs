@@ -116,7 +116,7 @@ impl Fs {
         self.signs_locks
     }
 
-    /// Returns this file system, whose locks are links to spare files in a folder.
+    /// Returns this file system, whose signed locks are links to spare files in a folder where that is possible.
     pub(crate) fn with_spares(self, folder: &Path) -> Self {
         Fs { spares: Some(Arc::new(Spares::within(folder))), ..self }
     }
@@ -186,7 +186,7 @@ impl Fs {
             self.opening(path, || options.open(self.hooks.look_up(path, LookUp::Name)?))
         };
         let opened = match open(flags) {
-            // Another process has a lease on the file, which it gives up only for an open that waits.
+            // Another process has a lease on the file. An open that waits succeeds once the lease has ended.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => open(flags - OFlags::NONBLOCK),
             opened => opened,
         };
@@ -201,8 +201,8 @@ impl Fs {
         rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
     }
 
-    /// Returns whether permissions, of the file or of a folder on the way to it, forbid the real user of this process
-    /// to execute the file.
+    /// Returns whether permissions, of the file or of a folder on the way to it, or the mount option `noexec` forbid
+    /// the real user of this process to execute the file.
     pub fn is_execution_denied(&self, path: &Path) -> bool {
         matches!(rustix::fs::access(path, rustix::fs::Access::EXEC_OK), Err(rustix::io::Errno::ACCESS))
     }

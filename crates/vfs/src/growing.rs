@@ -52,7 +52,7 @@ impl Growing {
         is_fetched
     }
 
-    /// Returns the bytes of a range; `None` if they are not all written yet.
+    /// Returns the bytes of a range; `None` if they are not all written yet, or if the range ends before it starts.
     pub fn get(&self, range: Range<usize>) -> Option<&[u8]> {
         if range.start > range.end || range.end > self.written.load(Ordering::Acquire) {
             return None;

@@ -91,7 +91,8 @@ pub enum LockError {
     Held {
         /// The path of the lock file.
         path: PathBuf,
-        /// The age of the lock file when waiting ended, in seconds; 0 if the file was gone by then.
+        /// The time from the last write to the lock file until waiting ended, in seconds; 0 if the file was gone by
+        /// then. A lock file that is a link to another one may have been written long before the lock was taken.
         age_seconds: u64,
         /// The user who owns the lock file; 0 if the file was gone by then.
         uid: u32,
@@ -144,14 +145,14 @@ enum SignedFile {
 enum Place {
     /// Into the lock file.
     Within,
-    /// Into a separate file that does not exist yet.
+    /// Into a separate file, which this lock has yet to create.
     Beside,
-    /// Into a separate file that exists.
+    /// Into a separate file, which this lock has created.
     BesideBegun,
 }
 
 /// A lock file or a journal file to which other locks can be links. If it is a lock file, its lock is held until the
-/// file is removed.
+/// file is removed. Once this value is dropped, however, a signed lock counts as that of a dead process.
 #[derive(Debug)]
 pub struct LockSource {
     path: PathBuf,
@@ -352,7 +353,7 @@ impl Lock {
         self.note.forget();
     }
 
-    /// Returns the file of the new content if it is open. The file keeps its name.
+    /// Returns the file of the new content if it is open, and leaves its name on the disk as it is.
     pub fn take_content(&mut self) -> Option<File> {
         self.content.take()
     }

@@ -8,10 +8,11 @@
 //! machine gave it a hidden name (`.nfs...`).
 //!
 //! Opening a folder, however, asks the server for its attributes, and if the folder has changed, the client looks its
-//! names up again. A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens the folder of each file first.
-//! So a file that it returns had its name, and a name that it does not find was absent, at some time since the call
-//! began, or since the [`AskingOnce`](crate::AskingOnce) of the thread was created. In NFS 3, where only time stamps
-//! and no counter show that a folder has changed, this holds only as far as the server's time stamps differ.
+//! names up again. A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens the folder of a file before it
+//! opens the file to read or overwrite it, or examines the file. So a file that it returns had its name, and a name
+//! that it does not find was absent, at some time since the call began, or since the
+//! [`AskingOnce`](crate::AskingOnce) of the thread was created. In NFS 3, where only time stamps and no counter show
+//! that a folder has changed, this holds only as far as the server's time stamps differ.
 
 use crate::{
     Error, File, Fs, LookUp, Result, ServerHandle, Stat, again_if_lost, asked, error::is_stale, kind, path, planted,
@@ -31,9 +32,10 @@ const DEPTH_MAX: usize = 64;
 
 impl Fs {
     /// Returns this file system with the settings that the files in `folder` need. On a network file system, and on any
-    /// that is not known to be local, the server is asked about the folder of each name before the name is looked up,
-    /// so that an open file had its name, and an absent name was absent, at some time since the call began, or as
-    /// [`AskingOnce`](crate::AskingOnce) says while one lives.
+    /// that is not known to be local, the server is asked about the folder of a file before the file is opened to read
+    /// or overwrite it, or is examined, so that an open file had its name, and an absent name was absent, at some time
+    /// since the call began, or as [`AskingOnce`](crate::AskingOnce) says while one lives. Other methods, such as
+    /// [`append`](Self::append) and [`find_link_content`](Self::find_link_content), do without that.
     ///
     /// # Errors
     ///
@@ -134,8 +136,9 @@ impl Fs {
         })
     }
 
-    /// Returns whether a path is a folder itself, not a link to one. This takes no request if the server was asked
-    /// about the parent folder, because a file never changes its kind.
+    /// Returns whether a path is a folder itself, not a link to one. On a network file system, the server is asked
+    /// about the parent folder, but need not be asked for the attributes of the path, because a file never changes its
+    /// kind.
     ///
     /// # Errors
     ///
@@ -155,8 +158,8 @@ impl Fs {
         }
     }
 
-    /// Returns the length of a file in bytes as the client knows it, without asking a server; 0 if the file or a folder
-    /// on the way to it does not exist.
+    /// Returns the length of a file in bytes, which on a network file system may be one that the client has cached; 0
+    /// if the file or a folder on the way to it does not exist.
     ///
     /// # Errors
     ///
@@ -317,8 +320,9 @@ fn is_absent(error: &io::Error) -> bool {
 }
 
 impl Fs {
-    /// Makes the client look up the names in the folder of `path` again. Returns whether the folder exists, or true if
-    /// that cannot be determined.
+    /// Asks the server about the folder of `path`, unless this thread need not ask again, so that the client looks its
+    /// names up again if the folder has changed. Returns whether the folder exists, or true if that cannot be
+    /// determined.
     fn refresh_parent(&self, path: &Path, depth_left: usize) -> bool {
         if planted("vfs-refresh") {
             return true;

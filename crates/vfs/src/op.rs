@@ -74,9 +74,9 @@ pub enum LookUp {
     Folder,
 }
 
-/// A hook that is called, in order, before every operation that visibly changes the disk, except for the removal of
-/// spare lock files on network file systems and of locks at an abort. The hook can be an observer, a fault injector,
-/// or a model of a client of a network file system.
+/// A hook that is called before every operation that visibly changes the disk, except for the removal of spare lock
+/// files on network file systems and of locks at an abort. The hook can be an observer, a fault injector, or a model of
+/// a client of a network file system.
 pub trait IoHook: Send + Sync {
     /// Decides whether the operation is done.
     fn before(&self, op: Op<'_>) -> Verdict;

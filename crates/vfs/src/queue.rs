@@ -2,8 +2,8 @@
 //!
 //! Removing a lock file wakes nobody, so writers that only poll for it sleep while it is free, and the one that has
 //! just released it is the most likely to get it again. Here they wait in the backlog of a socket instead. The first of
-//! them binds the socket and polls for the lock file, as git does; the others connect to it and sleep. Whoever is the
-//! first passes the listening socket, with its backlog, to the next one as soon as it has released the lock.
+//! them binds the socket and polls for the lock file, as git does; the others connect to it and sleep. The first one
+//! passes the listening socket, with its backlog, to the next one once it has released the lock or given up.
 //!
 //! The socket has a name in the abstract namespace, so that no file is left behind, and the kernel closes it when its
 //! owner dies: those who waited notice at once and begin again. Nothing depends on the queue. It only decides who tries
@@ -44,8 +44,8 @@ use std::{
 /// The version of the messages. Programs of different versions do not meet in one queue.
 const VERSION: u32 = 1;
 
-/// The number of writers that may wait before further ones poll for the lock file themselves, unless the kernel's
-/// `net.core.somaxconn` is lower.
+/// The number of writers that may wait in the backlog before further ones poll for the lock file themselves, unless the
+/// kernel's `net.core.somaxconn` is lower.
 const BACKLOG: i32 = 4096;
 
 /// The first message of a waiter that may take its turn while the head of the queue holds the lock.
@@ -241,8 +241,9 @@ impl QueueHead {
         }
     }
 
-    /// Removes and returns the first of the writers that have arrived and do not want the lock for themselves; `None`
-    /// if there is no such writer. The others stay in their order.
+    /// Removes and returns the first of the accepted writers that does not want the lock for itself; `None` if there is
+    /// no such writer. The others stay in their order. If there are no accepted writers, takes the writers out of the
+    /// backlog first.
     pub fn next_joining(&mut self) -> Option<Channel> {
         if self.arrived.is_empty() {
             self.accept_all();

@@ -27,8 +27,8 @@ pub struct Signature {
     /// Linux' `boot_id`. Two running kernels have the same only if one is a copy of the other, made while it ran.
     pub boot: String,
     /// The host name, for people. It proves nothing, because machines can share it. `None` in signatures of a refdb
-    /// that did not write it, in locks that recovery made, in a batch's lock that is no link to a journal file, and on
-    /// a machine without a host name.
+    /// that did not write it, in a batch's lock that is no link to a journal file, and on a machine without a host
+    /// name.
     pub host: Option<String>,
 }
 

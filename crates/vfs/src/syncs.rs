@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-/// Maximum number of threads that sync folders at the same time. There is one for every [`EACH`] folders.
+/// Maximum number of threads that sync the folders of one call. There is one for every [`EACH`] folders.
 const AT_ONCE_MAX: usize = 8;
 const EACH: usize = 4;
 
@@ -17,7 +17,7 @@ const STACK_BYTES: usize = 256 << 10;
 
 impl Fs {
     /// Runs `work` on several threads, including the current one, and returns the result of each. The current thread
-    /// works alone if no other can be started, or if there is an I/O hook, because a hook sees all changes in order.
+    /// works alone if no other can be started, or if there is an I/O hook, which then sees the changes in order.
     pub fn side_by_side<T: Send>(&self, threads: usize, work: &(dyn Fn() -> T + Sync)) -> Vec<T> {
         let threads = if self.has_hook() { 1 } else { threads };
         thread::scope(|scope| {

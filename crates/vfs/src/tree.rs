@@ -85,8 +85,8 @@ impl Folder {
         removed(self.remove_dir(name))
     }
 
-    /// Removes a folder that holds nothing but empty folders. Returns `false` if something else is in it, or if one of
-    /// the folders cannot be removed.
+    /// Removes a folder that holds nothing but folders, at any depth. Returns `false` if something else is in it, or if
+    /// one of the folders cannot be removed.
     fn remove_empty_tree(&self, name: &OsStr) -> Result<bool> {
         let enter = |folder: &Folder| {
             let mut folders = Vec::new();
@@ -120,9 +120,9 @@ impl Folder {
 }
 
 impl Fs {
-    /// Removes a folder that holds nothing but empty folders, as git does where it wants to write a ref. Returns
-    /// `false` if something else is in the folder or in its place, or if a folder cannot be removed; fails if a folder
-    /// that has entries cannot be read.
+    /// Removes a folder that holds nothing but folders, at any depth, as git does where it wants to write a ref.
+    /// Returns `false` if something else is in the folder or in its place, or if a folder cannot be removed; fails if a
+    /// folder that has entries, or the parent of such a `path`, cannot be read.
     pub fn remove_empty_tree(&self, path: &Path) -> Result<bool> {
         // Nearly all such folders are empty, so one call suffices.
         match emptied(self.remove_dir(path)) {

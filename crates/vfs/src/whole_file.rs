@@ -1,4 +1,5 @@
-//! Reads whole files, none of which may block a server that reads other people's repositories.
+//! Reads whole files. A pipe or an endless device in the place of a file is an error, because it would block a server
+//! that reads other people's repositories, unless the user has named it as an input.
 
 use crate::{Error, Fs, LookUp, Result};
 use rustix::{
@@ -22,16 +23,17 @@ impl Fs {
     }
 
     /// Reads a file into `buffer`, which is cleared first, with as few system calls as possible for a file of less than
-    /// a KiB. If the file has more than `max_bytes` bytes, reads little more than these. A symbolic link is followed
-    /// only if `follow` is set. Fails if the file is a pipe or an endless device, because a pipe in the place of a file
-    /// would block its reader; see [`Error::is_special`].
+    /// a KiB. If the file has more than `max_bytes` bytes, `buffer` gets more than `max_bytes` of them, but perhaps not
+    /// all. A symbolic link is followed only if `follow` is set. Fails if the file is a pipe or an endless device,
+    /// because a pipe in the place of a file would block its reader; see [`Error::is_special`].
     pub fn read_small(&self, path: &Path, follow: bool, max_bytes: usize, buffer: &mut Vec<u8>) -> Result<()> {
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         self.read_file(path, OFlags::NONBLOCK | link, max_bytes, buffer)
     }
 
-    /// Reads a file that whoever started this process has named, as [`read_small`](Self::read_small) does. A pipe
-    /// blocks the caller until all its writers have closed it, because a shell can pass the output of a command as one.
+    /// Reads a file that the user who started this process has named, as [`read_small`](Self::read_small) does with
+    /// `follow`. A pipe blocks the caller until all its writers have closed it or it has given more than `max_bytes`
+    /// bytes, because a shell can pass the output of a command as one.
     pub fn read_input(&self, path: &Path, max_bytes: usize, buffer: &mut Vec<u8>) -> Result<()> {
         self.read_file(path, OFlags::empty(), max_bytes, buffer)
     }
@@ -44,7 +46,7 @@ impl Fs {
                 let found = self.hooks().look_up(path, LookUp::Name)?;
                 let open = |flags| rustix::fs::open(&*found, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty());
                 match open(flags) {
-                    // Another process has a lease on the file, which it gives up only for an open that waits.
+                    // Another process has a lease on the file. An open that waits succeeds once the lease has ended.
                     Err(Errno::WOULDBLOCK) => Ok(open(flags - OFlags::NONBLOCK)?),
                     opened => Ok(opened?),
                 }
@@ -65,7 +67,7 @@ impl Fs {
                 if len == 0 {
                     return Ok(());
                 }
-                // A regular file has hardly ever grown since it was read to its end.
+                // What gives more after a short read is hardly ever a regular file, and is examined below.
                 if len == small.len() || goes_on {
                     break;
                 }

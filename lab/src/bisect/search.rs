@@ -54,7 +54,7 @@ pub struct Found {
     /// How the search ended.
     pub end: End,
     /// The difference between the parent of the first bad commit and that commit. `None` if no single commit was found,
-    /// or if one of the two or an end of the search cannot be run.
+    /// if it has no parent, or if one of the two or an end of the search cannot be run.
     pub step: Option<Step>,
     /// Sentences about how the work and the instructions of the first bad commit and its parent differ, or the reason
     /// why the two could not be compared.

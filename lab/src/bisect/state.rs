@@ -12,7 +12,7 @@ pub enum Answer {
     Good,
     /// The cost of the commit is nearer to that of the bad one.
     Bad,
-    /// The commit certainly costs more than the good one and less than the bad one, and was found to be nearer to
+    /// The cost of the commit lies certainly between those of the good and the bad one, and was found to be nearer to
     /// neither. No single commit accounts for the whole difference.
     Between,
     /// The permitted number of runs was not enough for a verdict.

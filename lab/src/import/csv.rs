@@ -24,7 +24,7 @@ pub fn otava(text: &str) -> Result<Vec<Imported>> {
     let records = records.collect::<Result<Vec<_>>>()?;
     let named = [Some(time_at), commit_at, scenario_at];
     let free: Vec<usize> = (0..header.len()).filter(|at| !named.contains(&Some(*at))).collect();
-    // A column is a metric if it has a number, and otherwise only numbers and empty cells, which are missing numbers.
+    // A column is a metric if it has at least one number, and nothing else but empty cells, which are missing numbers.
     // Text, a negative number or an infinite one makes it an attribute.
     let is_metric = |at: &usize| {
         let cells = || records.iter().filter_map(|(_, cells)| cells.get(*at)).filter(|cell| !cell.is_empty());

@@ -159,7 +159,7 @@ fn runs([a, b]: [&Stage<'_>; 2], rules: Rules, seed: u64) -> Result<Comparison> 
 
 fn traced([a, b]: [&Stage<'_>; 2]) -> Result<[Work; 2], String> {
     if !traces() {
-        return Err("the work of both was not compared, because there is no strace here".to_owned());
+        return Err("the work of both was not compared, because strace is missing or may not trace here".to_owned());
     }
     progress("tracing the work of both");
     let both = a.traced().and_then(|a| Ok([a, b.traced()?]));

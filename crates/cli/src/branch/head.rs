@@ -111,8 +111,8 @@ fn short(session: &Session, id: &ObjectId) -> Result<BString> {
 }
 
 /// Reads the branch or object id that git wrote into a file for an operation in progress, and returns the branch's
-/// short name or the abbreviated id. Returns any other text unchanged, and `None` if the file is empty, says
-/// `detached HEAD` or cannot be read.
+/// short name or the abbreviated id. Returns any other text without its final line feeds, and `None` if the file is
+/// empty but for these, says `detached HEAD` or cannot be read.
 fn branch_in(session: &Session, file: &Path) -> Result<Option<BString>> {
     let Ok(text) = fs::read(file) else { return Ok(None) };
     let text = text.trim_end_with(|char| char == '\n').as_bstr();

@@ -49,7 +49,8 @@ pub(super) enum Fault {
     /// An acknowledged write was lost: no order explains the writes together with the last value of the ref, even
     /// without the other reads. `host` is the one whose answer could not be explained.
     Lost { host: usize, what: What },
-    /// No write was lost, but a host showed a value that the ref did not have at that time.
+    /// No write was lost, but a host showed a value that the ref did not have at that time. If only a later write
+    /// contradicts that value, `host` made this write, and `value` is the one that it replaced.
     Wrong { host: usize, value: Value },
     /// No write was lost, but a host showed a value this long after the write that replaced it was acknowledged.
     Late { host: usize, value: Value, by: Duration },
@@ -133,8 +134,8 @@ fn unexplained<'a>(history: &[&'a Operation]) -> Result<Option<&'a Operation>, U
 /// A value of the ref, and the indices of the unanswered operations that have taken effect, in ascending order.
 type State = (Value, Vec<usize>);
 
-/// Returns the state after those of the unanswered reads `open` that return its value. It stands for all states in which
-/// some of them have not taken effect yet, because a read changes nothing.
+/// Returns the state after those of the unanswered reads `open` that return its value. It stands for all states in
+/// which some of them have not taken effect yet, because a read changes nothing.
 fn with_reads(history: &[&Operation], open: &[usize], (value, mut done): State) -> State {
     for &at in open.iter().filter(|at| history[**at].what == What::Read(value)) {
         if let Err(place) = done.binary_search(&at) {

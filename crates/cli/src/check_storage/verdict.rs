@@ -14,10 +14,11 @@ pub(super) struct Findings {
     pub(super) losses: Vec<String>,
     /// Details of the other findings, and errors that may occur on safe storage.
     notes: Vec<String>,
-    /// Values that were shown late, again after a later one, or when the ref did not have them.
+    /// Wrong answers by which no update was lost, such as values that were shown late, again after a later one, or when
+    /// the ref did not have them.
     pub(super) late: Vec<String>,
     /// Why the format was not tested fully: steps and operations that ended with an error, a history that could not be
-    /// judged, or a host without an acknowledged read or write.
+    /// judged, a host without an acknowledged read or write, or the early end of the test.
     pub(super) untested: Vec<String>,
 }
 

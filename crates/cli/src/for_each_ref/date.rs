@@ -235,8 +235,8 @@ impl Time {
         Calendar { year, month, day, hour: second / 3600, minute: second / 60 % 60, second: second % 60, weekday }
     }
 
-    /// Formats the time by strftime(3). Directives that git handles itself, or that depend on the language, are
-    /// expanded first, and so are years that do not have four digits.
+    /// Formats the time as strftime(3) does in the locale C. Directives that git handles itself, whole dates and times
+    /// in the form of the locale, and years that do not have four digits are expanded first.
     fn strftime(&self, format: &str, zone_name: &str) -> String {
         let Calendar { year, month, day, hour, minute, second, .. } = self.calendar();
         let has_four_digits = (0..10_000).contains(&year);
@@ -251,7 +251,7 @@ impl Time {
             }
             let mut next = rest.next();
             if matches!(next, Some('E' | 'O')) && rest.clone().next().is_some_and(|char| char.is_ascii_alphabetic()) {
-                // These letters select another calendar or other digits, and none of git's languages has those.
+                // These letters select another calendar or other digits, which the locale C does not have.
                 next = rest.next();
             }
             match next {

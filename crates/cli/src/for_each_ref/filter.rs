@@ -50,7 +50,7 @@ impl Filter {
         if self.reach.is_empty() { Ok(true) } else { self.reach.holds(history, *row.id) }
     }
 
-    /// Returns whether the ref holds one of the objects, or a tag that leads to one of them through any number of tags.
+    /// Returns whether the ref holds one of the objects, or a tag that leads to one, directly or through other tags.
     /// (The object index of a reftable cannot answer this, because it knows neither symbolic refs nor the tags in
     /// between.)
     fn points_at(&self, history: &History<'_>, row: &Row<'_>) -> Result<bool> {
@@ -60,8 +60,8 @@ impl Filter {
             if self.points_at.contains(&id) {
                 return Ok(true);
             }
-            // Most refs hold no tag, and what the store says about that is trusted, except below refs/tags/, where tags
-            // may be stored without their peeled value. Reading each object would mean reading all of history.
+            // Most refs hold no tag. What the store says about that is trusted, which saves reading each object, but
+            // not below refs/tags/, where tags may be stored without their peeled value.
             if *row.peeled == Peeled::NotTag && !row.name.starts_with(b"refs/tags/") {
                 return Ok(false);
             }

@@ -325,7 +325,7 @@ fn parse_align(arguments: &[u8]) -> Result<Align> {
         }
     }
     match width {
-        // Padding is written to memory, which a width without a limit would exhaust.
+        // As in git, the width must be in the range of an int.
         Some(width) if width <= u32::MAX as usize / 2 => Ok(Align { width, side }),
         _ => fatal!["positive width expected with the %(align) atom"],
     }

@@ -90,8 +90,8 @@ impl<'a> History<'a> {
         Ok(Some(Commit { parents, seconds: seconds.and_then(|digits| digits.parse().ok()).unwrap_or(0) }))
     }
 
-    /// Returns the commit that an object named by the user is or leads to. If it is or leads to a tree or blob,
-    /// standard error says so; a missing object or a tag without a valid target is not reported. The kind that a tag
+    /// Returns the commit that an object is or that a tag leads to. If it is or leads to a tree or blob, standard error
+    /// says so; a missing object or a tag without a valid target is not reported. The kind that a tag
     /// claims for its target is trusted.
     pub fn named_commit(&self, named: ObjectId) -> Result<Option<ObjectId>> {
         let mut id = named;
@@ -154,8 +154,8 @@ impl<'a> History<'a> {
 
     /// Returns the number of commits that can be reached from `one` but not from `two`, and the other way round.
     ///
-    /// Walks back from both, the newest commit first, until everything that is left can be reached from both. As in
-    /// git, commits that are older than their parents may lead to a wrong result.
+    /// Walks back from both, the newest commit first, and ends soon after everything that is left can be reached from
+    /// both. As in git, commits that are older than their parents may lead to a wrong result.
     pub fn ahead_behind(&self, one: ObjectId, two: ObjectId) -> Result<(usize, usize)> {
         let mut walk = BothWays { history: self, seen: HashMap::new(), queue: BinaryHeap::new(), one_sided: 0 };
         walk.paint(one, ONE)?;

@@ -39,7 +39,7 @@ impl<'a> Parsed<'a> {
         })
     }
 
-    /// Returns the value of the header called `name`.
+    /// Returns the value of the first header called `name`.
     pub fn header(&self, name: &'static str) -> Option<&'a BStr> {
         self.headers(name).next()
     }

@@ -257,7 +257,7 @@ impl Refspec {
     }
 }
 
-/// Returns the name to which the first matching refspec maps `name`.
+/// Returns the name to which the first matching refspec maps `name`, or `None` if that refspec has no destination.
 fn map(refspecs: &[Refspec], name: &BStr) -> Option<BString> {
     refspecs.iter().find_map(|refspec| refspec.map(name)).filter(|to| !to.is_empty())
 }

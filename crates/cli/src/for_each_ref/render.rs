@@ -142,7 +142,7 @@ impl<'a> Renderer<'a> {
     /// Appends the value of a field.
     pub fn atom(&mut self, atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
         if atom.peeled && matches!(atom.field, Field::Refname(_) | Field::Symref(_)) {
-            // The value does not depend on the object, but git refuses a broken tag whatever is shown.
+            // The value does not depend on the object, but git refuses a broken tag nevertheless.
             self.peel(row)?;
         }
         match &atom.field {

@@ -31,7 +31,7 @@ pub struct Order {
     ignore_case: bool,
 }
 
-/// A ref that is kept to be sorted, with the values of the keys.
+/// A ref that is kept until all refs are known, with the values of the sort keys once they are computed.
 pub struct Entry {
     name: BString,
     id: ObjectId,

@@ -71,7 +71,7 @@ impl Command {
 impl Command {
     /// Returns the options for a shell's completion: first the options under their own names and the opposites of those
     /// whose names begin with `no-`, then the other negations. A `--` stands before these negations if an option's own
-    /// name begins with `no-`, and otherwise after the first of them.
+    /// name begins with `no-`, and otherwise after the first of them if others follow.
     pub fn completions(&self, hidden_too: bool) -> String {
         let shown = |opt: &&Opt| opt.is_long() && (hidden_too || !opt.hidden);
         let mut words = Vec::new();

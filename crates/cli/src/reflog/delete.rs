@@ -66,7 +66,8 @@ fn delete(session: &Session, how: PruneLogs, given: &BStr) -> Result<u8> {
 enum Which {
     /// The entry with this number, where 0 is the newest.
     Number(usize),
-    /// The newest entry that is older than this time, in seconds since 1970; with 0, the newest of all.
+    /// The newest entry that is older than this time, in seconds since 1970, if the times of the entries ascend; with
+    /// 0, the newest of all.
     Before(u64),
 }
 

@@ -54,7 +54,7 @@ fn leave(invocation: &Invocation<'_>) -> Failure {
     real_git::exec(&invocation.globals.environment(), "reflog show", &words, "this log")
 }
 
-/// Shows the log. Returns `None` if that is left to git, in which case nothing has been written.
+/// Shows the log. Returns `None` if that is left to git, in which case standard output has got nothing.
 fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
     // At a terminal, git starts a pager and shows colors and decorations.
     if std::io::stdout().is_terminal() || std::env::var_os("GIT_PAGER_IN_USE").is_some() {
@@ -114,8 +114,8 @@ impl Look<'_> {
     }
 }
 
-/// Returns whether the settings for logs, encodings, colors and abbreviation neither make git show the log differently
-/// nor make git stop.
+/// Returns whether `log.*` except for `log.date`, `i18n.*`, `core.abbrev`, `color.diff` and `color.ui` neither make git
+/// show the log differently nor make git stop.
 fn is_plain(config: &Config) -> bool {
     let is_always =
         |key: &str| config.all(key).any(|value| value.raw.is_some_and(|raw| raw.eq_ignore_ascii_case(b"always")));

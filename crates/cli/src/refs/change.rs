@@ -107,7 +107,7 @@ pub(super) fn misuse(text: &str) -> Failure {
     Failure::Usage(None, format!("usage: {text}\n"))
 }
 
-/// Returns the failure for a refused change, with the name of the ref before the reason.
+/// Returns the failure for a refused change. The name of the ref precedes the reason of an error with exit code 1.
 fn not_updated(name: &BStr, error: refdb::Error) -> Failure {
     match refused(error) {
         Failure::Error(text, code) => Failure::Error(message!["update_ref failed for ref '", name, "': ", text], code),

@@ -84,11 +84,11 @@ fn tell(session: &Session, migrated: &Migrated) -> Result<u8> {
         ));
     }
     if migrated.entries_cut > 0 {
-        warn(&format!("reflog messages too long for a table were cut: {}", migrated.entries_cut));
+        warn(&format!("reflog entries too long for a table were cut: {}", migrated.entries_cut));
     }
     for conflict in &migrated.conflicts {
         let kept = migrated.kept.as_ref().map(|kept| kept.display().to_string()).unwrap_or_default();
-        let text = message!["'", conflict.name, "' was changed in both formats meanwhile; the old files are kept in '"];
+        let text = message!["a change of '", conflict.name, "' was not taken over; the old files are kept in '"];
         say("warning: ", &message![text, kept, "'"]);
     }
     if !migrated.lone_logs.is_empty() {

@@ -60,7 +60,7 @@ fn told(record: &Path, taken_over: &TakenOver) -> String {
 pub(super) fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Complete => "finished".to_owned(),
-        Outcome::Dropped => "undone: none of its refs had changed".to_owned(),
+        Outcome::Dropped => "undone: the recovery changed none of its refs".to_owned(),
         Outcome::Half(refs) => {
             let refs: Vec<String> = refs.iter().map(ToString::to_string).collect();
             format!("finished but for {}, which cannot be given their new values", refs.join(", "))

@@ -102,8 +102,8 @@ const BRANCH_MODES: [&str; 9] =
 /// Options, besides those that [`asks_for_list`] knows, with which `git tag` creates no tag.
 const TAG_MODES: [&str; 6] = ["list", "n", "delete", "verify", "with", "without"];
 
-/// Fails if the command line makes git create a ref whose name is too long for the repository's tables. A command line
-/// or repository in which git would find a mistake passes.
+/// Fails if the command line asks git to create a ref whose name is too long for the repository's tables. A command
+/// line that cannot be parsed passes, and so does one for a repository that cannot be opened.
 pub(super) fn check(invocation: &Invocation<'_>, command: &Command) -> Result<()> {
     let Some(name) = created(command.name, invocation) else { return Ok(()) };
     let Ok(store) = Store::builder_in(invocation.globals.environment()).open() else { return Ok(()) };
@@ -113,8 +113,8 @@ pub(super) fn check(invocation: &Invocation<'_>, command: &Command) -> Result<()
     Ok(())
 }
 
-/// Returns the full name of the ref that git creates, or to which it moves or copies a branch. Returns `None` if there
-/// is no such ref, or if git would find a mistake.
+/// Returns the full name of the ref that git is asked to create, or to which it is to move or copy a branch. Returns
+/// `None` if there is no such ref, or if the command line cannot be parsed.
 fn created(command: &str, invocation: &Invocation<'_>) -> Option<BString> {
     let is_branch = command == BRANCH.name;
     let words = parse(if is_branch { &BRANCH } else { &TAG }, invocation)?;

@@ -1,5 +1,5 @@
 //! Lists refs for a show-ref without options that change how a ref is shown. There may be millions of refs, so showing
-//! one costs little more than copying its bytes.
+//! one whose object is known to exist costs little more than copying its bytes.
 
 use super::{bad_ref, matches_any};
 use crate::{

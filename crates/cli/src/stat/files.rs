@@ -21,7 +21,8 @@ pub(super) struct Files {
     packed_header: String,
     /// The number of lines in packed-refs that are hidden by a loose ref of the same name.
     packed_shadowed: u64,
-    /// The paths of journal entries of small batches that are in progress or whose processes are gone.
+    /// The paths of journal entries of small batches that are in progress or whose processes are gone, and of journal
+    /// files that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unsettled: Vec<String>,
     /// The paths of journal entries that concern a ref that a person has to examine.

@@ -19,7 +19,8 @@ pub(super) struct Stack {
     /// Why the tables cannot be merged: a record fits into no block of the configured size.
     #[serde(skip_serializing_if = "Option::is_none")]
     incompatible: Option<String>,
-    /// The first and the last of the tables that git's rule for automatic compaction would merge, counted from 0.
+    /// The first and the last of the tables, counted from 0, that git's rule for automatic compaction would merge if
+    /// `reftable.geometricFactor` is not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<[usize; 2]>,
 }

@@ -77,7 +77,7 @@ pub enum Request {
         /// The target.
         target: RefName,
     },
-    /// Deletes a symbolic ref.
+    /// Deletes a ref itself, even if it is symbolic.
     SymrefDelete {
         /// The ref.
         name: RefName,

@@ -37,7 +37,7 @@ pub(super) fn delete(session: &Session, options: &Options) -> Result<u8> {
     let name = &options.arguments[0];
     let expected = match options.arguments.get(1) {
         None => Precondition::Any,
-        // Unlike elsewhere, an empty or zero old value demands nothing of the ref.
+        // Unlike in an update, an empty or zero old value demands nothing of the ref.
         Some(old) => match old_id(session, old)? {
             Some(id) => Precondition::MustMatch(Target::Direct(id)),
             None => Precondition::Any,

@@ -69,7 +69,7 @@ fn feed(mut pipe: ChildStdin, begin: &[u8], mut input: File) -> io::Result<()> {
     pass_on(&mut input, &mut pipe)
 }
 
-/// The number of bytes that are copied at once, which is the usual capacity of a pipe.
+/// Maximum number of bytes that are copied at once, which is the usual capacity of a pipe.
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Copies all bytes up to the end of `from`. [`io::copy`] is not used, because it would call splice(2), which keeps a

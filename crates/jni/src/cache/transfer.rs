@@ -49,7 +49,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_importFrom<'l>(
     })
 }
 
-/// A Java stream as a Rust reader or writer. An exception that Java throws is kept, and thrown again at the end.
+/// A Java stream as a Rust reader or writer. An exception that Java throws ends the transfer, and the entry point
+/// throws it.
 struct JavaStream<'a, 'l> {
     env: &'a mut Env<'l>,
     stream: &'a JObject<'l>,

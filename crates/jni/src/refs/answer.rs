@@ -110,6 +110,8 @@ fn encode_value(
 /// 0 done, but for the rejected edits; 1 refused as a whole    1
 /// rejections: position, reason, ref, text, to the end         4, 1, byte string, byte string
 /// ```
+///
+/// A batch that is refused as a whole has one rejection, with the position 0.
 pub(super) fn encode_outcome(outcome: Result<Outcome, Error>, answer: &mut Answer) -> Result<(), Failure> {
     match outcome {
         Ok(outcome) => {
@@ -127,7 +129,7 @@ pub(super) fn encode_outcome(outcome: Result<Outcome, Error>, answer: &mut Answe
 fn encode_rejection(at: usize, rejection: &Rejection, answer: &mut Answer) -> Result<(), Failure> {
     answer.u32(u32::try_from(at).map_err(|_| Failure::TooLarge(at))?);
     answer.u8(match rejection.class() {
-        // git's class for a held lock says that the ref exists, as if it had another value than expected.
+        // git's class for a held lock is `CreateExists`, which would tell Java that the ref exists but should not.
         _ if matches!(rejection.reason, RejectionReason::Locked { .. } | RejectionReason::LockedBySelf { .. }) => 7,
         RejectionClass::NameConflict => 0,
         RejectionClass::CreateExists => 1,

@@ -12,7 +12,7 @@ use jni::{
     sys::{jboolean, jlong},
 };
 
-/// Returns at most a thousand broken refs, after a byte without meaning, and reads all loose refs to find them. If
+/// Returns at most a thousand broken refs, after a byte without meaning, and checks all loose refs to find them. If
 /// `unreported`, returns only those that were found since the last such call, without a look at the disk.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(

@@ -52,8 +52,8 @@ impl Cache {
 
     /// Returns the statistics that a process with the cache in `dir` open for writing last published. While such a
     /// process runs and its disk takes writes, they are at most about five seconds old, because the process publishes
-    /// changes every four seconds. A process that has just opened the cache publishes nothing before its first
-    /// operation, so the numbers may still be those of the process before. Returns `None` if none were ever published.
+    /// changes every four seconds. A process that has just opened the cache may publish nothing before its first
+    /// operation, so the numbers may still be those of the process before. Returns `None` if there are none.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Cache {
         &self.notices
     }
 
-    /// The last error of the disk since the cache was opened, as text; `None` if there was none.
+    /// The last error of a write or sync since the cache was opened, as text; `None` if there was none.
     pub fn last_disk_error(&self) -> Option<String> {
         self.store.files.health.last_error()
     }

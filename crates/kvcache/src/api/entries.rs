@@ -12,8 +12,8 @@ use crate::{
 pub struct EntryInfo {
     /// When the entry was created, in milliseconds since 1970.
     pub created_ms: u64,
-    /// How often the key was read since the cache was opened or an eviction last kept its entry, up to 3. A new value
-    /// keeps the count of the old one.
+    /// How often the key was read since it got a value, the cache was opened or an eviction last kept its entry,
+    /// whichever came last, up to 3. A value that replaces another keeps its count.
     pub uses: u8,
     /// Bytes that the entry takes on disk.
     pub disk_bytes: u64,
@@ -30,7 +30,8 @@ pub struct Verified {
 
 impl Cache {
     /// Calls `entry` with the key, the value and the facts of every intact entry, expired ones included, file by file.
-    /// An entry that changes during the walk is shown with its old value, with its new value, or not at all.
+    /// An entry that changes during the walk is shown with its old value, with its new value, or not at all; in rare
+    /// cases, one that is removed and put again is shown with both.
     ///
     /// # Errors
     ///

@@ -170,7 +170,7 @@ impl Cache {
         }
     }
 
-    /// Returns whether a key has a value that has not expired, without reading the value. A record counts as present
+    /// Returns whether a key has a value that has not expired, without reading the value. A record may count as present
     /// also if it is damaged, if it is being moved, or if it is that of another key with the same hash.
     pub fn contains(&self, key: &[u8]) -> bool {
         let Store { view, ages, .. } = &*self.store;

@@ -41,16 +41,18 @@ impl Cache {
     /// handle on a machine may have a cache open in this way.
     ///
     /// Files that cannot be used, for example because they are damaged, of an older format, encrypted with a key that
-    /// is not given, or not encrypted although a key is given, are deleted: the cache starts without them, and
-    /// [`Cache::notices`] says so. Opening uses the index that [`Cache::close`] saved, if there is one, the files have
-    /// not changed since and they fit into the limit. Otherwise, for example after a kill, it reads the footers of all
-    /// segments, and the whole of a segment without an intact footer, which usually is the last one.
+    /// is not given, or not encrypted although a key is given, are deleted: the cache starts without them.
+    /// [`Cache::notices`] says so, except about what a crash may leave and about segments of another cache. Opening
+    /// uses the index that [`Cache::close`] saved, if there is one, the files have not changed since and they fit into
+    /// the limit. Otherwise, for example after a kill, it reads the footers of all segments, and the whole of a segment
+    /// without an intact footer, which usually is the last one.
     ///
-    /// If there are more than a million records, a background thread fills the index after this call has returned.
-    /// Until an entry has been found, it is a miss, [`Cache::stats`] does not count it, and [`Cache::remove`] removes
-    /// it but returns false. Meanwhile nothing is evicted or compacted, so that buffered puts are refused and durable
-    /// ones wait when the limit is reached. Calls that need all entries, such as an export, an import, a compaction and
-    /// closing, wait until the index is filled.
+    /// If there are more than a million records, a background thread fills the index after this call has returned,
+    /// unless the clock was set back since the last run and there is an age limit. Until an entry has been found, it is
+    /// a miss, [`Cache::stats`] does not count it, and [`Cache::remove`] removes it but returns false. Meanwhile
+    /// nothing is evicted or compacted, so that buffered puts are refused and durable ones wait when the limit is
+    /// reached. Calls that need all entries, such as an export, an import, a compaction and closing, wait until the
+    /// index is filled.
     ///
     /// # Errors
     ///
@@ -301,7 +303,7 @@ fn is_within(used_bytes: u64, segments: usize, space: &Space) -> bool {
 }
 
 /// Deletes the oldest segments if all segments together exceed the limit, which may have been lowered, or are nearly as
-/// many as a cache can have. Entries are not weighed, because how often they were read is not known after a restart.
+/// many as a cache can have. No entry of these segments is kept.
 fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, promised: bool) -> Result<()> {
     let mut used = used_bytes(segments);
     let mut gone = 0;

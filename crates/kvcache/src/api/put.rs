@@ -28,7 +28,8 @@ const FIRM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Proof that a value was computed after a certain moment: [`Cache::ticket`] is called before the computation, and a
 /// put with the ticket stores nothing if the key was since put without a ticket, removed or cleared, or if a put of it
-/// was refused. A few keys share a counter, so that a change of another key can have the same effect.
+/// found no room or was too large. The keys share 4096 counters, so that a change of another key can have the same
+/// effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
@@ -38,9 +39,9 @@ pub enum Put {
     /// The value is in the cache.
     Stored,
     /// There was no room in the write buffer or within the limit for
-    /// [`Options::put_timeout`](crate::Options::put_timeout), or at the moment if [`PutOptions::at_once`] is set or all
-    /// writes to the disk have already failed for that long. The key has no value now, because an older one must not be
-    /// served in its place.
+    /// [`Options::put_timeout`](crate::Options::put_timeout), or at the moment if [`PutOptions::at_once`] is set. A
+    /// full write buffer is not waited for either if all writes to the disk have already failed for that long. The key
+    /// has no value now, because an older one must not be served in its place.
     Refused,
     /// After the ticket was taken, the key, or another that shares its counter, was changed in a way that makes a
     /// [`Ticket`] void, so this put changed nothing.
@@ -115,9 +116,9 @@ impl Cache {
     ///
     /// A buffered put waits for no sync, nor for a lock that is held during a disk access. While the write buffer is
     /// full or the limit is reached, it writes a segment to the page cache or waits, and is refused after
-    /// [`Options::put_timeout`](crate::Options::put_timeout), or at once if all writes to the disk have already failed
-    /// for that long. A written or synced put waits until the value is as durable as asked and is not refused, unless
-    /// [`PutOptions::at_once`] is set.
+    /// [`Options::put_timeout`](crate::Options::put_timeout), or at once if the buffer is full and all writes to the
+    /// disk have already failed for that long. A written or synced put waits until the value is as durable as asked and
+    /// is not refused, unless [`PutOptions::at_once`] is set.
     ///
     /// # Errors
     ///
@@ -342,8 +343,9 @@ impl Cache {
         self.clear_with(Durability::Buffered)
     }
 
-    /// Removes all entries and returns when the removal is as durable as asked. While an earlier clear has used the
-    /// last room and what it made void is not deleted yet, waits for at most 30 s.
+    /// Removes all entries and returns when the removal is as durable as asked. Before that, waits for at most 30 s
+    /// while no segment can be started, for example because an earlier clear has used the last room and what it made
+    /// void is not deleted yet.
     ///
     /// # Errors
     ///

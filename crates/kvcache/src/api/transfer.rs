@@ -20,7 +20,7 @@ use std::io::{self, Read, Write};
 const MAGIC: [u8; 8] = *b"refdbkvX";
 const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 16;
-/// The most bytes that the label of a cache can have: two names of a folder.
+/// More bytes than the label of any cache has: the name of a folder, and a version.
 const LABEL_MAX_BYTES: u32 = 1024;
 
 /// Result of an import.
@@ -75,7 +75,8 @@ impl Cache {
     ///
     /// [`Error::OtherCache`] if the folders say that the export is of a cache with another name or version;
     /// [`Error::Corrupt`] if the stream cannot be read, is cut short or damaged, or is no export of this format
-    /// version, in which case the entries before the fault stay; and those of [`Cache::put_with`].
+    /// version; and those of [`Cache::put_with`]. What was stored before the error stays, even entries whose bytes are
+    /// damaged, because the checksum comes at the end of an export.
     pub fn import(&self, from: &mut dyn Read) -> Result<Imported> {
         let mut from = Counted { inner: from, crc: 0, offset: 0 };
         if from.array::<8>()? != MAGIC || u32::from_le_bytes(from.array()?) != VERSION {

@@ -23,7 +23,6 @@ pub(crate) struct Entry {
     /// Length of the record, padding included, in bytes.
     pub(crate) len: usize,
     /// Average number of reads of the key in a round of the log (see [`Rate`]), as known when this record was written.
-    /// Only eviction uses the rate.
     pub(crate) rate: Rate,
 }
 
@@ -89,8 +88,8 @@ impl Trailer {
         (trailer.records_end >= SEGMENT_HEADER_BYTES as u64 && end <= file_bytes).then_some(trailer)
     }
 
-    /// Returns whether bytes that do not decode were once a trailer of segment `seq`, and are therefore damaged: a torn
-    /// write leaves no part of a trailer.
+    /// Returns whether bytes that do not decode look like a damaged trailer of segment `seq`: they have the trailer's
+    /// magic number, or the number of the segment where a trailer has it.
     pub(crate) fn was_one(bytes: &[u8], seq: u64) -> bool {
         bytes.len() >= TRAILER_BYTES && (bytes[..8] == TRAILER_MAGIC || u64_at(bytes, 8) == seq)
     }

@@ -71,7 +71,7 @@ impl Identity {
 pub(crate) struct Opened {
     pub(crate) store: u64,
     pub(crate) sealer: Sealer,
-    /// Why the cache starts empty although there were files, if it does.
+    /// Why the `format` file could not be used, so that the cache starts empty; `None` if there was none or it could.
     pub(crate) started_anew: Option<Error>,
 }
 

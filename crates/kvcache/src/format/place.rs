@@ -78,7 +78,8 @@ impl Place {
         (self.0 >> USES_BITS) as usize % (1 << LEN_BITS) * ALIGN
     }
 
-    /// How often the key was read since the cache was opened or an eviction last kept its record, up to [`MAX_USES`].
+    /// How often the key was read since it got a value, the cache was opened or an eviction last kept its record,
+    /// whichever came last, up to [`MAX_USES`].
     pub(crate) fn uses(self) -> u8 {
         self.0 as u8 & MAX_USES
     }

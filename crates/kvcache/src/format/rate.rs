@@ -10,7 +10,7 @@ const CARRIED: u16 = 0x8000;
 
 impl Rate {
     /// Decodes the bits in a footer: the low 15 bits are reads in 4096ths, and the highest one says whether an eviction
-    /// has chosen to keep the record. Other copies, such as those of compaction, leave that bit as it was.
+    /// has chosen to keep the record.
     pub(crate) fn from_bits(bits: u16) -> Self {
         Rate(bits)
     }
@@ -19,7 +19,8 @@ impl Rate {
         self.0
     }
 
-    /// The rate of a record that was put. It is always less than 8: greater values are cut off.
+    /// This number of reads in a round, as the rate of a record that no eviction has chosen to keep. Values of 8 and
+    /// more become a little less than 8, and negative ones 0.
     pub(crate) fn of_reads(reads: f32) -> Self {
         // A cast saturates, and NaN becomes 0.
         Rate(((reads * UNIT + 0.5) as u16).min(READS))

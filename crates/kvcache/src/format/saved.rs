@@ -190,8 +190,8 @@ impl Part {
 
 impl Checked<'_> {
     /// Returns the low 48 bits of the hash, and the place, of each entry; `None` for an entry with a hash that the
-    /// index never has, or with a place outside the records of a segment in the list. `records_end` has, in the order
-    /// of the list, the offset at which the records of each segment end.
+    /// index never has, with a use count, or with a place outside the records of a segment in the list. `records_end`
+    /// has, in the order of the list, the offset at which the records of each segment end.
     pub(crate) fn entries(&self, records_end: &[u64]) -> impl Iterator<Item = Option<(u64, Place)>> {
         self.0.iter().map(move |bytes| {
             let hash = u64::from(u32_at(bytes, 0)) | (u64::from(u32_at(bytes, 2)) >> 16) << 32;

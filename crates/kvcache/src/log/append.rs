@@ -62,10 +62,10 @@ pub(crate) struct Meta {
     /// Length of the file in whole blocks, in bytes.
     pub(crate) disk_bytes: u64,
     pub(crate) newest_ms: u64,
-    /// Whether the file is complete, with its footer.
+    /// Whether the file is complete. It has a footer, unless it was found without one when the cache was opened and
+    /// none could be written.
     pub(crate) sealed: bool,
-    /// Whether the segment has no live record any more and is to be deleted: after a clear, as soon as the header that
-    /// makes it void is in the files; otherwise as [`Log::mark_emptied`] says.
+    /// Whether the segment has no live record any more and waits for its deletion.
     pub(crate) emptied: bool,
     /// Whether the segment's marks cannot be read, so that it may be deleted only when it is the oldest.
     pub(crate) stays: bool,
@@ -133,7 +133,8 @@ pub(crate) struct Log {
     awaited_bytes: u64,
     /// Hashes of removed keys whose tombstones found no room yet; these are appended before any put or copy.
     pending_removals: VecDeque<u64>,
-    /// Position up to which the log must be durable so that all removals in it are durable; `None` if it has none.
+    /// Position up to which the log must be durable so that all removals since the cache was opened, as far as they are
+    /// in the log, are durable; `None` if there are none.
     removals_end: Option<LogPosition>,
     /// Segments up to this number are on stable storage.
     synced_seq: u64,
@@ -141,7 +142,7 @@ pub(crate) struct Log {
     unmarked: Unmarked,
 }
 
-/// A sealed segment that existed when the cache was opened.
+/// A segment that existed when the cache was opened.
 pub(crate) struct Old {
     pub(crate) segment: Arc<Segment>,
     pub(crate) meta: Meta,
@@ -315,8 +316,8 @@ impl Log {
             && (self.free_slots.is_empty() || !self.has_space(RECORD_HEADER_BYTES, Priority::Upkeep))
     }
 
-    /// Position up to which the log must be durable so that all removals in it are durable, but not those that still
-    /// wait for room; `None` if it has none.
+    /// Position up to which the log must be durable so that all removals since the cache was opened are durable, but
+    /// not those that still wait for room; `None` if there are none.
     pub(crate) fn removals_end(&self) -> Option<LogPosition> {
         self.removals_end
     }

@@ -35,7 +35,7 @@ impl Handles {
         Some(file)
     }
 
-    /// Closes the file of a deleted segment, whose space is freed only then.
+    /// Closes the file of a deleted segment, so that it does not keep the segment's space.
     pub(crate) fn close(&self, seq: u64) {
         self.kept.lock().retain(|(of, _)| *of != seq);
     }

@@ -6,7 +6,7 @@ use std::{ops::Range, sync::Arc};
 /// complete.
 ///
 /// A place is published in the index only after its bytes are in the image. A reader that arrives so late that another
-/// segment has taken the slot finds no bytes, bytes that fail its checks, or the record of another hash.
+/// segment has taken the slot finds no bytes, bytes that fail its checks, or an intact record, whose key it compares.
 pub(crate) struct Image {
     filled: Filled,
     /// The image's share of the write buffer.

@@ -183,15 +183,15 @@ impl Index {
         table.entries().for_each(|(tag, place)| entry(hash_of(shard, tag), place));
     }
 
-    /// Calls `entry` with the [`known`] part of the hash and the place of every entry, in no order. An entry that
-    /// changes meanwhile is shown with its old or its new place. One that is added or removed meanwhile may be shown or
-    /// not.
+    /// Calls `entry` with the [`known`] part of the hash and the place of every entry, in no particular order. An entry
+    /// that changes meanwhile is shown with its old or its new place. One that is added or removed meanwhile may be
+    /// shown or not, and one that is removed and added again may be shown twice.
     pub(crate) fn for_each(&self, mut entry: impl FnMut(u64, Place)) {
         (0..SHARDS).for_each(|shard| self.for_each_in(shard, &mut entry));
     }
 }
 
-/// A shard before the index is in use.
+/// A shard that is filled before it becomes part of the index.
 pub(crate) struct Shard {
     table: Table,
     used: u32,
@@ -241,7 +241,7 @@ impl Shard {
         Place::from_word(self.table.swap(at, 0))
     }
 
-    /// Returns the shard with a table that is no larger than its live records need.
+    /// Returns the shard with a table that is no larger than a new one for its live records.
     pub(crate) fn trimmed(self) -> Self {
         if !self.table.is_too_large() {
             return self;

@@ -40,9 +40,9 @@ pub(crate) struct Found {
     pub(crate) newest_ms: u64,
     /// Whether the file has an intact footer.
     pub(crate) sealed: bool,
-    /// Whether all records of the segment are known, at least by the hashes of their keys.
+    /// Whether certainly all records of the segment were found, at least the hashes of their keys.
     is_whole: bool,
-    /// Whether the file had a footer that is damaged now.
+    /// Whether the file seems to have had a footer that is damaged now; see [`Trailer::was_one`].
     was_sealed: bool,
     /// The records found when damaged ones are stepped over, if there were damaged ones.
     stepped: Option<Scanned>,
@@ -99,8 +99,8 @@ enum Loaded {
 pub(crate) struct Recovered {
     /// The usable segments, in the order of the log.
     pub(crate) segments: Vec<Found>,
-    /// Files to be deleted: void, without an intact header, after a gap (see [`usable`]), or of another cache; all
-    /// files of segments if the damage cannot come from a crash.
+    /// Files to be deleted: void, without an intact header, after a gap (see [`usable`]), of another cache, or with
+    /// another number than their name says; all files of segments if the damage cannot come from a crash.
     pub(crate) obsolete: Vec<PathBuf>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
@@ -203,16 +203,16 @@ pub(crate) fn names_in(fs: &Fs, dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(numbered)
 }
 
-/// Applies `work` to parts of the list of files, on as many threads as are useful.
+/// Applies `work` to each file of the list, on as many threads as are useful, and returns the results in the order of
+/// the list.
 pub(crate) fn on_files<T: Send>(names: &[(u64, PathBuf)], work: impl Fn(&(u64, PathBuf)) -> T + Sync) -> Vec<T> {
     let threads = threads_for(names.len() / SEGMENTS_A_THREAD);
     let parts = names.chunks(names.len().div_ceil(threads).max(1)).collect();
     on_threads(parts, |names: &[_]| names.iter().map(&work).collect::<Vec<_>>()).into_iter().flatten().collect()
 }
 
-/// Reads the log in `dir` without changing it, and without its saved index, which becomes obsolete. With `maps`, the
-/// files are mapped, and the entries of intact footers stay there: at 16 bytes an entry, copying them took most of the
-/// time of this function.
+/// Reads the log in `dir` without changing it and without using its saved index. With `maps`, the files are mapped, and
+/// the entries of intact footers stay there: at 16 bytes an entry, copying them took most of the time of this function.
 pub(crate) fn recover(fs: &Fs, dir: &Path, store: u64, maps: bool) -> Result<Recovered> {
     let mut names = names_in(fs, dir)?;
     let mut log =

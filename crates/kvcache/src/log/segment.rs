@@ -15,8 +15,8 @@ use std::{
     sync::{Arc, OnceLock, PoisonError},
 };
 
-/// Maximum number of bytes in one write: the size of a processor's huge page, because file systems can keep such a
-/// write in one large page of the page cache.
+/// Maximum number of bytes in one write of records: the size of a processor's huge page, because file systems can keep
+/// such a write in one large page of the page cache.
 const PIECE_BYTES: usize = 2 << 20;
 /// Maximum length of a record that is prefetched as a whole.
 const PREFETCHED_BYTES: usize = 4 << 10;

@@ -44,7 +44,7 @@ pub(crate) struct Space {
     pub(crate) room_bytes: u64,
     /// Maximum length of a segment's file, a multiple of the block size. A larger record has a segment of its own.
     pub(crate) segment_bytes: usize,
-    /// Maximum number of segments.
+    /// Maximum number of segments, unless about as many existed when the cache was opened.
     pub(crate) slots: usize,
     /// Size of the write buffer: bytes of segments that may wait in memory for the disk.
     pub(crate) buffer_bytes: usize,
@@ -80,7 +80,7 @@ impl Space {
         let segment = self.segment_bytes as u64;
         match priority {
             Priority::Upkeep => 0,
-            // Enough to copy all live records of a segment.
+            // Enough to copy all live records of a segment of the usual size.
             Priority::Durable => segment + COPY_EXTRA_BYTES,
             Priority::Put => 2 * segment + COPY_EXTRA_BYTES,
         }
@@ -106,8 +106,8 @@ impl Space {
         self.reserve_bytes(Priority::Put) + largest_bytes.max(2 * self.segment_bytes as u64)
     }
 
-    /// Bytes of entries that may be copied when a segment is evicted: its own share, plus the unused part of the shares
-    /// of a few segments before.
+    /// Bytes of entries that may be copied when a segment is evicted: its own share, plus what is `left` of earlier
+    /// ones, but at most the size of [`SEGMENTS_OF_CREDIT`] segments.
     pub(crate) fn keep_credit(&self, left: u64, share: u64) -> u64 {
         let most = SEGMENTS_OF_CREDIT * self.segment_bytes as u64;
         debug_assert!(share <= u64::MAX / 2, "the share of a segment or of one large entry: {share}");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 /// Entries that were dropped from the index without a tombstone while the file of their segment still exists.
 ///
 /// The segment of such an entry is the oldest, so no older value can reappear, but after a crash the entry itself
-/// can. If its key is removed, the removal therefore needs a tombstone, unlike the removal of any other absent key.
+/// can. If its key is removed, the removal therefore needs a tombstone although the index does not have the key.
 /// The entries are forgotten when the file is deleted, so there are at most as many as in the segments that are being
 /// deleted.
 #[derive(Default)]

@@ -100,7 +100,7 @@ impl Reclaim {
         let credit = self.store.space.keep_credit(turn.keep_credit, share);
         turn.threshold.follow(&weighed, share as f32 / total.max(1) as f32);
         let keep = Keep::best(weighed, turn.threshold, credit);
-        assert!(keep.bytes() <= credit, "each eviction frees a part of the segment");
+        assert!(keep.bytes() <= credit, "no more is kept than the credit allows");
         turn.keep_credit = credit - keep.bytes();
         Choice::new(keep, is_whole, popularity)
     }

@@ -37,7 +37,7 @@ impl Popularity {
     }
 
     /// The rate of a key that is put again `rounds` rounds after it was evicted with `rate`. The put counts as a read,
-    /// because it follows a miss.
+    /// because it usually follows a miss.
     pub(crate) fn again(self, rate: Rate, rounds: f32) -> Rate {
         let weight = match self {
             Popularity::Steady => 0.25,

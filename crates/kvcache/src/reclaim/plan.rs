@@ -51,8 +51,8 @@ pub(crate) struct State {
     pub(crate) free_slots: usize,
     /// Whether even the oldest segment may be deleted only when the copies are durable.
     pub(crate) must_sync: bool,
-    /// Whether emptied segments cannot be deleted, because syncs fail or because a tombstone must come first and finds
-    /// no room.
+    /// Whether only dropping the oldest segment makes room: a tombstone finds none, or emptied segments cannot be
+    /// deleted because syncs fail.
     pub(crate) is_stuck: bool,
     /// Number of steps in a row that compacted or vacated a segment because space was short.
     pub(crate) in_a_row: u32,
@@ -133,11 +133,12 @@ fn choose(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> 
     crowded(space, state, sealed).or_else(|| tidy(space, state, sealed))
 }
 
-/// The step that makes room; `None` if there is nothing to do but wait until emptied segments are deleted. Usually this
-/// compacts the segment with the largest share of dead space, or evicts the oldest segment if that share is less than a
-/// third, if the copies find no room, or after [`COMPACTIONS_IN_A_ROW`]. While emptied segments take more than a
-/// sixteenth of the limit, only the oldest segment is a candidate, because only its room is free at once, unless a write
-/// was ever synced. If emptied segments cannot be deleted, the oldest segment is dropped.
+/// The step that makes room; `None` if there is nothing to do but wait until emptied segments are deleted, or if no
+/// segment is sealed. Usually this compacts the segment with the largest share of dead space, or evicts the oldest
+/// segment if that share is less than a third, if the copies find no room, or after [`COMPACTIONS_IN_A_ROW`]. While
+/// emptied segments take more than a sixteenth of the limit, only the oldest segment is a candidate, because its room
+/// is free at once; if a write was ever synced, that is not so, and the only steps are to evict or to wait. In a state
+/// that [is stuck](State::is_stuck), the oldest segment is dropped.
 fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if state.is_stuck {
         return Some(Step::Drop);
@@ -215,7 +216,8 @@ pub(crate) fn tidiable(meta: &Meta, oldest_seq: u64, part: u64) -> bool {
     dead >= LEAST_DEAD_BYTES && dead * part >= meta.file_bytes
 }
 
-/// The step that frees a segment whose live entries have all expired; `None` if there is no such segment.
+/// The step that frees a segment with live entries whose records are all older than the maximum age; `None` if there is
+/// no such segment.
 pub(crate) fn expired(sealed: &[(u16, Meta)], now_ms: u64, max_age_ms: u64) -> Option<Step> {
     let oldest = oldest(sealed)?.1.seq;
     let is_old = |meta: &Meta| meta.live_bytes > 0 && now_ms.saturating_sub(meta.newest_ms) > max_age_ms;

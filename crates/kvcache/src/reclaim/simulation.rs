@@ -124,7 +124,7 @@ impl SimulatedCache {
 
     fn put(&mut self, hash: u64, cost: u64, limit: u64) {
         match self.entries.insert(hash, (cost, 0)) {
-            // The entry keeps its old position, which makes no difference to the estimate.
+            // The entry keeps its old position.
             Some((before, _)) => self.bytes -= before,
             None => self.order.push_back(hash),
         }

@@ -71,7 +71,7 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
     let (mut idle_rounds, mut reported_at) = (0, Instant::now());
     while !reclaim.calls.is_closed() {
         if reported_at.elapsed() >= REPORT_EVERY {
-            // An error is already counted. What could not be removed is removed when the cache is next opened.
+            // What could not be removed is removed when the cache is next opened.
             let _ = reclaim.follow_clock();
             let now = reclaim.store.view.counters.read();
             if now != reported && reclaim.report().is_ok() {
@@ -105,8 +105,7 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
                 reclaim.calls.set_awake(true);
                 idle_rounds = 0;
             }
-            // The error was counted. What could not be written stays in memory and is tried again, unless it is removed
-            // here.
+            // What could not be written stays in memory and is tried again, unless it is removed here.
             Err(error) => {
                 let helps = |done: Result<bool>| done.is_ok_and(|helped| helped);
                 let helped = helps(reclaim.begin_anew_if_lost()) || (is_full(&error) && helps(reclaim.free_one()));

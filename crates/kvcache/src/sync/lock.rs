@@ -19,7 +19,7 @@ pub(crate) enum Rank {
     Files,
     /// The log. No file is read or written while a lock of this rank or a later one is held.
     Log,
-    /// A small value, such as a list or a number, which is locked for a moment.
+    /// A small value, such as a list or a number.
     Leaf,
 }
 

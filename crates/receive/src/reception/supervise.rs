@@ -58,7 +58,7 @@ impl Supervised {
     }
 
     /// If a check is due, ends a program of git that exceeds a limit, and reports the reason to the log and, if there
-    /// is a relay, to the client. Git then reports to the client that the push failed, unless git itself was ended.
+    /// is a relay, to the client. Unless git itself was ended, git decides what that means for the push.
     pub(super) fn look(&mut self) {
         if self.watch.is_due()
             && let Some((command, excess)) = self.watch.end_excess_below(self.pid)

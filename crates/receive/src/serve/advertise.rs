@@ -155,7 +155,6 @@ fn follow(snapshot: &dyn Snapshot, target: &BStr) -> Result<Option<ObjectId>, Se
         match snapshot.get(name.as_bstr()) {
             Ok(Some(Target::Direct(id))) => return Ok(Some(id)),
             Ok(Some(Target::Symbolic(next))) => name = next,
-            // A ref that cannot be read leads nowhere.
             Ok(None) => return Ok(None),
             Err(error) if error.is_broken_ref() => return Ok(None),
             Err(error) => return Err(error.into()),

@@ -16,7 +16,7 @@ use std::{
 
 /// The connection to the client.
 ///
-/// Messages to the user are sent in the second side band, or printed to standard error if the client does not support
+/// Messages to the user are sent in the second side band, or printed to standard error unless the client has requested
 /// side bands.
 pub(super) struct Channel<'c> {
     output: BorrowedFd<'c>,
@@ -213,7 +213,7 @@ impl<'c> Channel<'c> {
         self.text(&lines)
     }
 
-    /// Sends the report, in the first side band if the client supports side bands.
+    /// Sends the report, in the first side band if the client has requested side bands.
     pub(super) fn report(&mut self, report: &[u8]) -> io::Result<()> {
         if !self.side_band {
             return self.send(report);

@@ -100,9 +100,10 @@ impl Session<'_, '_> {
     }
 
     /// Returns the ids that are at fault, at least one, and the reason with which to refuse them. Git is asked about
-    /// each half of the ids, then about each half of a group that is at fault, and so on, until it was asked
-    /// [`ASKED_MAX`] times. An id that is then still grouped with one at fault is refused too. Until then, git is asked
-    /// about each id at fault on its own, so that it writes the missing objects to the log of the server.
+    /// one half of the ids, and about the other half unless the first is connected; a half that is at fault is halved
+    /// in turn, and so on, until git was asked [`ASKED_MAX`] times. An id that is then still grouped with one at fault
+    /// is refused too. Until then, git is asked about each id at fault on its own, so that it writes the missing
+    /// objects to the log of the server.
     fn find_disconnected(&mut self, ids: HashSet<ObjectId>) -> Result<(HashSet<ObjectId>, &'static str), ServeError> {
         // Groups of ids, each with whether git was asked about it.
         let mut groups = vec![(Vec::from_iter(ids.iter().copied()), false)];

@@ -76,8 +76,8 @@ impl Quarantine {
         ]
     }
 
-    /// Moves all objects into the repository. If `sync` is set, the objects and the directories that receive them are
-    /// on stable storage when the call returns.
+    /// Moves all objects into the repository, except those that it has already. If `sync` is set, the moved objects and
+    /// the directories that receive them are on stable storage when the call succeeds.
     ///
     /// The index of a pack is moved last, because git finds a pack by its index. If the call fails, some objects may
     /// have been moved; no ref leads to them, so `git gc` removes them in time.
@@ -134,9 +134,10 @@ fn lock(fs: &Fs, folder: &Folder) -> Result<File> {
     Ok(file)
 }
 
-/// Removes quarantines that have a lock file and whose push is no longer running. On a network file system, those of
-/// other machines and of earlier boots stay, because their pushes may be running; `git prune` removes them in time. A
-/// quarantine that cannot be examined is left alone rather than failing the push.
+/// Removes quarantines that have a lock file and whose push is no longer running. On a file system that machines share,
+/// those of other machines and of earlier boots stay, and all stay if locks are not known to reach the server, because
+/// their pushes may be running; `git prune` removes them in time. A quarantine that cannot be examined is left alone
+/// rather than failing the push.
 fn clear_abandoned(fs: &Fs, objects: &Folder) -> Result<()> {
     for (name, kind) in objects.entries()? {
         if kind != EntryKind::Dir || !name.starts_with(PREFIX) {

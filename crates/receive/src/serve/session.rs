@@ -168,8 +168,8 @@ const READ_LIMIT_MIN: u64 = 1 << 20;
 
 /// Serves one push to the repository of `store`, from the advertisement to the last hook.
 ///
-/// `input` and `output` are connected to the client. Hooks and git run in the repository's directory with `GIT_DIR`
-/// set to it. A command that is refused is no error: the client is told, and the other commands are executed. In an
+/// `input` and `output` are connected to the client. Hooks and git run in the repository's directory with `GIT_DIR` set
+/// to it. A command that is refused is no error: the client is told, and usually the other commands are executed. In an
 /// atomic push the others are refused too, except that, as in git, a command that is refused before the refs are
 /// updated, for instance because its ref is hidden, does not affect the others, unless it exceeds a limit of refdb.
 ///

@@ -21,7 +21,7 @@ impl FilesReader {
     /// Finds the refs below `refs/` that point at each of these objects, directly or through an annotated tag. A ref
     /// outside `refs/tags/` is found by the object behind its tag only if packed-refs has that object as the ref's
     /// peeled value. The loose refs are walked for all objects together. An object at which more than `most` packed
-    /// refs point, hidden ones included, is left out.
+    /// refs point, those that loose refs hide included, is left out.
     pub(super) fn find_pointing_at(
         &self,
         ids: &[ObjectId],

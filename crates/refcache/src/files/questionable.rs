@@ -8,8 +8,8 @@ use refdb::{
 use std::{cmp::Ordering, ops::ControlFlow};
 
 impl FilesReader {
-    /// The names of all single refs that are cached, and the names for which cached pages differ from the packed-refs
-    /// of `disk`, which is read in parts.
+    /// The names of all single refs that are cached, and of the refs in cached pages that the packed-refs of `disk`,
+    /// which is read in parts, lacks or has with other values.
     pub(super) fn questionable_names(&self, disk: &Store) -> Result<Vec<BString>> {
         let mut names = self.memory.name_cache.of(self.knowledge.number);
         names.extend(self.memory.direct_mapped.of(self.owner));

@@ -21,8 +21,9 @@ pub(crate) struct FilesSource {
     /// `None` while the range is read from the file.
     few: Option<Vec<OwnRow>>,
     few_at: usize,
-    /// Three positions in packed-refs. `at` is the next record. `stop` is the first record that is not less than the
-    /// next loose ref, or that lies after the part in memory. `packed_end` is the end of the range.
+    /// Three positions in packed-refs. `at` is the next record. `packed_end` is the end of the range. `stop` is the
+    /// first record that is not less than the next loose ref, or that lies after the part in memory; if no loose ref is
+    /// left, it is `packed_end`.
     at: usize,
     stop: usize,
     packed_end: usize,

@@ -13,7 +13,8 @@ const LOOKS_MAX: usize = 5;
 /// The result of reading several refs once.
 pub(super) struct Seen<T> {
     pub(super) value: T,
-    /// The packed-refs that was checked after the loose refs were read; `None` if there were no loose ones.
+    /// The packed-refs that was checked after the loose refs were read; `None` if there were no loose ones, or if only
+    /// one name was looked up, so that the refs need not fit together.
     pub(super) packed: Option<Arc<PackedFile>>,
 }
 

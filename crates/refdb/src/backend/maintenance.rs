@@ -46,8 +46,8 @@ pub trait Maintenance: Backend {
     ///
     /// # Errors
     ///
-    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage). A mount that cannot be examined counts as unsafe on NFS,
-    /// SMB and FUSE.
+    /// [`Misuse::UnsafeStorage`](crate::Misuse::UnsafeStorage). A mount that cannot be examined counts as unsafe,
+    /// unless its file system is known to be none of NFS, SMB and FUSE.
     fn check_storage(&self) -> Result<()> {
         Ok(())
     }

@@ -48,7 +48,8 @@ impl Claims for Vec<Claim<'_>> {
 /// A ref that a transaction will change or whose value it relies on.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// The name of the ref itself, after symbolic refs have been followed: a valid or at least safe name.
+    /// The name of the ref itself, after symbolic refs have been followed. It may be ill-formed if a symbolic ref on
+    /// disk leads to it.
     pub name: &'a BStr,
     /// What the transaction will do with the ref.
     pub kind: ClaimKind,
@@ -74,15 +75,15 @@ pub enum Standing {
     NoFiles,
     /// Nothing, the ref's file, or a folder that contains no files except locks of this transaction.
     NoFolder,
-    /// A folder with the files of other refs, or with locks of others. Git cannot lock the ref then, and says so.
+    /// A folder with any other file at any depth, such as another ref's or a lock of somebody else. Git cannot lock the
+    /// ref then, and says so.
     Folder,
 }
 
 /// The locks of the claimed refs. Dropping this value releases the locks and leaves the refs as they were.
 #[must_use = "dropping it releases the locks and undoes what was staged"]
 pub trait Locked: Send + Sync {
-    /// The state of the refs under the locks. Writers that respect locks do not change claimed refs while the locks are
-    /// held.
+    /// The state of the refs under the locks. Writers that respect locks do not change locked refs meanwhile.
     fn snapshot(&self) -> &dyn Snapshot;
 
     /// The claims, by position, that could not be locked, and why.
@@ -126,8 +127,8 @@ pub trait Steps {
         self.step(at).name
     }
 
-    /// For a rename: the old ref, whose reflog the ref of the step at this position takes over. Another of these steps
-    /// deletes the old ref, and the step's own entry is added to the reflog as the newest. `None` for any other step.
+    /// For a rename: the old ref, whose reflog the ref of the step at this position takes over. The step's own entry is
+    /// added to the reflog as the newest. `None` for any other step.
     fn log_source(&self, _at: usize) -> Option<&BStr> {
         None
     }
@@ -170,9 +171,10 @@ impl<'a> dyn Claims + 'a {
 /// The change of one ref.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step<'a> {
-    /// The name of the ref itself, after symbolic refs have been followed: a valid or at least safe name.
+    /// The name of the claimed ref.
     pub name: &'a BStr,
-    /// The ref's value as read under the lock; `None` if the ref does not exist or is broken.
+    /// The ref's value as read under the lock; `None` if the ref does not exist or is broken, or if its value was not
+    /// read because the step only writes to the reflog.
     pub old: Option<TargetView<'a>>,
     /// Whether the ref's file is corrupt or cannot be read, so that the old value is not known.
     pub is_broken: bool,
@@ -197,9 +199,9 @@ pub enum NewValue<'a> {
 /// A [`LogEntry`](refdb_types::LogEntry) borrowed from the transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogLine<'a> {
-    /// The ref's value before the change; null where the ref did not exist.
+    /// The object that the ref held or led to before the change; null where none is known.
     pub old: ObjectId,
-    /// The ref's value after the change; null where the ref is deleted.
+    /// The object that the ref holds or leads to after the change; null where there is none.
     pub new: ObjectId,
     /// The committer and the time, which are the same for all steps of one transaction.
     pub committer: &'a Ident,

@@ -40,8 +40,8 @@ pub enum LooseError {
     /// The file is a symbolic ref to this name, which no ref can have.
     #[error("it points at '{0}', which no ref can be called")]
     Target(BString),
-    /// The file cannot be read, for this `errno`: for instance because permission is missing, or because symbolic links
-    /// form a loop.
+    /// The file or folder cannot be read, for this `errno`: for instance because permission is missing, or because
+    /// symbolic links form a loop.
     #[error("{}", said(*.0))]
     Unreadable(i32),
 }

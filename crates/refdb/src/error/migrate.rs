@@ -4,7 +4,7 @@ use super::Error;
 use bstr::BString;
 use std::{fmt, path::PathBuf};
 
-/// How many refs and reflogs an [`Unfit`] names.
+/// The most refs and reflogs that an [`Unfit`] names.
 const NAMED_MAX: usize = 10;
 
 /// Why a migration failed. The migration has changed neither a ref nor the format, except after
@@ -52,7 +52,7 @@ pub enum MigrateError {
     /// A folder with the sticky bit belongs to another user, so that this user may not move the files of others in it.
     #[error("'{}' cannot be moved aside: it is another user's, and has the sticky bit", .0.display())]
     Sticky(PathBuf),
-    /// The new format is in effect, but the old files could not be read or moved away.
+    /// The new format is in effect, but a later step failed: for instance, the old files could not be moved away.
     #[error(
         "refs have the '{to}' format now, but the old files are not out of the way: {why}; \
         mend this and run the same 'refs migrate' again: until then changes made meanwhile may be missing"

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misuse {
-    /// No ref can have this name.
+    /// A ref of this name must not be written.
     #[error("refusing to update ref with bad name '{0}'")]
     BadName(BString),
     /// The name is a worktree's, not a ref's.
@@ -120,7 +120,8 @@ pub enum Limit {
     /// The names of a transaction need more than 4 GiB.
     #[error("too many refs in one transaction: their names exceed 4 GiB")]
     Names,
-    /// The transaction was not prepared in 100 attempts, because other writers changed symbolic refs in each of them.
+    /// In each of 100 attempts to prepare the transaction, a symbolic ref did not lead where it was thought to lead,
+    /// usually because another writer had changed it.
     #[error("symbolic refs were changed again and again while they were to be locked; try again")]
     Attempts,
     /// In each of six attempts to pack refs, other programs changed packed-refs or removed loose refs that they had

@@ -39,7 +39,7 @@ pub enum RejectionReason {
     Conflict {
         /// The other name.
         with: BString,
-        /// Whether the other ref does not exist yet, and the same transaction would create that ref.
+        /// Whether the other ref does not exist, but the same transaction has an edit of it.
         is_new: bool,
         /// Whether git notices the conflict while it locks the ref.
         prevents_lock: bool,
@@ -74,12 +74,13 @@ pub enum RejectionReason {
         /// The object.
         id: ObjectId,
     },
-    /// The new value is an object that is not a commit, and the ref is a branch.
+    /// The new value is an object that is not a commit, and the ref is a branch or HEAD.
     NotACommit {
         /// The object.
         id: ObjectId,
     },
-    /// The symbolic ref leads to itself, to a broken ref, or through too many others. It has no value to compare.
+    /// The symbolic ref leads to itself, to a broken ref, to a name that no ref may have, or through too many others,
+    /// so that it has no value to compare.
     Unreadable,
     /// The ref's own file is broken.
     Broken {
@@ -90,7 +91,7 @@ pub enum RejectionReason {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Seconds since the lock file was created.
+        /// Seconds since the lock file was last written to.
         age_seconds: u64,
         /// The id of the user to whom the lock file belongs.
         uid: u32,
@@ -131,15 +132,16 @@ pub enum RejectionClass {
     NonexistentRef,
     /// The ref has another value than expected.
     IncorrectOldValue,
-    /// The new value is invalid: there is no such object, it is not a commit for a branch, or HEAD would be deleted.
+    /// The new value is invalid: there is no such object, it is not a commit for a branch or HEAD, or HEAD would be
+    /// deleted.
     InvalidNewValue,
     /// The ref is expected to be symbolic, and holds an object.
     ExpectedSymref,
     /// The name differs from that of another ref only in case, on a file system that ignores case. No
     /// [`RejectionReason`] has this class yet.
     CaseConflict,
-    /// The name is too long for the reftable format. Git has no such class: it accepts a name for which only an index has
-    /// no room, and fails the whole transaction for one that fits into no block.
+    /// The name is too long for the reftable format. Git has no such class: it accepts a name for which only an index
+    /// has no room, and fails the whole transaction for one that fits into no block.
     TooLarge,
     /// Anything else: a ref that cannot be read, a lock file that cannot be made, or reflogs where the ref's reflog
     /// belongs.

@@ -48,8 +48,8 @@ pub struct FilesBackend {
 /// The journal entries of small batches that exist in a repository.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalEntries {
-    /// Files with the entry of a batch in flight or of one whose process has ended, and journal files that cannot be
-    /// read.
+    /// Files with the entry of a batch that is in flight, could not be recovered yet, or whose process has ended, and
+    /// journal files that cannot be read.
     pub open: Vec<PathBuf>,
     /// Entries of batches that were recovered only in part and are kept for an administrator.
     pub left: Vec<PathBuf>,
@@ -83,16 +83,16 @@ impl FilesBackend {
     ///
     /// # Errors
     ///
-    /// Fails if the refs have another format by now, the folder of the journal cannot be read, or stale locks or unused
-    /// journal files cannot be found or removed. The result for each entry has the entry's own error.
+    /// Fails if the refs have another format by now, the folder of the journal cannot be read, packed-refs or `refs/`
+    /// cannot be examined, or an unused journal file cannot be examined or removed. A stale lock that cannot be removed
+    /// stays. The result for each entry has the entry's own error.
     pub fn recover(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_recovery());
         let (open, _) = journal::list(&alone)?;
         let recover = |id| (journal::path(&alone, id), recover::take_over(&alone, id, None));
         let recovered = open.into_iter().map(recover).collect();
-        // A batch that ended before it wrote its entry has left locks and nothing else. git and JGit would wait for
-        // these locks.
+        // A batch that ended before it wrote its entry has left its locks, for which git and JGit would wait.
         let (fs, layout) = (&self.store.options.fs, &self.store.layout);
         stale::clear_of(fs, &self.store.packed_target()?);
         stale::clear(fs, &layout.common_dir.join("refs"))?;
@@ -114,7 +114,7 @@ impl FilesBackend {
     }
 
     /// Recovers all batches. Fails if a batch cannot be recovered, and with [`Limit::Unrecovered`] if its process is
-    /// alive or somebody else holds one of its locks.
+    /// alive or somebody else holds one of its locks. A batch that could be recovered only in part is not an error.
     pub(crate) fn recover_all(&self) -> Result<()> {
         for (record, taken_over) in self.recover()? {
             if taken_over? == TakenOver::Busy {
@@ -131,8 +131,8 @@ impl FilesBackend {
     ///
     /// # Errors
     ///
-    /// Fails with [`Limit::Packing`] if other programs spoiled all attempts, so that nothing is packed, and if a file
-    /// cannot be read, locked, replaced or removed. What was packed until then stays packed.
+    /// Fails with [`Limit::Packing`] if other programs spoiled all attempts, so that nothing is packed, and with other
+    /// errors if a file cannot be read, locked, replaced or removed. What was packed until then stays packed.
     pub fn pack_in_background(&self, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
         background::pack(&self.store, options)
     }

@@ -24,7 +24,7 @@ use std::{collections::VecDeque, ffi::OsStr, ops::ControlFlow, os::unix::ffi::Os
 /// that a ref that is packed meanwhile is found there.
 ///
 /// On a network file system packed-refs can be lost while it is read, because another machine has replaced it. The walk
-/// then continues in the current file after the ref that was returned last, as it does after a folder.
+/// then continues in the current file after the ref that was returned last.
 pub(super) struct FilesCursor<'s> {
     store: &'s Store,
     root_refs: bool,

@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The number of bytes of packed-refs that are written at a time.
+/// About how many bytes of packed-refs are written at a time.
 const BUFFER_LEN: usize = 256 << 10;
 
 /// The most small files that are synced one by one. For more, the caller should sync the whole file system once.
@@ -43,7 +43,7 @@ struct Known {
     peeled: Option<ObjectId>,
 }
 
-/// The maximum number of recent objects that are kept; together they take about 2 MiB.
+/// The maximum number of recent objects that are kept; together they take about 2.5 MiB.
 const OBJECTS_MAX: usize = 1 << 14;
 
 /// The lines of a reflog, collected from the newest to the oldest.
@@ -91,8 +91,8 @@ impl FreshFiles {
         }
     }
 
-    /// Adds a ref, in ascending order of name. A shared ref that points to an object goes to packed-refs; the object is
-    /// peeled unless `peeled` is given.
+    /// Adds a ref, in ascending order of name. A shared ref below `refs/` that points to an object goes to packed-refs;
+    /// the object is peeled unless `peeled` is given. Any other ref becomes a loose file.
     pub(crate) fn put(&mut self, name: &BStr, target: TargetView<'_>, peeled: Option<ObjectId>) -> Result<()> {
         match (target, peeled) {
             (TargetView::Direct(id), peeled) if name.starts_with(b"refs/") && Scope::of(name) == Scope::Shared => {
@@ -133,7 +133,7 @@ impl FreshFiles {
         Ok(known)
     }
 
-    /// Creates packed-refs, unless it exists already.
+    /// Creates packed-refs before the first ref goes to it.
     fn begin_packed(&mut self) -> Result<()> {
         if self.packed.is_none() {
             let path = self.backend.store.layout.packed_path();
@@ -191,7 +191,7 @@ impl FreshFiles {
         Ok(())
     }
 
-    /// Writes the rest, and returns whether everything is on stable storage.
+    /// Writes the rest. Returns `false` if there are so many small files that the caller has to sync the file system.
     pub(crate) fn finish(mut self) -> Result<bool> {
         self.flush()?;
         debug_assert!(self.buffer.as_bytes().is_empty(), "all of packed-refs is in its file");

@@ -29,8 +29,8 @@ impl Layout {
         self.common_dir.join("packed-refs")
     }
 
-    /// Splits a name into the folder that its path starts from, the worktree's id if the name begins with
-    /// `worktrees/ID`, and the rest of the name.
+    /// Splits a name into the folder that its path starts from, the worktree's id if the name is `worktrees/ID/NAME`
+    /// for a worktree's own ref, and the name of the ref within its worktree.
     pub(super) fn base<'a>(&self, name: &'a BStr) -> (&Path, Option<&'a BStr>, &'a BStr) {
         match Scope::of(name) {
             Scope::Shared => (&self.common_dir, None, name),

@@ -1,8 +1,8 @@
 //! Drops entries of reflogs: the ref is locked, then its reflog, which is written again beside the old one and renamed.
 //!
 //! git takes the same locks, because a writer appends an entry under the ref's lock. A first pass judges reflogs
-//! without a lock, and a second pass locks the refs of those that change and replaces their reflogs. An unchanged
-//! reflog is neither written nor locked, and its ref is locked only if that ref may have to be set.
+//! without a lock. A second pass locks the refs of those that change, or whose refs may have to be set, and judges them
+//! again if they may have changed or are to be reported. A reflog without a change is neither written nor locked.
 
 use crate::files::{
     lock::set,

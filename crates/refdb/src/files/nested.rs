@@ -1,6 +1,6 @@
 //! Transactions in which one ref makes room for refs below its name, or the reverse, for example a rename from `a` to
-//! `a/b`. One name cannot be a file and a folder at once, so the changes go to packed-refs, and the reflog in the way is
-//! moved aside.
+//! `a/b`. One name cannot be a file and a folder at once, so the changes go to packed-refs, and the reflog in the way
+//! is moved aside.
 
 use super::{loose::folders, packing::optimize, store::Store};
 use crate::{
@@ -40,7 +40,7 @@ pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> 
         let above = inner.name.find_iter(b"/").map(|end| inner.name[..end].as_bstr());
         outer.extend(above.filter(|name| deleted.binary_search(name).is_ok() && is_file(store, name)));
     }
-    // A refname contains no character that is special in a pattern.
+    // A valid refname contains no character that is special in a pattern.
     let include: Vec<BString> = outer.into_iter().map(ToOwned::to_owned).collect();
     if include.is_empty() {
         return Ok(());
@@ -97,8 +97,7 @@ impl Moved {
         Ok(())
     }
 
-    /// Moves the reflogs back. A reflog that cannot be moved back stays where it is; the ref itself is unchanged all
-    /// the same.
+    /// Moves the reflogs back. A failure is ignored: the refs themselves are unchanged all the same.
     pub(super) fn back(self, store: &Store) {
         for (from, to) in self.0 {
             let _ = move_log(store, &to, &from);
@@ -149,8 +148,8 @@ impl SetAside {
         self.0.is_empty()
     }
 
-    /// Moves the reflog of a ref aside, if it has one. The lock of packed-refs is held, so that no other writer uses the
-    /// same place.
+    /// Moves the reflog of a ref aside, if it has one. The lock of packed-refs is held, so that no other writer uses
+    /// the same place.
     pub(super) fn move_log(&mut self, store: &Store, name: &BStr) -> Result<()> {
         let options = &store.options;
         let aside = format!("{REMOVED}{}", self.0.len());
@@ -159,14 +158,14 @@ impl SetAside {
         if options.fs.find_link(&log)?.is_none_or(|stat| stat.is_dir()) {
             return Ok(());
         }
-        // The reflogs of a worktree's own refs have other folders than those of shared refs, which may not exist yet.
+        // If only a worktree's own refs have reflogs so far, the folder for those of shared refs may not exist yet.
         let act = || options.fs.rename(&log, &aside);
         folders::with_parents(&options.fs, &aside, options.sharing, &mut Vec::new(), is_missing, act)?;
         self.0.push((log, aside));
         Ok(())
     }
 
-    /// Moves the reflogs back. One whose place was taken stays aside.
+    /// Moves the reflogs back. One that cannot be moved, for example because its place was taken, stays aside.
     pub(super) fn back(self, store: &Store) {
         let fs = &store.options.fs;
         for (log, aside) in self.0 {

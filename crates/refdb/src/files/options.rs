@@ -86,8 +86,8 @@ impl FilesOptions {
 /// How packed-refs is read.
 #[derive(Clone, Debug)]
 pub enum PackedAccess {
-    /// Mapped into memory: the fastest way, for short-lived processes. If somebody truncates the file meanwhile, a
-    /// signal (`SIGBUS`) ends the process.
+    /// Mapped into memory, or read completely unless the file system is known to be local: the fastest way, for
+    /// short-lived processes. If somebody truncates a mapped file, a signal (`SIGBUS`) ends the process.
     Mapped,
     /// Read into private memory, for servers: a sorted file of more than 64 KiB page by page, as far as needed. The
     /// memory is charged to the budget.
@@ -100,7 +100,8 @@ pub trait CommitObserver: Send + Sync {
     /// their old values. Returns a number that identifies the batch to [`end`](Self::end).
     fn begin(&self, refs: Vec<(BString, Option<ObjectId>)>) -> u64;
 
-    /// The batch has ended. Its journal entry is gone, unless the batch could not be recovered: then `unrecovered` is
-    /// the file of the entry, which exists until this process or another one recovers the batch.
+    /// The batch has ended. Its journal entry is gone or was renamed for an administrator, unless the batch could not
+    /// be recovered: then `unrecovered` is the file of the entry, which exists until this process or another one
+    /// recovers the batch.
     fn end(&self, batch: u64, unrecovered: Option<&Path>);
 }

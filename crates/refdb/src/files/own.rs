@@ -186,7 +186,7 @@ impl FilesBackend {
         ObjectId::null(self.store.options.hash)
     }
 
-    /// The object to which an annotated tag peels; `None` for any other object.
+    /// The object to which an annotated tag peels; `None` for a tag that cannot be peeled, and for any other object.
     pub(crate) fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>> {
         write::peel(&self.store, id)
     }

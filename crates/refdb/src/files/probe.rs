@@ -130,7 +130,7 @@ impl Prober<'_> {
     }
 
     /// Answers probes for names in one folder by listing it. Returns `false`, without an answer, if the folder has too
-    /// many entries or may not be listed, or if the names cannot be paths inside the repository.
+    /// many entries or may not be listed, or if the first name cannot be a path inside the repository.
     fn list_for(&mut self, run: &[Probe<'_>]) -> Result<bool> {
         let path = run.first().and_then(|probe| self.store.layout.ref_path(probe.name));
         let Some(folder) = path.as_deref().and_then(Path::parent) else { return Ok(false) };

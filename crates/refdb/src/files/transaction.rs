@@ -340,8 +340,8 @@ impl FilesLocked {
         changed.iter().try_for_each(|folder| self.sync_dir(folder))
     }
 
-    /// Syncs a folder of refs. A packer may have removed it since the lock of its ref was released; the ref's value is
-    /// in packed-refs then.
+    /// Syncs a folder of refs. It may be gone, because another writer may have packed or deleted the ref since its lock
+    /// was released.
     fn sync_dir(&self, folder: &Path) -> Result<()> {
         match self.store.options.fs.sync_dir(folder) {
             Err(error) if error.is_not_found() => Ok(()),
@@ -349,8 +349,9 @@ impl FilesLocked {
         }
     }
 
-    /// Writes the reflogs and makes the new values visible. After an error before any value is visible, a transaction in
-    /// bulk leaves no new reflog, and the reflogs of deleted refs are where they were.
+    /// Writes the reflogs and makes the new values visible. After an error before any value is visible, the new reflogs
+    /// of a transaction in bulk are removed, and reflogs that were moved aside are moved back, as far as that is
+    /// possible.
     fn publish(&mut self, steps: &dyn Steps, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let taken = self.take_logs(steps)?;
         let (mut aside, mut new_logs) = (SetAside::default(), Vec::new());

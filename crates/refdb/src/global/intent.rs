@@ -39,7 +39,7 @@ pub struct GlobalIntent {
 pub struct GlobalRef {
     /// A valid name of a shared ref below `refs/`.
     pub name: RefName,
-    /// The object before; `None` if there was no such ref, or a symbolic one.
+    /// The object before; `None` if there was no such ref, or one that was symbolic or broken.
     pub old: Option<ObjectId>,
     /// The object after; `None` if the ref is deleted, or becomes symbolic.
     pub new: Option<ObjectId>,

@@ -1,4 +1,4 @@
-//! The intents of a repository: one file each, in the folder `refdb-global` beside the shared refs.
+//! The intents of a repository: one file each, in the folder `refdb-global` of the folder that all worktrees share.
 
 use super::intent::{GlobalIntent, GlobalRef, LEN_MAX_BYTES, Mark};
 use crate::{Error, Result, Undecided, config::SharedRepository};

@@ -44,7 +44,7 @@ impl State {
             let step = steps.step(at);
             next.set_ref(&step)?;
             if let Some(source) = steps.log_source(at) {
-                // The log is read from the state before the steps, because the same steps delete its source.
+                // The log is read from the state before the steps, because the deletion of its source removes it.
                 match self.logs.get(source) {
                     Some(log) => drop(next.logs.insert(step.name.to_owned(), log.clone())),
                     None => drop(next.logs.remove(step.name)),

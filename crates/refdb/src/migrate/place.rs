@@ -190,8 +190,7 @@ impl<'s> Site<'s> {
     }
 }
 
-/// The lock timeout if the settings have none. Others hold the locks only while they write a table or end a
-/// transaction, which normally takes less time than this.
+/// The lock timeout if the settings have none. Others normally hold the locks for less time than this.
 const LONG: LockTimeout = LockTimeout::For(std::time::Duration::from_secs(15));
 
 /// The content of HEAD beside reftables, for programs that only check whether this is a repository.
@@ -229,7 +228,7 @@ fn running(site: &Site<'_>) -> PathBuf {
     site.common.join("ref_migration")
 }
 
-/// Takes the lock that excludes other migrations.
+/// Takes the lock that excludes other migrations by refdb.
 pub(super) fn hold(site: &Site<'_>) -> Result<Lock> {
     match Lock::acquire(&site.fs, &running(site), 0o666, LockTimeout::None) {
         Ok(lock) => Ok(lock),

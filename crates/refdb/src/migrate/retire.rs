@@ -143,7 +143,8 @@ fn sync(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Moves everything in `refs`, including locks, so that a writer that is about to rename its lock fails.
+/// Moves each entry of `refs` once, including locks, so that a writer that is about to rename its lock fails. What
+/// writers create again under the same name stays.
 fn refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let folder = place.dir.join("refs");
     let heads = folder.join("heads");

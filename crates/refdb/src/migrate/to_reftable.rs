@@ -127,13 +127,13 @@ impl Copy<'_, '_, '_> {
         Ok(walked)
     }
 
-    /// Copies the reflogs. Returns the number of lines that were not copied, and the number of entries that were
-    /// shortened.
+    /// Copies the reflogs. Returns the number of lines that readers of the table will not see, and the number of
+    /// entries that were shortened.
     fn logs(&mut self, names: &[BString], looks: &mut Vec<Option<Stat>>) -> Result<(u64, u64)> {
         /// The number of reflogs that are examined ahead. The contents of small ones are held in memory.
         const READ_AHEAD: usize = 256;
         let (mut left_out, mut cut) = (0, 0);
-        // If writing the table failed, it is written again from the start.
+        // A table may be built twice.
         looks.clear();
         for part in names.chunks(READ_AHEAD) {
             let (files, now) = (self.files, now_nanos());

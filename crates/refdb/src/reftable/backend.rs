@@ -37,7 +37,8 @@ impl ReftableBackend {
         self.stacks.stack(&Place::Common)
     }
 
-    /// The folders of the stacks that this worktree reads: the shared stack, then its own if it is a linked worktree.
+    /// The folders of the stacks that every snapshot of this worktree reads: the shared stack, then its own if it is a
+    /// linked worktree.
     pub fn folders(&self) -> Vec<PathBuf> {
         self.stacks.own_places().map(|place| self.stacks.folder(place)).collect()
     }

@@ -18,8 +18,7 @@ pub(super) fn has(snapshot: &ReftableSnapshot, name: &BStr) -> Result<bool> {
     Ok(found)
 }
 
-/// Passes the positions of the names that have a reflog to `found`. The names must be sorted. A stack is walked
-/// once, and once more for the names that name a worktree.
+/// Passes the positions of the names that have a reflog to `found`. The names must be sorted.
 pub(super) fn having(
     snapshot: &ReftableSnapshot,
     names: &mut dyn Iterator<Item = &BStr>,

@@ -12,8 +12,8 @@ pub struct ReftableOptions {
     pub fs: Fs,
     /// The folder of the worktree, with `FETCH_HEAD` and the worktree's own `reftable/`.
     pub git_dir: PathBuf,
-    /// The folder of the repository, with the `reftable/` of all other refs. In the main worktree it is the same as
-    /// `git_dir`.
+    /// The folder of the repository, with the `reftable/` of the shared refs and of the main worktree's. In the main
+    /// worktree it is the same as `git_dir`.
     pub common_dir: PathBuf,
     /// The id of the linked worktree, by which other worktrees refer to it; `None` in the main worktree.
     pub worktree: Option<BString>,
@@ -23,7 +23,7 @@ pub struct ReftableOptions {
     pub lock_timeout: Option<LockTimeout>,
     /// Whether tables are written even on a network file system on which updates can be lost (`refdb.unsafeStorage`).
     pub may_be_unsafe: bool,
-    /// Detects, under a lock, that the refs have been migrated to another format.
+    /// Detects that the refs have been migrated to another format.
     pub format: Option<FormatWatch>,
 }
 

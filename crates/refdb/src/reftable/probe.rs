@@ -43,8 +43,8 @@ struct Walk {
     cursor: MergedRefCursor,
     /// What precedes the names of the stack in the names that are asked for, such as `main-worktree/`.
     qualifier: BString,
-    /// The prefixes (`NAME/`) below which probes ask for refs, each with the position of its probe. Each prefix lies
-    /// below the name of the one before it, so that the walk reaches the last prefix first.
+    /// The prefixes (`NAME/`) below which probes ask for refs, each with the position of its probe. Each sorts before
+    /// the one that was added before it, as `a-b/` sorts before `a/`, so that the walk reaches the last prefix first.
     waiting: Vec<(Vec<u8>, usize)>,
     spare: Vec<Vec<u8>>,
 }

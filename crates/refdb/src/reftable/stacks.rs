@@ -64,7 +64,7 @@ impl Stacks {
     /// Returns the stack that holds a ref, and the name of the ref in that stack.
     #[inline]
     pub(super) fn route<'n>(&self, name: &'n BStr) -> (Place, &'n BStr) {
-        // Nearly all names are branches or tags.
+        // A short cut for branches and tags.
         if name.starts_with(b"refs/heads/") || name.starts_with(b"refs/tags/") {
             return (Place::Common, name);
         }

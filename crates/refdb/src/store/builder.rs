@@ -135,7 +135,7 @@ impl StoreBuilder {
     }
 
     /// Finds the repository and checks its owner and format, unless it was given, and reads its configuration. No ref
-    /// is looked up, except HEAD for an `includeIf.onbranch`.
+    /// is looked up, except HEAD and where HEAD leads for an `includeIf.onbranch`.
     ///
     /// # Errors
     ///

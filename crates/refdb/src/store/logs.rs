@@ -46,13 +46,13 @@ impl Store {
     }
 
     /// Removes the reflogs of these refs, each named once, and leaves the refs. As in git, log files are removed
-    /// without a lock.
+    /// without a lock; reftables are locked.
     ///
     /// # Errors
     ///
-    /// `failed` is called for a log that could not be removed, and the others are still processed. An error that
-    /// concerns the whole store, or a signal to the process to end, ends the call. As in git, a
-    /// setting that only writers of refs need may have a value that cannot be used.
+    /// Where refs are files, `failed` is called for a log that could not be removed, and the others are still
+    /// processed. An error that concerns the whole store, or a signal to the process to end, ends the call. As in git,
+    /// a setting that only writers of refs need may have a value that cannot be used.
     pub fn drop_logs(&self, names: &[RefName], failed: &mut dyn FnMut(&RefName, Error)) -> Result<()> {
         self.backend().drop_logs(names, failed)
     }

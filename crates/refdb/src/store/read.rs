@@ -43,8 +43,9 @@ impl Ref {
     }
 }
 
-/// The refs that [`Store::refs`] found, in order of name. A ref whose own file is corrupt, or that leads to a name that
-/// no ref can have, is returned as an error, and so is a folder of refs that may not be read; the refs after it follow.
+/// The refs that [`Store::refs`] found, in order of name. A ref whose own file is corrupt, or that has or leads to a
+/// name that no ref can have, is returned as an error, and so is a folder of refs that may not be read; the refs after
+/// it follow.
 ///
 /// ```
 /// # use refdb_testkit::{Repo, RefFormat};
@@ -177,7 +178,7 @@ fn each(
 
 impl Store {
     /// Returns whether the format has no room for this name, or for the one that it leads to as a symbolic ref. If so,
-    /// the caller has to refuse to create or update the ref, even with git, whereas deleting the ref is allowed.
+    /// the caller must not let even git create or update the ref, whereas deleting the ref is allowed.
     #[doc(hidden)]
     pub fn is_too_long(&self, name: &BStr) -> Result<bool> {
         let has_no_room = |name| {
@@ -233,8 +234,8 @@ impl Store {
     ///
     /// Errors of reading the storage as a whole, and [`Error::Repository`] if there is no such ref and the repository
     /// has gone or been migrated; if an error occurs after the first refs, it is the iterator's last item. A ref whose
-    /// own file is corrupt, or that leads to a name that no ref can have, is an error among the items, and so is a
-    /// folder of refs that may not be read; the refs after it follow.
+    /// own file is corrupt, or that has or leads to a name that no ref can have, is an error among the items, and so is
+    /// a folder of refs that may not be read; the refs after it follow.
     pub fn refs(&self, prefix: impl AsRef<[u8]>) -> Result<Refs> {
         let refs = again_if_lost(LOSSES_MAX + 1, Error::is_stale, || {
             let mut refs = Refs::new(self.snapshot()?, prefix.as_ref().as_bstr());

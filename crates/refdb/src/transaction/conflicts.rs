@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 /// Returns the items to refuse because their names conflict with refs or with other items, and the name with which each
 /// conflicts. Where two new items conflict with each other, one of them is refused. Old values must be known.
 ///
-/// With `allow_replacing`, refs that the transaction deletes cause no conflict.
+/// With `allow_replacing`, refs that the transaction deletes cause no conflict, except another worktree's refs below a
+/// new name.
 pub(super) fn conflicts(
     edits: &Edits,
     locked: &dyn Locked,
@@ -99,9 +100,9 @@ fn below_a_ref(edits: &Edits, parent: &BStr, found: &mut BTreeMap<u32, Rejection
     }
 }
 
-/// Refuses one of two new items that conflict: in files the outer one, because the lock of the inner one is in its way;
-/// in reftables the one that was added first. If there are several inner items in reftables, each that was added before
-/// the outer one is refused.
+/// Refuses one of two new items that conflict: in files the outer one; in reftables and in memory the one that was
+/// added first. If there are several inner items in reftables or in memory, each that was added before the outer one is
+/// refused.
 fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut BTreeMap<u32, RejectionReason>) {
     let below = &edits.order[edits.below(edits.name(parent))];
     let mut inner = below.iter().copied().filter(|child| edits.items[*child as usize].is_new());
@@ -127,8 +128,8 @@ fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut
     }
 }
 
-/// The first ref below `parent` that the transaction does not delete. `child` is a ref below it. No cursor lists the
-/// refs of other worktrees, so that `child` counts as staying if it is one of them.
+/// The first ref below `parent` that the transaction does not delete. `child` is any ref below `parent`. No cursor
+/// lists the refs of other worktrees, so that `child` counts as staying if it is another worktree's.
 fn first_staying(edits: &Edits, snapshot: &dyn Snapshot, parent: &BStr, child: &BStr) -> Result<Option<BString>> {
     if matches!(Scope::of(parent), Scope::Main(_) | Scope::Other { .. }) {
         return Ok(Some(child.to_owned()));

@@ -31,8 +31,8 @@ pub(super) enum Action {
     LogOnly(u32),
 }
 
-/// One ref that the transaction deals with. An item is an edit as it was added, or follows from an edit of a symbolic
-/// ref.
+/// One ref that the transaction deals with. An item is an edit as it was added, or follows from one: for the ref to
+/// which a symbolic ref leads, or for the reflog of HEAD.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) name: Span,
@@ -266,7 +266,8 @@ impl Edits {
         Ok(at)
     }
 
-    /// Restores the first `added` items as they were added, except for `left_out`, and drops all other items.
+    /// Restores the first `added` items as they were added, except that those left out stay rejected, and drops all
+    /// other items.
     pub(super) fn reset(&mut self, added: usize) {
         for (at, action) in self.followed.drain(..) {
             self.items[at as usize].action = action;

@@ -8,7 +8,7 @@ pub trait HookSource: Sync {
     fn find(&self) -> Result<Option<Box<dyn Hook>>>;
 }
 
-/// The reference-transaction hooks, which run at each state of a transaction.
+/// The reference-transaction hooks of one transaction.
 pub trait Hook {
     /// Runs the hook with `lines` as its stdin, one line `OLD NEW NAME` for each ref. Returns `Ok(false)` if the hook
     /// refuses, which has an effect only in the states before the commit.
@@ -25,8 +25,8 @@ impl HookSource for NoHook {
     }
 }
 
-/// Runs the hook in a state in which it can refuse. If it refuses, it is run again in the state `aborted`, as in git,
-/// and the transaction fails. `lines` returns its stdin.
+/// Runs the hook in a state in which it can refuse. If it refuses, it is run again in the state `aborted`, and the
+/// transaction fails. `lines` returns its stdin.
 pub(super) fn ask(hook: &mut Option<Box<dyn Hook>>, lines: &dyn Fn() -> Vec<u8>, state: HookState) -> Result<()> {
     debug_assert!(matches!(state, HookState::Preparing | HookState::Prepared), "nothing has been decided: {state:?}");
     let Some(hook) = hook else { return Ok(()) };

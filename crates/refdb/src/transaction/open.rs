@@ -60,10 +60,10 @@ impl<'s> Transaction<'s> {
     ///
     /// # Errors
     ///
-    /// Faults that can be found without reading refs are reported at once, as by git: an object that does not exist or
-    /// is no commit for a branch ([`Error::Rejected`](crate::Error::Rejected), in [`Mode::PerEdit`] an entry of
-    /// [`rejected`](Self::rejected)), and in either mode a name that may not be written, an id of another hash
-    /// function, an object database that cannot be read, or more edits or longer names than a transaction has room for
+    /// Some faults are reported at once, as by git: an object that does not exist or is no commit for a branch
+    /// ([`Error::Rejected`](crate::Error::Rejected), in [`Mode::PerEdit`] an entry of [`rejected`](Self::rejected)),
+    /// and in either mode a name that may not be written, an id of another hash function, an object database that
+    /// cannot be read, or more edits or longer names than a transaction has room for
     /// ([`Error::Limit`](crate::Error::Limit)).
     pub fn add(&mut self, edit: Edit) -> Result<()> {
         let position = u32::try_from(self.added).map_err(|_| Limit::Edits)?;

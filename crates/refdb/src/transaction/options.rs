@@ -10,7 +10,7 @@ pub enum Mode {
     /// The other edits are made, as by `git update-ref --batch-updates`. A failure that concerns the transaction
     /// itself (a hook that refuses it, a stack that cannot be locked) still fails the transaction, and so does, as in
     /// git, a rejection of the class [`Generic`](crate::RejectionClass::Generic), such as a lock file that cannot be
-    /// made.
+    /// made. Only a broken ref does not, if [`allow_broken`](TransactionOptions::allow_broken) is set.
     PerEdit,
 }
 
@@ -24,7 +24,7 @@ pub struct TransactionOptions {
     pub skip_hook: bool,
     /// Allow a transaction to delete `a` and create `a/b`, or the reverse, as JGit's callers expect. Git refuses such a
     /// transaction. The files backend refuses it, too, where a loose ref or a lock is in the way, unless
-    /// [`atomic_visibility`](Self::atomic_visibility) is set and both are shared refs.
+    /// [`atomic_visibility`](Self::atomic_visibility) is set and both are shared refs that hold objects.
     pub allow_replacing_parents: bool,
     /// Make the changes of shared refs below `refs/` visible together: readers see all of them or none, after a crash
     /// too, with the exceptions below.
@@ -34,10 +34,10 @@ pub struct TransactionOptions {
     /// Reftable makes all changes of one stack visible together anyway; refs of a worktree's own are in another
     /// stack. The files backend makes changes visible together by rewriting packed-refs, whose rename is the one
     /// moment at which everything changes, or, where `refdb.smallBatches` allows it, by a journalled batch of loose
-    /// files. Neither way can include symbolic refs, refs outside `refs/`, refs of a worktree's own and refs below a
-    /// symbolic link to a folder; these change one after the other after the rename. Readers in *other* processes may
-    /// see a part of a journalled batch while it is committed, and after a kill until the batch is recovered.
-    /// `docs/crash-model.md` has the table of all cases.
+    /// files. Neither way can include symbolic or broken refs, refs outside `refs/`, refs of a worktree's own and refs
+    /// below a symbolic link to a folder; these change one after the other after the rename. Readers in *other*
+    /// processes may see a part of a journalled batch while it is committed, and after a kill until the batch is
+    /// recovered. `docs/crash-model.md` has the table of all cases.
     pub atomic_visibility: bool,
     /// Let an edit replace or delete a ref whose file is broken, if the edit expects nothing of the ref or expects that
     /// it does not exist. Git refuses such an edit; JGit treats a broken ref as missing. A file outside `refs/` may

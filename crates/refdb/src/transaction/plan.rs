@@ -35,8 +35,8 @@ impl Resolved {
     pub(super) fn leaf(&self, edits: &Edits, mut at: u32) -> (u32, Action) {
         loop {
             match edits.items[at as usize].action {
-                // `Edits::follow` makes an item lead to a newer one, and no item leads to one that `Edits::log_also`
-                // has added.
+                // The loop ends, because `Edits::follow` makes an item lead to a newer one, and no item leads to one
+                // that `Edits::log_also` has added.
                 Action::LogOnly(next) => {
                     debug_assert_ne!(next, at, "a chain of symbolic refs ends");
                     at = next;

@@ -20,8 +20,8 @@ use bstr::{BStr, ByteSlice};
 use refdb_types::{ObjectId, RefName, SYMREF_DEPTH_MAX, Target};
 use refdb_vfs::again_if_lost;
 
-/// How many attempts of a transaction may fail because symbolic refs were changed meanwhile. Each change means that
-/// another writer made progress, so the limit is hardly ever reached unless something else is wrong.
+/// How many attempts of a transaction may fail because a symbolic ref did not lead where it was thought to lead. Either
+/// another writer changed the ref, or the transaction did not know it yet, because only HEAD is read in advance.
 const ATTEMPTS_MAX: usize = 100;
 
 /// A transaction that is being prepared.
@@ -46,8 +46,8 @@ enum Attempt<'s> {
 }
 
 impl<'s> Preparation<'_, 's> {
-    /// Locks the refs, checks the edits and stages the new values. An attempt that fails because edits are rejected is
-    /// followed by one with fewer edits.
+    /// Locks the refs, checks the edits and stages the new values. In per-edit mode, an attempt that fails because
+    /// edits are rejected is followed by one without them.
     pub(super) fn run(mut self) -> Result<Box<dyn Locked + 's>> {
         let added = self.plan.edits.items.len();
         let mut links = self.first_links()?;
@@ -390,8 +390,8 @@ enum Leads {
     To(ObjectId),
     Nowhere,
     /// The target leads to a broken ref, in a circle, through too many refs, or to a name that no ref may have. The
-    /// symbolic ref can still be created, and changed or deleted by an edit that expects nothing of it, or by any edit
-    /// if [`TransactionOptions::allow_broken`] is set.
+    /// symbolic ref can still be created, and changed or deleted by an edit that expects nothing of it, or, if
+    /// [`TransactionOptions::allow_broken`] is set, by one whose expectation it meets by itself.
     Unreadable,
 }
 

@@ -34,7 +34,7 @@ pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result
                 );
                 verifier.fault(name, Check::BadReftable, text);
             }
-            // The walk over the refs, or the deep check, reports what cannot be read.
+            // A block that cannot be read is reported by the walk over the refs if it has refs, else by the deep check.
             _ => {}
         }
         if verifier.deep {

@@ -37,7 +37,7 @@ impl Deflater {
         }
         let state = self.state.get_or_insert_with(|| Compress::new(LEVEL, true));
         state.reset();
-        // More than deflate adds to bytes that it cannot shrink.
+        // Enough for nearly all blocks that deflate cannot shrink. For others, the loop makes more room.
         out.reserve(raw.len() + raw.len() / 128 + 64);
         loop {
             let done = state.total_in() as usize;

@@ -18,7 +18,7 @@ pub(super) struct Found {
     /// The object ids to which refs point, each with the position of the ref's block.
     pub(super) pointed: Vec<(ObjectId, u64)>,
     pub(super) objects: Vec<FoundObject>,
-    /// Whether every block could be read.
+    /// Whether every record of every block could be read.
     pub(super) complete: bool,
 }
 

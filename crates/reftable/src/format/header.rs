@@ -21,7 +21,7 @@ pub(crate) enum Version {
 pub(crate) struct Header {
     pub(crate) version: Version,
     pub(crate) hash: HashKind,
-    /// The block size, in bytes; 0 in files that are not aligned.
+    /// The block size, in bytes. refdb writes 0 into a file that is not aligned.
     pub(crate) block_size: u32,
     pub(crate) min_update_index: u64,
     pub(crate) max_update_index: u64,

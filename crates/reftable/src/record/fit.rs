@@ -12,7 +12,7 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 
 /// The least number of bytes of a committer's name or email that are kept when that name or email is cut. If an entry
-/// is still too long then, its refname is too long or the block size is too small for any entry, and nothing is cut.
+/// would still be too long then, nothing is cut.
 const IDENT_LEN_MIN: usize = 128;
 
 /// The length of what follows the name in the key of a log entry: a NUL byte and an update index.
@@ -25,8 +25,7 @@ pub enum LogFit {
     Whole,
     /// C git can do both if the message, or the name or email of the committer, is cut.
     Cut,
-    /// C git cannot do both, even with a cut, because the refname is too long or the block size is too small for any
-    /// entry.
+    /// C git cannot do both, even with a cut, because the refname is too long or the block size is too small.
     Never,
 }
 
@@ -72,8 +71,8 @@ impl WriteOptions {
         self.check(record.name, log_len(record), self.log_room(has_refs))
     }
 
-    /// Checks that C git could write a ref into any table, and index its name. The name of a tombstone can be too long
-    /// for an index, so that such a ref can be deleted.
+    /// Checks that C git could write a ref into a table of its own, and index its name. The name of a tombstone can be
+    /// too long for an index, so that such a ref can be deleted.
     ///
     /// # Errors
     ///
@@ -89,7 +88,7 @@ impl WriteOptions {
         RefLimits { name_max: self.name_max(), room: self.room(false) }
     }
 
-    /// Returns whether every block has room for a ref. Its name can still be too long for an index.
+    /// Returns whether a table of its own has room for a ref. The name can still be too long for an index.
     pub(crate) fn has_room_for(&self, record: &RefRecord<'_>) -> bool {
         ref_len(record) <= self.room(false)
     }

@@ -22,9 +22,9 @@ pub(crate) fn put(out: &mut Vec<u8>, key: &[u8], shared: usize, value_type: u8) 
 
 /// The fields in front of a key's own bytes.
 pub(crate) struct Start {
-    /// The number of bytes that the key shares with the one before it.
+    /// The number of bytes that are to be taken from the key before it; 0 at a restart point.
     pub(crate) shared: usize,
-    /// The number of bytes that the key does not share, which follow these fields.
+    /// The number of the key's other bytes, which follow these fields.
     pub(crate) suffix: usize,
     /// The type of the value, three bits.
     pub(crate) value_type: u8,
@@ -101,7 +101,7 @@ impl Key {
         self.as_slice().get(shared..).is_some_and(|rest| self.len > 0 && rest >= suffix)
     }
 
-    /// Reads the key of the record at `*at`. Returns the number of bytes that it shares with the key before it, and the
+    /// Reads the key of the record at `*at`. Returns the number of bytes that it takes from the key before it, and the
     /// type of the value.
     #[inline(always)]
     pub(crate) fn read(&mut self, records: &[u8], at: &mut usize) -> Result<(usize, u8), Fault> {

@@ -50,16 +50,17 @@ pub struct Addition {
 pub(super) enum Held {
     /// The lock that this process holds; this process replaces the list.
     Lock(Lock),
-    /// The lock of another process, which adds the records of this addition to its own.
+    /// The lock of another writer, which adds the records of this addition to its own.
     Turn(Turn),
 }
 
 impl Stack {
-    /// Locks the stack for an addition, waiting for the time of `lock_timeout` at most, and reads the list again.
+    /// Locks the stack for an addition, waiting as long as `lock_timeout` says, and reads the list again.
     ///
-    /// If git, JGit or other writers that do not wait in the same queue have written in the last 0.3 s, this first
-    /// pauses (except with [`LockTimeout::None`]) for up to a millisecond so that they get the lock, too, or for up to
-    /// 10 ms if they have written beside a group of processes that [join](Self::join) one another.
+    /// If one of this open stack's turns in the last 0.3 s has found that git, JGit or other writers that do not wait
+    /// in the same queue had written since the turn before, this first pauses (except with [`LockTimeout::None`]) for
+    /// up to a millisecond so that they get the lock, too, or for up to 10 ms if they have written beside a group of
+    /// writers that [join](Self::join) one another. On a network file system, such writers are always assumed.
     ///
     /// # Errors
     ///
@@ -69,7 +70,7 @@ impl Stack {
         self.locked(self.take_turn(lock_timeout, false)?.into_lock())
     }
 
-    /// Locks the list, or gets a turn under the lock of another process if this writer `joins`. If writers outside the
+    /// Locks the list, or gets a turn under the lock of another writer if this one `joins`. If writers outside the
     /// queue are expected, this first pauses as [`lock`](Self::lock) does, so that they can take the lock.
     pub(super) fn take_turn(&self, lock_timeout: LockTimeout, joins: bool) -> Result<Acquired, StackError> {
         let pause = self.backoff().pause(Instant::now());
@@ -207,9 +208,10 @@ impl Addition {
     /// # Errors
     ///
     /// If a table or the list cannot be written, or if tables that are merged at once cannot be read or a signal asks
-    /// the process to end meanwhile. The stack is unchanged then, except after [`StackError::NotDurable`]. An addition
-    /// that [joined](Stack::join) another process can also fail with [`StackError::GroupGivenUp`], after which the
-    /// stack is unchanged, and with [`StackError::OutcomeUnknown`].
+    /// the process to end meanwhile. The stack is unchanged then, except after [`StackError::NotDurable`], and unless
+    /// the server of a network file system replaces the list nevertheless. An addition that [joined](Stack::join)
+    /// another writer can also fail with [`StackError::GroupGivenUp`], after which the stack is unchanged, and with
+    /// [`StackError::OutcomeUnknown`].
     pub fn commit(mut self) -> Result<Committed, StackError> {
         if matches!(self.lock, Held::Turn(_)) {
             return self.end_turn();

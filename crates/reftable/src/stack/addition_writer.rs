@@ -116,8 +116,8 @@ impl<'t> AdditionWriter<'t> {
         Ok(self.writer.options().check_name(name)?)
     }
 
-    /// Adds a log entry, and cuts it if C git could not write it otherwise. Returns how the entry fits into the table,
-    /// for instance [`LogFit::Cut`].
+    /// Adds a log entry, and cuts it if C git could not write it otherwise. Returns what
+    /// [`log_fit`](crate::WriteOptions::log_fit) says of the entry.
     ///
     /// # Errors
     ///

@@ -23,8 +23,8 @@ pub struct Leftover {
 }
 
 impl Stack {
-    /// Returns the files in the folder that each [`Leftover`] describes, sorted by name. A process that died has left
-    /// them behind, or a running one still uses them.
+    /// Returns the files in the folder that [`Leftover`] describes, sorted by name. A process has left them behind,
+    /// usually because it died, or still uses them.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Stack {
     /// Removes the [leftovers](Self::leftovers) that are older than [`LEFTOVER_AGE`], and returns them. The lock files
     /// of listed tables stay.
     ///
-    /// This locks the list, for which it waits at most `lock_timeout`.
+    /// This locks the list, for which it waits as long as `lock_timeout` says.
     ///
     /// # Errors
     ///

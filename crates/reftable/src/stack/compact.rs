@@ -12,7 +12,7 @@ pub enum Scope {
     /// Those that the geometric rule ([`plan`](super::plan())) selects, as far as no other process is compacting them.
     Geometric,
     /// All tables; expired log entries are dropped. Without an expiry a single table is left as it is, unless C git
-    /// could not read or rewrite it.
+    /// cannot read it, or could rewrite it only if log entries were cut.
     All(Option<LogExpiry>),
 }
 
@@ -66,22 +66,23 @@ pub struct Compaction {
 pub(super) enum Claim {
     /// All tables or none.
     Everything,
-    /// The youngest tables that are free, if there are at least two.
+    /// The youngest tables that are free, or a longer run of older ones that are free, if there are at least two.
     WhatIsFree,
 }
 
 impl Stack {
     /// Merges the tables in `scope` into one.
     ///
-    /// The list is locked at the beginning and at the end, each time waiting for the time of `lock_timeout` at most; in
-    /// between other processes can add tables. With [`Scope::All`] up to 100 compactions by other processes are waited
-    /// for, each for the time of `lock_timeout` at most.
+    /// The list is locked at the beginning and at the end, each time waiting as long as `lock_timeout` says; in between
+    /// other processes can add tables. With [`Scope::All`] up to 100 compactions by other processes are waited for,
+    /// each as long as `lock_timeout` says.
     ///
     /// # Errors
     ///
     /// If a lock cannot be acquired, a table cannot be read or written, a ref does not fit into a block
     /// ([`StackError::RefsTooLarge`]), or a signal asks the process to end ([`StackError::Interrupted`]). The stack is
-    /// unchanged then, except after [`StackError::NotDurable`].
+    /// unchanged then, except after [`StackError::NotDurable`], and unless the server of a network file system replaces
+    /// the list nevertheless.
     pub fn compact(&self, scope: Scope, lock_timeout: LockTimeout) -> Result<Compacted, StackError> {
         match self.claim_compaction(scope, lock_timeout)? {
             None => Ok(Compacted::NotNeeded),
@@ -230,8 +231,8 @@ impl Compaction {
         Ok(Some(Compaction { stack: stack.clone(), inputs, with_oldest: start == 0, expiry: None, locks }))
     }
 
-    /// Merges the tables, then locks the list, waiting for the time of `lock_timeout` at most, and replaces them with
-    /// the new table.
+    /// Merges the tables, then locks the list, waiting as long as `lock_timeout` says, and replaces them with the new
+    /// table.
     ///
     /// # Errors
     ///
@@ -359,7 +360,7 @@ pub(super) fn write_merged(
     Ok(writer.finish()?)
 }
 
-/// The error about every ref that no block has room for.
+/// The error about the refs for which not even a table of their own has room.
 #[cold]
 fn refs_too_large(merged: &Merged, options: WriteOptions) -> Result<StackError, StackError> {
     let (mut cursor, mut refs) = (merged.refs(), Vec::new());

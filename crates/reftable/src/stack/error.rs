@@ -61,8 +61,8 @@ pub enum StackError {
     #[error("compaction was interrupted: {0}")]
     Interrupted(#[source] std::io::Error),
     /// Another process was to write this addition together with its own, but has not: it gave up or could not be
-    /// reached, or the addition does not fit into the one table that they would share. Nothing was changed; the addition
-    /// can begin anew.
+    /// reached, or the addition does not fit into the one table that they would share. Nothing was changed; the
+    /// addition can begin anew.
     #[error("the process that was to write this change together with its own gave up; try again")]
     GroupGivenUp,
     /// The process that writes this addition together with its own, which may have been stopped, has not answered: not

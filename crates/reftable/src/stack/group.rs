@@ -10,10 +10,10 @@
 //! member: "I join"     leader: the table so far     member: that table and its own records     leader: done
 //! ```
 //!
-//! Only the leader writes to the stack, and it depends on no member: one that is killed, stopped or slow is left out,
-//! and has changed nothing. If the leader is killed, a member finds out by the file of the new list, of which it holds
-//! a descriptor, whether the list was replaced: it was if the file no longer has its first name, and is not marked as
-//! given up. Otherwise the member begins anew.
+//! Only the leader writes to the stack, and it depends on no member: one that is killed, stopped or slow in its turn is
+//! left out, and has changed nothing. If the leader is killed, a member finds out by the file of the new list, of which
+//! it holds a descriptor, whether the list was replaced: it was if the file no longer has its first name, and is not
+//! marked as given up. Otherwise the member begins anew.
 
 use super::{
     Snapshot, Stack, StackError,
@@ -68,13 +68,13 @@ impl Group {
         Group { head, members: Vec::new(), begun: Instant::now(), is_told: false }
     }
 
-    /// Returns whether other writers have added their records to the table.
+    /// Returns whether other writers wait for the outcome.
     pub(super) fn has_members(&self) -> bool {
         !self.members.is_empty()
     }
 
-    /// Gives the next waiting writer a turn on top of `table`, and returns its answer. `None` if nobody waits, or if
-    /// the group takes no more members.
+    /// Gives the next waiting writer a turn on top of `table`, and returns its answer. `None` if nobody waits for a
+    /// turn, or if the group takes no more members.
     pub(super) fn next_turn(&mut self, new_list: NewList, listed: usize, table: &[u8]) -> Option<(Channel, Vec<u8>)> {
         let offer = Offer { new_list, listed: listed as u64, table }.encode();
         while self.members.len() < MEMBERS_MAX && table.len() <= FULL_BYTES && self.begun.elapsed() < GATHER_MAX {
@@ -103,8 +103,8 @@ impl Group {
     }
 
     /// Describes the group for the next turns of its writers: the leader `found` this stack, `left` this next update
-    /// index, and held the lock for this time. If git or JGit has written since the last head of the queue left the
-    /// stack, the lock stays free for a while.
+    /// index, and held the lock for this time. If the newest table is that of a writer outside the queue, such as git,
+    /// and the last head of the queue did not know the table, the lock stays free for a while.
     pub(super) fn past(&mut self, stack: &Stack, found: &Snapshot, left: u64, took: Duration) -> Past {
         let (now, relay) = (monotonic_nanos(), &mut self.head.relay);
         let after = |duration: Duration| now.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
@@ -230,7 +230,7 @@ pub(super) struct Turn {
     is_signed: bool,
     lock_timeout: LockTimeout,
     pub(super) listed: usize,
-    /// The table of those that had their turn before, if it has any records.
+    /// The records of the leader and of those that had their turn before, as a table; empty if there are none.
     pub(super) table: Vec<u8>,
 }
 
@@ -315,8 +315,8 @@ fn is_at(fs: &Fs, path: &Path, file: (u64, u64)) -> Result<bool, StackError> {
 /// Removes the lock of a leader that was killed. The members agree by `flock(2)` on the file which of them does so, so
 /// that none removes the lock of a writer that came after.
 ///
-/// One that is stopped meanwhile leaves the lock where it is. The others wait for `lock_timeout` at most, and then begin
-/// anew, as writers that find the lock held.
+/// One that is stopped meanwhile leaves the lock where it is. The others wait for `lock_timeout` at most, and then
+/// begin anew, as writers that find the lock held.
 fn remove_dead(fs: &Fs, file: &File, lock: &Path, lock_timeout: LockTimeout) -> Result<(), StackError> {
     let (begun, own) = (Instant::now(), file.stat()?.file_id());
     while !file.try_lock()? {

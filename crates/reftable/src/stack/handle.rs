@@ -14,8 +14,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// For how long after a list was replaced JGit reads it again instead of trusting the file's attributes. JGit must note
-/// these within that time after it has read an older list.
+/// For how long after a list was replaced JGit reads it again instead of trusting the file's attributes. This helps
+/// only if JGit notes the attributes within that time after it has read an older list.
 const JGIT_LOOKS_FOR: Duration = Duration::from_secs(60);
 
 /// An open stack. Clones share the same open stack, and threads can use it at the same time.
@@ -110,7 +110,7 @@ impl Stack {
         self.lock_list_or_join(lock_timeout, false, None).map(Acquired::into_lock)
     }
 
-    /// Locks the list, or gets a turn under the lock of another process if this writer `joins`.
+    /// Locks the list, or gets a turn under the lock of another writer if this one `joins`.
     pub(super) fn lock_list_or_join(
         &self,
         lock_timeout: LockTimeout,
@@ -129,14 +129,15 @@ impl Stack {
         })
     }
 
-    /// The number that is most likely the same for all writers that wait in one queue for this stack, and only for
-    /// them.
+    /// A number that is the same for all writers that wait in one queue for this stack, and most likely another one for
+    /// others.
     pub(super) fn writers(&self) -> u8 {
         self.terms().1
     }
 
-    /// Writes the new list into the lock file, syncs it and the `unsynced` files of new tables, renames it into place,
-    /// and publishes `tables` to the readers of this open stack. After an error the list is unchanged.
+    /// Writes the new list into the lock's content file, syncs it and the `unsynced` files of new tables, renames it
+    /// into place, and publishes `tables` to the readers of this open stack. After an error the list is unchanged,
+    /// unless the server of a network file system carries out the rename nevertheless.
     pub(super) fn replace_list(
         &self,
         mut lock: Lock,
@@ -177,11 +178,11 @@ impl Stack {
 
     /// Gives the new list a time of modification that is [`JGIT_LOOKS_FOR`] ahead of the clock.
     ///
-    /// JGit 7.2 to 7.8 reads the list, and then notes the size, time and inode of the file that has the name now. If the
-    /// list was replaced in between, it takes the old tables for those of the new list, and its next compaction drops
-    /// the tables that were added. It trusts only times that are past when it notes them. As a file system may refuse
-    /// to set the time, and as nothing else depends on it, an error is no reason to fail. On a network file system
-    /// this would be one more request to the server.
+    /// JGit 7.2 to 7.8 reads the list, and then notes the size, time and inode of the file that has the name now. If
+    /// the list was replaced in between, it takes the old tables for those of the new list, and its next compaction
+    /// drops the tables that were added. It trusts only times that are past when it notes them. As a file system may
+    /// refuse to set the time, and as nothing else depends on it, an error is no reason to fail. On a network file
+    /// system this would be one more request to the server.
     fn make_jgit_look_again(&self, list: &File) {
         if !self.fs().asks_server() && !refdb_vfs::planted("reftable-list-time") {
             let _ = list.set_modified(SystemTime::now() + JGIT_LOOKS_FOR);

@@ -11,8 +11,8 @@ use refdb_vfs::{Acquired, LockTimeout};
 use std::time::Instant;
 
 impl Stack {
-    /// Begins an addition as [`lock`](Self::lock) does, for a caller that commits it without delay. If another process
-    /// holds the lock, this addition can become part of what that process writes, which saves files and syncs.
+    /// Begins an addition as [`lock`](Self::lock) does, for a caller that commits it without delay. If another writer
+    /// holds the lock, this addition can become part of what that one writes, which saves files and syncs.
     ///
     /// # Errors
     ///
@@ -32,8 +32,7 @@ impl Stack {
 }
 
 impl Addition {
-    /// Begins an addition under the lock of another process, on top of the table that the other process is about to
-    /// add.
+    /// Begins an addition under the lock of another writer, on top of the table that the other writer is about to add.
     fn of_turn(stack: &Stack, turn: Turn) -> Result<Self, StackError> {
         let locked = Instant::now();
         let listed = stack.refresh()?;
@@ -56,7 +55,7 @@ impl Addition {
     /// Gives those that wait for the lock a turn each, to add their records to the table of this addition. Nobody gets
     /// a turn if this addition has several tables or a large one, if it takes listed tables in, or if replacing the
     /// list is so cheap here that sharing a new list does not pay. Returns the group, which may have no members; `None`
-    /// if there is no queue, or if the lock is that of another process.
+    /// if there is no queue, or if the lock is that of another writer.
     pub(super) fn gather(&mut self) -> Result<Option<Group>, StackError> {
         let listed = self.base.tables().len();
         let is_small = self.tables.len() <= 1 && self.tables.iter().all(NewTable::is_small) && self.kept == listed;
@@ -91,7 +90,7 @@ impl Addition {
         Some(())
     }
 
-    /// Commits under the lock of another process: hands that process the table and waits until it has committed.
+    /// Commits under the lock of another writer: hands that writer the table and waits until it has committed.
     pub(super) fn end_turn(self) -> Result<Committed, StackError> {
         let Addition { stack, base, kept, tables, lock, locked, .. } = self;
         let Held::Turn(turn) = lock else { unreachable!("only the lock of another process is used in turns") };

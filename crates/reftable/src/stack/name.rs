@@ -116,8 +116,7 @@ fn put_hex(out: &mut Vec<u8>, number: u64, digits: u32) {
 }
 
 /// Returns 32 bits that most likely differ between processes, threads and calls, because the standard library seeds its
-/// hashers from the system's randomness. Should a name be taken nevertheless, creating the file fails and nothing is
-/// overwritten.
+/// hashers from the system's randomness. Should a name be taken nevertheless, creating the file of an addition fails.
 fn random() -> u32 {
     RandomState::new().build_hasher().finish() as u32
 }

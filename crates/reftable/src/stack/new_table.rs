@@ -55,7 +55,7 @@ impl NewTable {
         table
     }
 
-    /// The least and the greatest update index that the table's records may have.
+    /// The least and the greatest update index that the table's refs may have.
     pub(super) fn limits(&self) -> (u64, u64) {
         self.limits
     }

@@ -25,7 +25,8 @@ pub struct StackOptions {
     pub auto_compact: bool,
 }
 
-/// How tables of more than 16 KiB are read. Smaller ones are always held in memory.
+/// How tables of more than 16 KiB are read. Others, and those of less than 256 KiB that this process has just written,
+/// are held in memory.
 #[derive(Clone)]
 pub enum Access {
     /// Through a memory mapping: for short-lived programs, and for files that nobody truncates, since that would kill

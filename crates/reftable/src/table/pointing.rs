@@ -33,7 +33,7 @@ impl Table {
     }
 
     /// Returns what [`refs_pointing_at`](Self::refs_pointing_at) does, or `None` if there are more than `most` refs.
-    /// Once more have been found, no further refs are read.
+    /// The search ends once more have been found.
     ///
     /// # Errors
     ///

@@ -25,7 +25,7 @@ pub(crate) struct Section {
 }
 
 impl Table {
-    /// The memory that the table takes, in bytes, without blocks in a cache and without a mapped file.
+    /// The memory that the table takes, in bytes, without blocks in a cache and without a [`Mapping`](Source::Mapped).
     pub fn held_bytes(&self) -> usize {
         let content = if let Source::Memory(bytes) = &self.source { bytes.len() } else { 0 };
         size_of::<Self>() + self.name.len() + content

@@ -26,8 +26,8 @@ pub struct Summary {
 
 /// Writes one table: refs in order, then log entries in order, then [`finish`](Self::finish).
 ///
-/// C git and JGit can read the table, unless it has a log entry that [`check_log`](Self::check_log) refuses. Each index
-/// has exactly one root block, and tables with SHA-1 have version 1 of the format.
+/// C git and, with SHA-1, JGit can read the table, unless it has a log entry that [`check_log`](Self::check_log)
+/// refuses. Each index has exactly one root block, and tables with SHA-1 have version 1 of the format.
 ///
 /// After an error the table is incomplete and has to be given up, unless the method says otherwise.
 #[must_use = "a table is not complete before `finish`"]
@@ -113,7 +113,7 @@ impl<S: Sink> TableWriter<S> {
     /// # Errors
     ///
     /// [`Error::Limits`], [`Error::Order`] and [`Error::Unstorable`] if the record is invalid in this table, and
-    /// [`Error::TooLarge`] if no block has room for it; the record can be left out then. [`Error::Io`] if the sink
+    /// [`Error::TooLarge`] if it does not fit into a block; the record can be left out then. [`Error::Io`] if the sink
     /// fails.
     pub fn add_ref(&mut self, record: &RefRecord<'_>) -> Result<()> {
         let Header { min_update_index, max_update_index, .. } = self.header;

@@ -1,5 +1,5 @@
-//! Changes a variable in the text of a configuration file and leaves everything else as it is: comments, the order,
-//! other sections. New lines are laid out like git's.
+//! Changes a variable in the text of a configuration file, and leaves other variables, other sections, the order and
+//! the comments on other lines as they are. New lines are laid out like git's.
 
 use super::{BadLine, parse::Piece};
 use std::ops::Range;
@@ -50,8 +50,8 @@ impl Edit {
         Ok(())
     }
 
-    /// Removes all values of a variable. A section that becomes empty is removed too, unless it contains a comment, or
-    /// its header a `#` or `;`.
+    /// Removes all values of a variable, with the comments on their lines. A section that becomes empty is removed too,
+    /// unless another comment is left in it, or its header contains a `#` or `;`.
     pub(crate) fn unset(&mut self, section: &str, name: &str) -> Result<(), BadLine> {
         let mut left = usize::MAX;
         loop {

@@ -15,7 +15,7 @@ pub struct BadSetting {
     pub what: String,
 }
 
-/// Why the configuration cannot be used. Git ends with status 128 for each of these.
+/// Why the configuration cannot be used. Git ends with status 128 for each of these reasons that it knows.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -109,8 +109,8 @@ pub enum Place {
 }
 
 impl ConfigError {
-    /// Returns what git prints to stderr before it exits with status 128: lines with `fatal: `, some of them after a
-    /// line with `error: `, in which control characters became `?`.
+    /// Returns what git prints to stderr before it exits with status 128: a message with `fatal: `, in some cases after
+    /// a line with `error: `. Control characters other than tabs and newlines became `?`.
     pub fn report(&self) -> String {
         without_controls(&match self {
             ConfigError::CommandLine(detail) => {

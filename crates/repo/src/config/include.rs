@@ -93,8 +93,7 @@ impl Pattern {
             let glob = if rest.is_empty() { BString::from("**") } else { with_all_below(rest.into()) };
             return Ok(Some(Pattern { literal: [folder, slash].concat().into(), glob }));
         }
-        // What follows the home is not handled as a path, because slashes at the end of the pattern have a meaning that
-        // a path would lose.
+        // Slashes at the end of the pattern have a meaning, so what follows the home is kept as it is.
         let (start, rest) = match pattern.find_byte(b'/') {
             Some(slash) if pattern.starts_with(b"~") => pattern.split_at(slash),
             _ => (pattern.as_bytes(), &b""[..]),

@@ -52,8 +52,9 @@ pub fn approximate(text: &[u8], now: u64, zone: &Zone<'_>) -> Approximate {
 
 /// Parses the time before which entries expire, by git-gc(1). Returns `None` if the text is not a date.
 ///
-/// `now` and `all` give the largest number, `never` and `false` give 0. Dates of the years 1000 to 1969 give 0, too,
-/// whereas git ignores such a year, or reads it otherwise, so that entries of recent years expire.
+/// `now` and `all` give the largest number, `never` and `false` give 0. Dates of the years 1000 to 1969 give 0, too, if
+/// a number follows the year or the month is named. Git ignores such a year, or reads it otherwise, so that entries of
+/// recent years expire; other dates of these years are read as git reads them.
 pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     match text {
         b"never" | b"false" => Some(0),
@@ -186,7 +187,8 @@ impl Words<'_> {
         true
     }
 
-    /// Interprets numerals and units. Returns whether `text` begins with one of them.
+    /// Interprets a numeral, or, if a number precedes it, a unit or a day of the week. Returns whether `text` was
+    /// understood.
     fn counted(&mut self, text: &[u8]) -> bool {
         if self.number == 0 {
             let named = NUMBERS.iter().position(|name| matched(text, name) == name.len());

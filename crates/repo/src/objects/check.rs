@@ -43,8 +43,8 @@ pub trait ObjectCheck: Sync {
         Ok(self.classify(id)?.behind_tag())
     }
 
-    /// Returns whether an object of this id exists. An implementation need not read the content; this one counts an
-    /// object whose content is broken as missing.
+    /// Returns whether an object of this id exists. An implementation need not read the content; the default one counts
+    /// an object whose content is broken as missing.
     fn exists(&self, id: &ObjectId) -> Result<bool, ObjectError> {
         Ok(self.classify(id)? != ObjectClass::Missing)
     }

@@ -87,7 +87,7 @@ pub(super) struct Database {
 pub(super) enum Unpacked {
     /// The content is in the buffer.
     Kind(ObjectKind),
-    /// The object, or one of the bases of its deltas, exceeds the limit on reads.
+    /// Reading the object would take more memory than the limit on reads allows.
     TooLarge,
     /// There is no such object, or it cannot be unpacked.
     Missing,

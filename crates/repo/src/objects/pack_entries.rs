@@ -15,7 +15,7 @@ pub struct PackEntry {
     /// The kind of the object.
     pub kind: ObjectKind,
     /// The size in bytes of the largest content that must be in memory to read the object: its own, or that of one of
-    /// its bases.
+    /// its bases. The deltas, which must be in memory too, are not counted.
     pub largest_bytes: u64,
     /// The number of deltas that must be applied to read the object.
     pub deltas: u32,

@@ -218,8 +218,8 @@ impl Finder<'_> {
         Ok(())
     }
 
-    /// Returns the folder that a repository shares with its worktrees, if the folder contains what makes a repository:
-    /// a HEAD, objects and refs.
+    /// Returns the folder that the repository `folder` shares with its worktrees. Returns `None` if `folder` is no
+    /// repository, because it has no HEAD, or because there are no objects or refs.
     fn common_dir_if_repository(&self, folder: &Path) -> Result<Option<PathBuf>, RepositoryError> {
         let mut buffer = Vec::new();
         if !self.has_head(folder, &mut buffer)? {

@@ -107,7 +107,8 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
-    /// Returns what git prints to stderr before it exits with status 128; control characters became `?`.
+    /// Returns what git prints to stderr before it exits with status 128. Control characters other than tabs and
+    /// newlines became `?`.
     pub fn report(&self) -> String {
         without_controls(&match self {
             RepositoryError::Config(error) => error.report(),

@@ -6,13 +6,13 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::HashKind;
 use std::path::Path;
 
-/// Changes the ref format in the text of a `config`. The version becomes the lowest that allows all extensions. `shown`
-/// is the file's name in errors.
+/// Changes the ref format in the text of a `config`. The version becomes the lowest that allows the new
+/// format and all extensions that had an effect. `shown` is the file's name in errors.
 ///
 /// # Errors
 ///
-/// Fails if the text cannot be parsed, has a value that git refuses, or needs version 1 and has an extension that is
-/// not known.
+/// Fails if the text cannot be parsed, has a value that git refuses, or has an extension that the new version does not
+/// allow.
 pub fn with_ref_format(
     text: &[u8],
     to: RefFormat,

@@ -6,8 +6,8 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// A limit on the fetches, or on the pushes, that run at the same time: of all repositories and clients, of each
 /// repository, and of each client. With the default limits, fetches that take long or hooks that hang in one repository
-/// do not stop those in others, not even those of the same client, and a client that sends or reads slowly does not
-/// stop others. Clones share their state.
+/// do not stop those in others, not even those of the same client, and one client that sends or reads slowly does not
+/// stop other clients in other repositories. Clones share their state.
 #[derive(Clone)]
 pub(super) struct Queue(Arc<Mutex<State>>);
 
@@ -69,7 +69,7 @@ impl Queue {
         granted.await.ok()
     }
 
-    /// Lets a request run, or wait. None of those that wait could run now, so nobody is overtaken.
+    /// Lets a request run, or lets it wait if a limit holds it back.
     fn enter(&self, request: Waiting) {
         let mut state = self.locked();
         if !state.allows(&request) {
@@ -88,9 +88,9 @@ impl Queue {
         state.repositories.len() + state.clients.len()
     }
 
-    /// Lets the first of the waiting requests run that `may` and that no limit holds back, and forgets those before it
-    /// that have been given up. Returns `None` if there is none, and otherwise the place if nobody wants it any more.
-    /// Dropping a place needs the lock, so the caller drops it after the lock is released.
+    /// Lets the first waiting request run for which `may` returns `true` and that no limit holds back, and forgets
+    /// those before it that have been given up. Returns `None` if there is no such request, and otherwise its place if
+    /// nobody wants that any more. Dropping a place needs the lock, so the caller drops it after the lock is released.
     fn let_next_run(&self, state: &mut State, may: impl Fn(&Waiting) -> bool) -> Option<Option<Place>> {
         let mut at = 0;
         while let Some(next) = state.waiting.get(at) {
@@ -144,7 +144,7 @@ impl Drop for Place {
                 }
             }
         }
-        // Only a limit that this place had reached can have held another request back.
+        // Only requests that a limit held back under which this place counted can run now.
         let may = |next: &Waiting| was_full || next.repository == self.repository || next.client == self.client;
         let unwanted = self.queue.let_next_run(&mut state, may);
         drop(state);
@@ -170,8 +170,8 @@ impl Places {
         Places { free: Arc::new(Semaphore::new(count as usize)), count }
     }
 
-    /// Returns the same slots in another number. If fewer slots are free than are to be removed, the rest are removed
-    /// when they become free, before a request that begins to wait later gets one.
+    /// Returns the same slots in another number. Slots to be removed that are in use are removed when they become free,
+    /// before another request gets them.
     pub(super) fn resized(&self, count: usize) -> Self {
         let (free, count) = (Arc::clone(&self.free), Self::within_bounds(count));
         if count >= self.count {

@@ -70,9 +70,9 @@ async fn read_while(inflow: &mut Inflow, mut add: impl FnMut(&[u8]) -> bool) -> 
     }
 }
 
-/// The part of the memory for long requests that one request takes until it is dropped: while it is examined, and then
-/// until it has been passed to git or its list of refs has been sent. Without a common bound, clients that send
-/// thousands of long requests slowly, or do not read what they have asked for, would use up the memory of the machine.
+/// The part of the memory for long requests that one request takes while it is examined, and then until it has been
+/// passed to git or its list of refs has been sent. Without a common bound, clients that send thousands of long
+/// requests slowly, or do not read what they have asked for, would use up the memory of the machine.
 #[derive(Default)]
 pub(super) struct Room {
     taken: usize,

@@ -11,7 +11,7 @@ pub(super) enum Route<'r> {
     Advertise { path: &'r str, service: Service },
     /// `POST PATH/git-upload-pack` or `PATH/git-receive-pack`: a request to that service.
     Answer { path: &'r str, service: Service },
-    /// A request that `git http-backend` would serve and this server does not, or `info/refs` without a known service.
+    /// A request that `git http-backend` can serve and this server does not, or `info/refs` without a known service.
     /// The response is 404 if the repository does not exist or the authorizer hides it, and 403 otherwise, unless the
     /// request is refused or fails before that is known.
     Disabled { path: &'r str },

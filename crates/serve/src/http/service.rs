@@ -98,7 +98,7 @@ struct Outcome {
     begin: Vec<u8>,
     source: Source,
     is_remote: bool,
-    /// The room that the request takes while it is needed for the response.
+    /// The room of the request, if the response still needs parts of the request.
     room: Room,
 }
 
@@ -162,7 +162,8 @@ impl Server {
         let repository = shown(&folder);
         record.repository(&repository);
         let access = if service == Some(Service::ReceivePack) { Access::Write } else { Access::Read };
-        // Nothing in the repository, and no other request to it, has a part in the response before this is allowed.
+        // Before this is allowed, the response depends on whether the repository is served, and on nothing else about
+        // the repository or about other requests to it.
         let grant = self.authorize(&client, &folder, access).await?;
         turns.push(self.gate.enter_repository(&repository)?);
         let (served, facts) = self.open(&folder)?;
@@ -247,8 +248,8 @@ impl Server {
     }
 
     /// Responds to a request to a service. The server itself answers `ls-refs`, unless the client is confined to a
-    /// namespace, or the request is too long or git may refuse it. `git upload-pack` serves all else of fetches, and a
-    /// thread of the server receives pushes.
+    /// namespace, or the request is too long or has a part that the server leaves to git. `git upload-pack` serves all
+    /// else of fetches, and a thread of the server receives pushes.
     async fn answer(&self, job: Job, mut inflow: Box<Inflow>, record: &mut Record) -> Result<Outcome, Failure> {
         let is_fetch = job.service == Service::UploadPack;
         record.operation(if is_fetch { "fetch" } else { "push" }, job.version.number());

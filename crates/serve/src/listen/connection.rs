@@ -71,8 +71,8 @@ impl Connections {
         });
     }
 
-    /// Waits until all requests in progress have ended. No connection accepts another request, but an HTTP connection
-    /// that has had no request yet still waits [`FIRST_REQUEST`] for one.
+    /// Waits until all requests in progress have ended. Idle connections are closed, but an HTTP connection that has
+    /// had no request yet first waits up to [`FIRST_REQUEST`] for one.
     pub(super) async fn drain(self) {
         self.is_ending.send_replace(true);
         self.tasks.close();

@@ -71,7 +71,7 @@ pub fn ask(server: &Path, request: &Request, client: [BorrowedFd<'_>; 2]) -> Res
         Reply::Declined(why) => return Err(NotAsked::Declined(why)),
         reply => return Err(NotAsked::Declined(format!("it sent {reply:?} too early"))),
     }
-    // Until the server receives this, it does nothing for the client.
+    // Until the server receives this, it can neither read from the client nor write to it.
     send_go(&stream, client).map_err(NotAsked::Absent)?;
     Ok(await_end(&mut stream).unwrap_or_else(Answered::Lost))
 }

@@ -199,7 +199,7 @@ impl Session {
     /// Returns whether git would certainly send the client all of these objects. `false` proves nothing.
     fn may_have(&self, facts: &Facts, wants: &[ObjectId], advertised: Option<Rows>) -> io::Result<bool> {
         at_disk(self.served.is_remote(), || {
-            // In a conversation over one connection, git by default sends only objects that it has advertised.
+            // In a conversation over one connection, git by default accepts only wants that it has advertised.
             let tips = if advertised.is_some() { Tips::Themselves } else { Tips::OrTagged };
             let others = not_visible_tips(&self.served, facts, &facts.settings.hidden, wants, tips)?;
             match advertised {

@@ -180,14 +180,15 @@ pub(super) fn fits(bytes: usize) -> bool {
     bytes + AROUND_BYTES <= pkt::DATA_BYTES_MAX
 }
 
-/// The capabilities of versions 0 and 1, which are part of the first line of an advertisement.
+/// The capabilities of versions 0 and 1, which follow the first ref of an advertisement.
 #[derive(Debug)]
 pub(crate) struct Offer {
     version_1: bool,
     /// Git's text, and the session id to insert if there is one. Both are missing if git offers nothing. The target of
     /// HEAD must be inserted too.
     text: Option<(Vec<u8>, Option<String>)>,
-    /// The complete capabilities, which are written after the first ref; `None` once they are written.
+    /// The complete capabilities, from [`begin`](Self::begin) until they are written; `None` also if git offers
+    /// nothing.
     left: Option<Vec<u8>>,
     /// Whether git sends its capabilities even if it lists no ref.
     without_refs: bool,
@@ -227,7 +228,7 @@ impl Offer {
     ///
     /// # Panics
     ///
-    /// Panics if [`has_room_for`](Self::has_room_for) is false for the name.
+    /// May panic if [`has_room_for`](Self::has_room_for) is false for the name.
     pub(super) fn line(&mut self, id: &ObjectId, name: &BStr, mark: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(b"0000");

@@ -24,7 +24,7 @@ pub enum Progress {
     Incomplete,
     /// The request is a complete `ls-refs` with these arguments.
     Complete(LsRefs),
-    /// Git must handle the request: it is another command, or git may refuse it.
+    /// Git must handle the request: it is another command, or has a part that the server leaves to git.
     ForGit,
 }
 

@@ -57,10 +57,10 @@ pub(crate) struct Rows {
     pub(crate) refs: u64,
 }
 
-/// The number of bytes at which a piece is complete. The last ref may exceed it.
+/// The number of bytes at which a piece is complete. The last refs may exceed it.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Maximum number of refs that are read for a piece, so that many hidden refs do not delay other requests.
+/// The number of refs after which a piece ends, so that many hidden refs do not delay other requests.
 const PIECE_ROWS: usize = 10_000;
 
 /// The capacity in bytes that is reserved for the last ref of a piece, and for a short response.
@@ -245,7 +245,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the refs with corrupt files that come before this name, or all that are left.
+    /// Writes the refs with corrupt files that come before the name `end`, or all that are left.
     fn broken(&mut self, broken: &mut VecDeque<BString>, end: Option<&BStr>, out: &mut Vec<u8>) -> io::Result<()> {
         while broken.front().is_some_and(|name| end.is_none_or(|end| name.as_bstr() < end)) {
             let Some(name) = broken.pop_front() else { break };

@@ -10,7 +10,7 @@ use refdb_receive::{
 };
 use std::{collections::BTreeMap, io};
 
-/// Maximum number of wants that are checked. Git checks more.
+/// Maximum number of wants in a request that the server checks. Git checks a request with more.
 const WANTS_MAX: usize = 4096;
 
 /// Parses the first part of a request, up to its first flush packet. The request may arrive in pieces.
@@ -50,7 +50,8 @@ impl WantsReader {
                         // The first want is followed by the client's capabilities.
                         let (digits, capabilities) = want.split_once_str(" ").unwrap_or((want, b""));
                         if capabilities.split_str(" ").any(|word| word == b"deepen-relative") {
-                            // Git then needs its refs, to find the commits at which the client's history ends.
+                            // Git then needs its refs, to find out which of the commits at which the client's history
+                            // ends can be reached from them.
                             return Wants::Unknown;
                         }
                         let Ok(id) = ObjectId::from_hex(self.hash, digits) else { return Wants::Unknown };
@@ -89,7 +90,7 @@ pub(crate) enum Tips {
     /// The objects that refs hold.
     Themselves,
     /// The objects that refs hold, and those to which the tags among them lead. If each request has a connection of its
-    /// own, git sends a client everything that is reachable from a ref.
+    /// own, git accepts every want that is reachable from a visible ref.
     OrTagged,
 }
 

@@ -19,7 +19,8 @@ const DISKS_OF_ALL: usize = 256;
 /// `check`. If more than 256 states are possible before one operation, only a sample of them is built.
 ///
 /// At the end, [`Crash::claimed`] is set, because whatever was reported as done must survive. A state that occurs again
-/// is not checked again. `make test` checks the first 256 states, those at the end, and every third of the others.
+/// is not checked again, except once at the end. `make test` checks the first 256 states, those at the end, and every
+/// third of the others.
 ///
 /// # Panics
 ///

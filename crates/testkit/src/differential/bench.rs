@@ -276,7 +276,8 @@ fn bounded(program: &Path, plan: &Plan) -> Command {
 /// than the smallest block with which git does so.
 const LONG_MESSAGE_BYTES: usize = 900;
 
-/// A part of every name that may be too long for the blocks of a table.
+/// A part of every name that [`long_name`](super::surroundings::long_name) makes, and that may therefore be too long
+/// for the blocks of a table.
 pub(super) const LONG: &str = "nnnnnnnnnn";
 
 fn with_git_dir(text: &BString, git_dir: &Path) -> BString {

@@ -22,7 +22,8 @@ pub struct Plan {
 /// copies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// A ref and the id of its object. Neither is checked: the name may be invalid, and the object may be missing.
+    /// A ref and the id of its object. A name that is invalid or has no slash is created without any check. Any other
+    /// ref is left out if the object is missing, or if the ref is a branch and the object is no commit.
     Ref(BString, BString),
     /// A symbolic ref and its target.
     Symbolic(BString, BString),
@@ -138,8 +139,8 @@ impl Step {
 }
 
 impl fmt::Display for Plan {
-    /// Writes a script with which a person can repeat the plan with git; `make-ref` stands for creating a ref without
-    /// any check, and the environment of the bench is left out.
+    /// Writes a script with which a person can repeat the plan with git; `make-ref` stands for what [`Part::Ref`] says,
+    /// and the environment of the bench is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bare = if self.bare { " --bare" } else { "" };
         writeln!(f, "git init --ref-format={} --object-format={}{bare}", self.format.name(), self.hash.name())?;

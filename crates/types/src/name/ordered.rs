@@ -51,8 +51,7 @@ impl OrderedNames {
     /// Returns the length of the name on the first line of `text`, if [`check_format`] is certain to accept it with any
     /// number of levels. The end of the line is searched in the same pass.
     ///
-    /// Only plain names that begin like a name that was accepted before are certain; `None` does not mean that the name
-    /// is invalid.
+    /// `None` does not mean that the name is invalid: only some plain names are certain.
     #[inline]
     pub fn accepted_line(&self, text: &[u8]) -> Option<usize> {
         if text.first_chunk() != Some(&self.plain_start) {

@@ -44,8 +44,8 @@ impl Lock {
     }
 
     /// Locks `target` as [`acquire`](Self::acquire) does. Processes that agree on `terms` wait in one queue. If the
-    /// caller `joins`, it can get a turn under the lock of another writer instead. If it knows of a `crowd`, it waits
-    /// in the queue even if the lock is free, and lets others come.
+    /// caller `joins`, it can get a turn under the lock of another writer instead. If it knows of a `crowd` and is to
+    /// wait at all, it enters the queue even if the lock is free, and lets others come.
     pub fn acquire_or_join(
         fs: &Fs,
         target: &Path,
@@ -101,7 +101,7 @@ impl Lock {
         self.head.take()
     }
 
-    /// The file in which a lock of `target` has the new content, which is the lock file itself unless it is signed.
+    /// The file in which a lock of `target` has the new content: the lock file itself, unless it is signed.
     pub fn content_path_of(target: &Path, is_signed: bool) -> PathBuf {
         let lock = Self::path_of(target);
         if is_signed { signing::content_of(&lock) } else { lock }
@@ -120,8 +120,8 @@ impl Lock {
 }
 
 /// Creates a signed lock file. It is signed before it has a name if it can be a link to a spare file, or if the file
-/// system supports files without a name. Otherwise, a process that is killed in between leaves a lock that looks like
-/// git's.
+/// system supports files without a name. Otherwise, a process that is killed after it has created the file and before
+/// it has signed the file leaves a lock that looks like git's.
 fn create_signed(
     fs: &Fs,
     path: &Path,

@@ -64,7 +64,7 @@ impl Lock {
 
     /// Locks a file that its owner [keeps](Self::keep) locked with `flock`, if the owner has certainly ended. `None` if
     /// the file is gone or somebody has it locked. On a file system that machines share, `None` too, without asking for
-    /// the lock, if the file is that of another boot or not signed, or if `flock` may be local to a mount.
+    /// the lock, if the file is that of another boot or not signed, or if `flock` is not known to reach the server.
     ///
     /// # Errors
     ///
@@ -90,8 +90,9 @@ impl Lock {
     /// and nobody has it locked.
     ///
     /// The file is locked until its name is gone, and on a network file system the server is asked whether the name
-    /// still leads to it. If several try to remove it, only one succeeds, and none removes a later lock. Only a manual
-    /// removal, or an owner whose lock the file server has dropped, can intervene between the query and the removal.
+    /// still leads to it. If several try to remove it and `flock` reaches all of them, only one succeeds, and none
+    /// removes a later lock. Only a manual removal, or an owner whose lock the file server has dropped, can then
+    /// intervene between the query and the removal.
     ///
     /// # Errors
     ///

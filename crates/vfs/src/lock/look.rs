@@ -22,8 +22,8 @@ pub enum LockState {
     /// file server. The two cases cannot be told apart from here, so refdb removes the lock only if an administrator
     /// says that the boot has ended.
     Unheld,
-    /// Nobody here has the file locked, but this file system may keep `flock` to one machine, so that the owner may be
-    /// at work.
+    /// Nobody here has the file locked, but this file system may keep `flock` to one machine or one mount, so that the
+    /// owner may be at work.
     Doubtful,
 }
 

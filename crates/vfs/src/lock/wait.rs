@@ -36,8 +36,8 @@ pub(super) struct Line<'a> {
     /// polled for.
     queue_of: Option<(&'a Path, &'a str)>,
     kind: u8,
-    /// What is known of other writers that want the lock. If this is set, the queue is entered before the first
-    /// attempt.
+    /// What is known of other writers that want the lock. If this is set, a writer that may wait enters the queue
+    /// before its first attempt.
     pub(super) crowd: Option<Crowd>,
     /// The channel to the head of the queue, while that is another writer.
     ahead: Option<Channel>,
@@ -195,7 +195,8 @@ pub(super) fn wait_in_line<T>(
             LockTimeout::For(limit) if wait.since.elapsed() >= limit => {
                 let holder = holder();
                 if wait.is_over(holder, limit, Instant::now()) {
-                    // This is tried once for each holder, because recovery can be mistaken in that the lock is free.
+                    // This is tried once for each holder, or it would not end if recovery wrongly says that the lock
+                    // can be tried again.
                     let again = Some(identity(holder));
                     if freed != again && signing::remove_if_dead(fs, path) {
                         freed = again;

@@ -27,7 +27,8 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A connection between two writers of a queue. Messages arrive whole, in order, and before the end.
+/// A connection between two writers of a queue. Messages arrive whole and in order, and the end of the connection is
+/// reported after all of them.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 

@@ -172,7 +172,7 @@ impl Seen {
     }
 }
 
-/// Returns where the text of a message ends: before the scissors line, if there is one, and before trailing blank
+/// Returns where the text of a message ends: before the scissors line, if there is one, and before trailing empty
 /// lines, comments and a list of conflicts.
 fn end_of_text(message: &[u8], rules: &TrailerRules) -> usize {
     let mut end = 0;

@@ -141,8 +141,8 @@ impl<'a> Reach<'a> {
         Ok(self.commits[at as usize].as_ref().expect("it was read or was known"))
     }
 
-    /// Looks for `to` among the [`NEAR`] newest commits that `from` leads to. Returns `None` if `to` may be farther
-    /// away.
+    /// Looks for `to` among the first [`NEAR`] commits of a walk back from `from` that takes the newest known commit
+    /// first. Returns `None` if `to` may be farther away.
     fn is_near(&mut self, from: At, to: At) -> Result<Option<bool>> {
         let mut queue = BinaryHeap::from([(self.read(from)?.seconds, from)]);
         let mut seen = HashSet::from([from]);

@@ -62,12 +62,13 @@ impl Start {
         Ok(Some(Start { shown: base.into(), name, is_reached: place == Place::Top, place, after }))
     }
 
-    /// Returns whether the first entry has been reached.
+    /// Returns whether the entry from which the log is shown has been reached.
     pub(super) fn is_reached(&self) -> bool {
         self.is_reached
     }
 
-    /// Returns whether the next entry is the first one. Breaks if git would print more about that entry than its line.
+    /// Returns whether the log is shown from the next entry on. Breaks if it is, and git would print more about that
+    /// entry than its line.
     pub(super) fn reach(&mut self, index: usize, entry: &LogEntry, is_commit: bool) -> ControlFlow<(), bool> {
         debug_assert!(!self.is_reached, "there is one first entry");
         let is_first = match self.place {

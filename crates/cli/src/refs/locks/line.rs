@@ -11,7 +11,7 @@ pub(super) enum Form {
     /// A sentence.
     #[default]
     Text,
-    /// Fields with tabs between them; control characters become `?`.
+    /// Fields with tabs between them; ASCII control characters become `?`.
     Fields,
     /// Fields, with a NUL at the end of the line and the path as it is.
     Exact,
@@ -75,8 +75,8 @@ fn push_fields(out: &mut Vec<u8>, fields: &[String], path: &Path, form: Form) {
     }
 }
 
-/// Appends text with `?` in place of control characters, because other users of a shared repository, who can write a
-/// lock file and choose its name, must not control a terminal.
+/// Appends text with `?` in place of ASCII control characters, because other users of a shared repository, who can
+/// write a lock file and choose its name, must not control a terminal.
 fn push_plain(out: &mut Vec<u8>, text: &[u8]) {
     out.extend(text.iter().map(|&byte| if byte.is_ascii_control() { b'?' } else { byte }));
 }

@@ -18,7 +18,7 @@ const _: () = assert!(SLOTS * MOST_PERCENT / 100 < SLOTS, "each table has an unu
 /// The part of a hash that a slot keeps: the low 48 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tag {
-    /// The low 32 bits; not 0, which means an unused slot.
+    /// The low 32 bits, or 1 if these are 0, which means an unused slot.
     low: u32,
     high: u16,
 }
@@ -117,9 +117,8 @@ pub(super) struct Table {
 
 type Chunk = Box<[Bucket]>;
 
-/// Chunks of tables that were replaced, for the next table. Tables grow by an eighth, so the memory of one is never
-/// large enough for the next one; an allocator could keep hundreds of megabytes of such memory in pieces that fit
-/// nothing.
+/// Chunks of tables that were replaced, for the next table. Tables mostly grow by an eighth, so the memory of one is
+/// too small for the next one; an allocator could keep hundreds of megabytes of such memory in pieces that fit nothing.
 #[derive(Default)]
 pub(super) struct Spare(Vec<Chunk>);
 
@@ -146,7 +145,7 @@ impl Spare {
 impl Table {
     /// A table with room for this many entries and an eighth more, so that it need not grow soon.
     ///
-    /// It takes 15.5 bytes an entry when it is full, 17.4 directly after it has grown, and up to 128 bytes more than
+    /// It takes 15.5 bytes an entry when it is full, 17.4 directly after it has grown, and up to 144 bytes more than
     /// that.
     pub(super) fn new(entries: usize) -> Self {
         Table::reusing(entries, &mut Spare::default())

@@ -37,8 +37,8 @@ pub(super) struct Trees<'a> {
     old: HashMap<ObjectId, Option<Rc<Old>>>,
     /// The objects that were found, and the kind that each was assumed to have.
     seen: HashMap<ObjectId, ObjectKind>,
-    /// Objects that a pushed commit, tag or tree names, and that are neither in the push nor at the same path in the
-    /// boundary.
+    /// Objects that a pushed commit, tag or tree names, and that are neither in the push nor in the tree at the same
+    /// path of the boundary.
     open: HashMap<ObjectId, ObjectKind>,
     /// The pushed trees that were found, each with the pushed trees that it names.
     nested: HashMap<ObjectId, Vec<ObjectId>>,

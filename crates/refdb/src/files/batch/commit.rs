@@ -47,9 +47,9 @@ fn entry_len_max(steps: &[(usize, Step<'_>)]) -> usize {
 }
 
 /// Makes the staged contents visible. After an error no ref has its new value, with two exceptions: [`Error::HalfDone`]
-/// names the refs that do not have theirs, and after [`Error::Unrecovered`] any of them may have its new value and the
-/// locks stay like those of a dead process, so that the next writer that meets a lock recovers the batch. The locks
-/// also stay after the error of a journal entry that could be neither written nor wiped.
+/// names the refs that do not have theirs, and after [`Error::Unrecovered`] any ref of the batch may have its new value
+/// and the locks stay like those of a dead process, so that the next writer that meets a lock recovers the batch. The
+/// locks also stay after the error of a journal entry that could be neither written nor wiped.
 pub(crate) fn publish(
     store: &Arc<Store>,
     locks: &mut Locks,

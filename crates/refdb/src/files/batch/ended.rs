@@ -33,7 +33,8 @@ impl EndedBatches {
         (journal::path(&self.alone, id), recover::take_over(&self.alone, id, Some(met)))
     }
 
-    /// Recovers the batches of the boot that still have a journal entry, although none of their locks was met.
+    /// Recovers the batches of the boot that still have a journal entry, for example because none of their locks was
+    /// met.
     pub(crate) fn recover_rest(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         let (open, _) = journal::list(&self.alone)?;
         let mut recovered = Vec::new();

@@ -44,7 +44,7 @@ enum Attempt {
     Taken(JournalFile),
     /// Another batch owns the file at present.
     Busy,
-    /// The file holds an entry, is also the lock of a ref, is not a journal file, or cannot be opened.
+    /// The file holds an entry, is also the lock of a ref, is not a journal file, is gone, or cannot be opened.
     Unfit,
 }
 

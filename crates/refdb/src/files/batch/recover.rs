@@ -86,7 +86,8 @@ pub(crate) fn recover(store: &Arc<Store>, id: BatchId, entry: &JournalEntry) -> 
     Ok(Outcome::Half(left))
 }
 
-/// Fails if a ref of the entry, or a folder on the way to it, is a symbolic link, which may lead out of `refs/`.
+/// Fails if a ref of the entry, or a folder below `refs` on the way to it, is a symbolic link, which may lead out of
+/// `refs/`.
 fn check_links(store: &Store, entry: &JournalEntry) -> Result<()> {
     let names = || entry.refs.iter().map(|change| change.name.as_bstr());
     let mut through =

@@ -10,8 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Renames the new content to the ref's path. Empty folders that another process has created there meanwhile are
-/// removed; any other content of such a folder rejects the claim.
+/// Renames the new content to the ref's path. Removes a folder there that contains nothing but empty folders; any other
+/// folder rejects the claim.
 pub(crate) fn publish_ref(store: &Store, name: &BStr, lock: &mut Lock) -> Result<()> {
     match lock.publish() {
         Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {

@@ -1,8 +1,8 @@
 //! The locks of one transaction: loose names in byte order, packed-refs last.
 //!
 //! Only the first lock is waited for at length, except by [`Locks::add_packed`]. A transaction that holds locks waits
-//! at most [`NEXT_LOCK_TIMEOUT`] for the next one, then releases all of them, waits while it holds none, and starts
-//! over, so that no two processes wait for each other for long.
+//! at most [`NEXT_LOCK_TIMEOUT`] for each holder of the next one, then releases all of them, waits while it holds none,
+//! and starts over, so that no two processes wait for each other for long.
 
 use crate::files::{loose::folders, store::Store, strategy::WritePlan};
 use crate::{
@@ -24,7 +24,7 @@ use std::{
 /// How long to wait for a lock if the configuration says nothing: longer than writers usually hold one.
 const GENEROUS: LockTimeout = LockTimeout::For(Duration::from_secs(10));
 
-/// How long to wait for a lock while others are held.
+/// How long to wait for one holder of a lock while others are held, unless less is configured.
 const NEXT_LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The most lock files that stay open between locking and writing.
@@ -41,15 +41,15 @@ pub(crate) enum Held {
     Own(usize),
 }
 
-/// All locks of a transaction. Dropping this releases them and removes the folders that were created for them, unless
-/// the locks are to outlive this value.
+/// All locks of a transaction. Dropping this releases them and removes the folders that were created for them and are
+/// empty, unless the locks are to outlive this value.
 pub(crate) struct Locks {
     store: Arc<Store>,
     names: Names,
     held: Vec<Held>,
     own: Vec<Option<Lock>>,
-    /// Files that other locks are links to, the newest last. They sign those locks (their first line names the owning
-    /// process), so they are released last.
+    /// Files that other locks are links to, the newest last. If they are signed (their first line names the owning
+    /// process), so are the links, as long as these files are open; so they are closed last.
     sources: Vec<LockSource>,
     made: Vec<PathBuf>,
     packed: Option<Lock>,
@@ -94,9 +94,9 @@ impl Names {
     }
 }
 
-/// How many times all locks are released and taken again because somebody holds one of them for longer than
-/// [`NEXT_LOCK_TIMEOUT`]. After that, or once waiting for the lock has timed out, a claim whose lock somebody else
-/// holds is refused, and a held packed-refs fails the transaction.
+/// How many times all locks are released and taken again because somebody else holds one of them. After that, or once
+/// waiting for the lock has timed out, a claim whose lock somebody else holds is refused, and a held packed-refs fails
+/// the transaction.
 const STARTS_MAX: usize = 100;
 
 /// Why an attempt to lock everything ended.
@@ -211,7 +211,7 @@ impl Locks {
             return Ok(None);
         }
         let Some(path) = self.store.layout.ref_path(claim.name) else {
-            // Only the target of a symbolic ref can be such a name; the names of edits were checked earlier.
+            // This is the target of a symbolic ref, or contains a NUL: the names of edits were checked earlier.
             return Ok(Some(RejectionReason::BadTarget { target: claim.name.to_owned() }));
         };
         let timeout = self.lock_timeout(self.store.options.ref_lock_timeout);
@@ -274,9 +274,9 @@ impl Locks {
     }
 
     fn create(&mut self, path: &Path, timeout: LockTimeout) -> std::result::Result<Held, LockError> {
-        // A signed lock needs an open file, and thousands of open files are too many, so all locks but the first are
-        // links to the first. To a single one nothing is linked: on a network file system the server need not be asked
-        // for the number of links before its file is used again.
+        // A signed lock needs an open file, and thousands of open files are too many, so later locks are links to an
+        // earlier one. Nothing is linked to a single lock, so that on a network file system its file can be used again
+        // without asking the server for the number of links.
         let has_links = !self.is_single && Lock::is_signed(&self.store.options.fs, path);
         let mut lock = if has_links {
             let left = self.link(path, timeout)?;
@@ -349,9 +349,9 @@ impl Locks {
         }
     }
 
-    /// Locks packed-refs as well. Waits as long as for the first lock, although other locks are held already, because
-    /// the transaction does not begin anew. Another transaction that has locked packed-refs gives it up if it needs one
-    /// of these locks.
+    /// Locks packed-refs as well. Waits as long as for a first lock, although other locks are held already, because the
+    /// transaction does not begin anew. A holder of the lock of packed-refs does not wait for one of these locks,
+    /// except as [`find_rival`](crate::files::packing::bulk::find_rival) does.
     pub(crate) fn add_packed(&mut self) -> Result<()> {
         match self.take_packed(self.store.options.packed_lock_timeout.unwrap_or(GENEROUS)) {
             Ok(()) => Ok(()),
@@ -466,8 +466,9 @@ impl Locks {
         &mut self.made
     }
 
-    /// Releases every lock, first that of packed-refs and last those that sign others, and removes the folders that
-    /// were created for locks and are empty. If the locks are to outlive this value, their files stay instead.
+    /// Releases every lock, that of packed-refs first, and removes the folders that were created for locks and are
+    /// empty. The files that sign other locks are closed after those locks are released. If the locks are to outlive
+    /// this value, the lock files of refs stay instead.
     pub(crate) fn release(&mut self) {
         if self.outlive_us {
             return self.leave();

@@ -8,7 +8,8 @@ use std::{
     path::Path,
 };
 
-/// Removes the locks below `refs` whose signatures show that their owners have died. All other locks stay.
+/// Removes the locks below `refs` whose signatures show that their owners have died, as far as their folders can be
+/// read. All other locks stay.
 pub(crate) fn clear(fs: &Fs, refs: &Path) -> Result<()> {
     // `refs` may be a symbolic link, because a repository can share its refs with another; below it no link is
     // followed.
@@ -21,7 +22,7 @@ pub(crate) fn clear_below(fs: &Fs, folder: &Path) -> Result<()> {
 }
 
 fn clear_in(fs: &Fs, top: refdb_vfs::Result<Folder>) -> Result<()> {
-    // A folder that is gone or may not be read is skipped.
+    // A folder that cannot be opened is skipped.
     let Ok(top) = top else { return Ok(()) };
     let enter = |folder: &Folder| {
         let mut folders = Vec::new();

@@ -67,7 +67,8 @@ pub enum At<'a> {
 const CONTENT_LEN_MAX: usize = 8192;
 const CONTENT_LEN_USUAL: usize = 512;
 
-/// How many times a missing file that another machine may be replacing is looked for again, at intervals of 2 ms.
+/// How many times a missing file that another machine may be replacing is looked for again, at intervals of 2 ms, and a
+/// symbolic link that was replaced is read again.
 pub(crate) const REPLACED_LOOKS_MAX: usize = 50;
 
 /// Opens a loose ref's file. Waits for a file that another machine may be replacing, for about 0.1 seconds at most,
@@ -102,8 +103,8 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'
                     buffer.extend_from_slice(content.as_os_str().as_bytes());
                     return Ok(At::Ref(LooseRef::Symbolic(buffer.as_slice().as_bstr())));
                 }
-                // A file has replaced the link. If it is replaced by a link again, following that one would show the
-                // value of another ref.
+                // The link was removed, or replaced by a file. If there is a link again by now, following that one
+                // would show the value of another ref.
                 None if looks_left > 0 => looks_left -= 1,
                 _ => match fs.open(path) {
                     Ok(file) => break file,
@@ -130,7 +131,7 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'
     })
 }
 
-/// Returns what is at a path that cannot be read: a folder that this user may search but not list is no broken ref.
+/// Returns what is at a path that cannot be read: a folder that this user may not list is no broken ref.
 fn unread<'a>(fs: &Fs, path: &Path, error: refdb_vfs::Error) -> Result<At<'a>> {
     if error.is_forbidden() && fs.find(path).is_ok_and(|found| found.is_some_and(|stat| stat.is_dir())) {
         return Ok(At::Folder);

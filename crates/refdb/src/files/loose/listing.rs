@@ -3,7 +3,7 @@ use bstr::{BStr, ByteSlice};
 use refdb_vfs::{EntryKind, Fs};
 use std::{collections::HashSet, ffi::OsStr, ops::ControlFlow, os::unix::ffi::OsStrExt, path::Path};
 
-/// An entry of a folder below `refs/` that is or may hold a ref.
+/// An entry of a folder of refs or reflogs: a ref or reflog, or a folder that may contain some.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Entry {
     /// The entry's name; a folder's name ends with `/`, so that sorting entries sorts the refs in them.
@@ -33,14 +33,14 @@ pub enum Rivals {
 /// too long. Returns `None` if there are more than `limit` entries.
 ///
 /// While a ref is renamed from its lock file, a listing on some file systems shows only the lock and neither the old
-/// nor the new entry of the ref. So a lock that is seen without its ref puts the ref into the list as well; the reader
-/// finds out whether the ref exists when it opens the file.
+/// nor the new entry of the ref. So, where other processes may be writing, a lock that is seen without its ref puts the
+/// ref into the list as well; the reader finds out whether the ref exists when it opens the file.
 pub(crate) fn list(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
     list_with(fs, folder, limit, rivals, OddFolders::PassedOver)
 }
 
 /// Lists a folder as [`list`] does, for a caller that looks for some names and can open their files instead. Returns
-/// `None` also if this user may open the files in the folder but not list it.
+/// `None` also if this user may not list the folder.
 pub(crate) fn list_for_names(fs: &Fs, folder: &Path, limit: usize, rivals: Rivals) -> Result<Option<Vec<Entry>>> {
     match list(fs, folder, limit, rivals) {
         Err(Error::Io(error)) if error.is_forbidden() => Ok(None),
@@ -86,7 +86,7 @@ fn list_with(
             // git ignores names that begin with a dot, and those that end in `.lock`.
             _ if name.starts_with(b".") => {}
             Some(name) if kind != EntryKind::Dir => {
-                // `X.lock.lock` is the new content beside a signed lock.
+                // `X.lock.lock` is the new content beside the lock `X.lock`.
                 if rivals == Rivals::Possible && !name.is_empty() && !name.ends_with(b".lock") {
                     locked.push(name.to_vec());
                 }
@@ -121,8 +121,8 @@ fn list_with(
     Ok(Some(entries))
 }
 
-/// Returns whether an entry is a folder. Like git, it follows a symbolic link, and ignores (`None`) dangling links,
-/// pipes, sockets and devices.
+/// Returns whether an entry is a folder or a link to one. `None` for a link that cannot be followed, a pipe, a socket
+/// or a device, which git ignores, too.
 fn is_folder(fs: &Fs, folder: &Path, name: &[u8], kind: EntryKind) -> Option<bool> {
     match kind {
         EntryKind::Dir => Some(true),

@@ -51,8 +51,8 @@ impl Blocks {
         Blocks { cells, touched, loaded_bytes: AtomicUsize::new(0), hand, budget: Arc::clone(budget) }
     }
 
-    /// A copy from which blocks of `bytes` bytes, or slightly more, are evicted: first those without a look-up since
-    /// the last eviction, then the others in turn (the clock algorithm).
+    /// A copy from which blocks of `bytes` bytes, or slightly more, are evicted, or all if they have fewer: first those
+    /// without a look-up since the last eviction, then the others in turn (the clock algorithm).
     pub(crate) fn without(&self, bytes: usize) -> Self {
         let mut fresh = Self::with(Arc::clone(&self.touched), self.hand, &self.budget);
         let (behind, before) = self.cells.split_at(self.hand.min(self.cells.len()));
@@ -99,8 +99,8 @@ impl Blocks {
             return Ok(self.in_memory(at));
         };
         let Some(kept) = known else { return Ok(None) };
-        // The flag is written only once, because a write for each look-up would take the cache line from other
-        // processors.
+        // The flag is written only if it is not set, because a write for each look-up would take the cache line from
+        // other processors.
         if !kept.is_used.load(Relaxed) {
             kept.is_used.store(true, Relaxed);
         }

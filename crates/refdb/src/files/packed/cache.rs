@@ -27,7 +27,7 @@ pub(crate) struct PackedCache {
 #[derive(Debug, Default)]
 struct Latest {
     file: Option<Arc<PackedFile>>,
-    /// How many times packed-refs was opened, or found missing, so far.
+    /// The number of attempts to open packed-refs so far.
     opened: u64,
     /// On a network file system: what the last look found, and when it was first found.
     first_seen: Option<(Option<Found>, Instant)>,
@@ -104,7 +104,7 @@ impl PackedFile {
     ///
     /// # Errors
     ///
-    /// Fails with `ESTALE` if another file has taken the place of this one.
+    /// Fails with `ESTALE` if another file has taken the place of this one, or if this one was changed in place.
     pub fn check_same(&self, again: &PackedFile) -> Result<()> {
         if self.found == again.found {
             Ok(())
@@ -133,7 +133,7 @@ pub enum Look {
 }
 
 /// The longest packed-refs, in bytes, that a server reads completely at once; a longer one is read page by page, unless
-/// it has to be sorted. Where files are mapped, so is every packed-refs that is not empty.
+/// it has to be sorted.
 const WHOLE_LEN_MAX: u64 = 64 << 10;
 
 /// More than a tick of any server's clock, even where time stamps have only whole seconds.
@@ -261,7 +261,7 @@ impl PackedCache {
         }
     }
 
-    /// Closes the file. The next use reads it again.
+    /// Forgets the file, which is closed once no reader has it. The next use opens packed-refs again.
     pub(crate) fn forget(&self) {
         self.latest().file = None;
     }

@@ -17,7 +17,7 @@ use std::{
 /// The length in bytes up to which a range is searched in the mapping; one fault maps as much.
 pub(crate) const NEAR_LEN: usize = 64 << 10;
 
-/// The bytes to read around a position, usually a few lines. The mapping is used if a line is longer.
+/// The bytes to read around a position, usually a few lines. The mapping is used if they contain no whole record.
 const READ_LEN: usize = 512;
 
 /// The number of searches after which most places are mapped already, so that reads no longer pay.
@@ -84,7 +84,7 @@ struct Found {
 }
 
 /// The record to which the byte at `position` belongs, with the comparison of its name. Returns `None` if the bytes do
-/// not contain the whole record and one byte more, or if they are no record.
+/// not contain the whole record and what shows where it begins and ends, or if they are no record.
 fn record_around(bytes: &[u8], position: usize, hash: HashKind, name: &BStr) -> Option<Found> {
     let line_before = |end: usize| bytes.get(..end)?.rfind_byte(b'\n').map(|newline| newline + 1);
     let line_end = |from: usize| bytes.get(from..)?.find_byte(b'\n').map(|newline| from + newline);

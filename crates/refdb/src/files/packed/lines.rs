@@ -38,7 +38,7 @@ impl Packed {
     }
 
     /// Offers lines up to the first whose name is out of order or not certain to be well-formed, that is followed by a
-    /// peeled line, or that the visitor does not take.
+    /// peeled line, or that the visitor does not take, but at most up to `limit` or the end of a page.
     fn offer_lines<const LEN_HEX: usize>(
         &self,
         walk: &mut PackedWalk,

@@ -24,7 +24,7 @@ impl Packed {
     // and is read as text, as git would read it.
 
     /// Looks up a ref: its object and the peeled object, if known. In a file that is read page by page, sets `has_read`
-    /// if nobody has tried yet to convert the ref's page to a block, so that the file may have been read.
+    /// unless it is known whether the ref's page has a block: the file may have been read to find that out.
     pub fn look_up(&self, name: &BStr, has_read: &mut bool) -> Result<Option<(ObjectId, Peeled)>> {
         if let Bytes::Paged(pages) = &self.bytes {
             let at = pages.page_with(name, self.hash.len_hex() + 1)?;

@@ -1,8 +1,8 @@
 //! packed-refs files that claim to be sorted and are not, because somebody has edited them or a bit has flipped.
 //!
 //! Readers do not search for disorder, because that would mean reading the whole file. A walk notices the misplaced
-//! names that it meets, a cursor also looks around the position of a seek, and whoever rewrites the file checks all.
-//! After that, the promise in the file's header is ignored: the file is opened again and sorted in memory.
+//! names that it meets, a cursor also looks around the position of a seek, and pack-refs checks the whole file. After
+//! that, the promise in the file's header is ignored: the file is opened again and sorted in memory.
 
 use crate::files::{Packed, packed::disorder::Disorder};
 use crate::{Result, backend::Peeled};

@@ -270,7 +270,7 @@ impl Packed {
         self.bytes.forget();
     }
 
-    /// How many bytes of private memory the file takes.
+    /// How many bytes of private memory the file takes; 0 for one that is mapped, or read in place of being mapped.
     pub fn loaded_bytes(&self) -> usize {
         match &self.bytes {
             Bytes::Mapped(..) => 0,

@@ -294,7 +294,7 @@ fn look_below(
         let listed = store.options.fs.read_dir_with(&folder, &mut |entry, kind| {
             match (entry.strip_suffix(b".lock"), kind) {
                 (_, EntryKind::Dir) => pending.push((folder.join(OsStr::from_bytes(entry)), child(entry))),
-                // This is the new content beside a signed lock, which is listed as well.
+                // This is the new content beside a lock; the lock is listed as well.
                 (Some(locked), _) if locked.ends_with(b".lock") => {}
                 (Some(locked), _) => {
                     busy.push(child(locked));

@@ -19,8 +19,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A portion of removals ends, and the lock of packed-refs is released, about this long after it began. By default git
-/// waits one second for that lock.
+/// About this long after it began, at the latest, a portion of removals ends and the lock of packed-refs is released.
+/// By default git waits one second for that lock.
 const PORTION: Duration = Duration::from_millis(150);
 
 /// Between portions the lock stays free for the time for which it was held, divided by this, but at most for
@@ -119,7 +119,7 @@ fn has_room(portion: usize, pieces: usize, refs: usize, took: Duration) -> bool 
     pieces == 0 || refs < portion && took < PORTION
 }
 
-/// Removes loose files, each under its lock, which is a link to `seed` if the file system has hard links.
+/// Removes loose files, each under its lock, which is a link to `seed` where that is possible.
 struct Pruning<'s> {
     store: &'s Store,
     seed: &'s Path,

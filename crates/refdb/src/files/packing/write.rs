@@ -66,7 +66,7 @@ const COPY_FROM: usize = 64 << 10;
 /// Buffered lines are written once they have this many bytes.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// A complete new packed-refs beside the old one, ready to replace it. Dropping it removes the file.
+/// A new packed-refs beside the old one, which it is to replace. Dropping this removes the file if it has not done so.
 ///
 /// Like git's new file, it is not the lock file, so that `packed-refs.lock` is held while the new file replaces the
 /// old one and afterwards. Its name is not git's `packed-refs.new`, because git fails if that file is left behind.
@@ -236,7 +236,8 @@ fn keep_records(store: &Store, writer: &mut RangeWriter<'_>, range: Range<usize>
     Ok(())
 }
 
-/// Returns the object to which an annotated tag peels, for its peeled line; `None` for any other object.
+/// Returns the object to which an annotated tag peels, for its peeled line; `None` for a tag that cannot be peeled, and
+/// for any other object.
 pub(crate) fn peel(store: &Store, id: &ObjectId) -> Result<Option<ObjectId>> {
     Ok(store.options.objects.peel_tag(id)?)
 }

@@ -4,7 +4,7 @@ use bstr::{BStr, BString};
 use refdb_types::{FormatOptions, ObjectId, check_format};
 use std::path::Path;
 
-/// Takes all lines except every third, and stops at every seventh view.
+/// Takes lines with valid ids except for every third line that is offered, and stops at every seventh view.
 struct Shown {
     hash: HashKind,
     refs: Vec<String>,

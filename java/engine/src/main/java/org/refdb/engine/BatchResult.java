@@ -12,7 +12,10 @@ import java.util.List;
 public record BatchResult(boolean done, List<Rejection> rejections) {
   /** The reason why an edit could not be made, in git's classes. */
   public enum Reason {
-    /** A ref exists where this one needs a folder, or the reverse. */
+    /**
+     * A ref exists where this one needs a folder, or the reverse; a folder with files is in the place of the ref; two
+     * edits concern the same ref; or a symbolic ref leads to an invalid name.
+     */
     NAME_CONFLICT,
     /** The ref exists but should not. */
     CREATE_EXISTS,
@@ -20,7 +23,10 @@ public record BatchResult(boolean done, List<Rejection> rejections) {
     NONEXISTENT_REF,
     /** The ref has another value than expected. */
     INCORRECT_OLD_VALUE,
-    /** The new value is not valid: the object does not exist, or is not a commit although the ref is a branch. */
+    /**
+     * The new value is not valid: the object does not exist, or is not a commit although the ref is a branch; or HEAD
+     * would be deleted.
+     */
     INVALID_NEW_VALUE,
     /** A symbolic ref was expected. */
     EXPECTED_SYMREF,

@@ -118,8 +118,9 @@ public final class Cache implements AutoCloseable {
 
   /**
    * Opens a cache for reading and writing, and creates it if it does not exist. Only one process at a time may do so.
-   * Files that are damaged, of an older format, or encrypted with a key that is not given, are deleted, and so are all
-   * encrypted files if {@code key} is null; {@link #notices} says so.
+   * Files that are damaged, of an older format, encrypted with a key that is not given, or not encrypted although a key
+   * is given, are deleted, and so are all encrypted files if {@code key} is null; {@link #notices} says so, except
+   * about what a crash may leave.
    *
    * @throws EngineException of kind LOCKED if the cache is open for writing already; of kind REFUSED if the limit is
    *     out of range, or a newer program wrote the cache; of kind IO if an operation on a file fails
@@ -224,9 +225,9 @@ public final class Cache implements AutoCloseable {
    * @param createdMillis when the value was created, in milliseconds since 1970
    * @return false if the value was refused, because the entry is larger than the limit permits or, for a buffered put,
    *     because there was no room for 200 ms; the key then has no value
-   * @throws EngineException of kind IO if the put is written or synced, and its write or sync fails, it finds no room
-   *     for 30 seconds, or all writes to the disk have failed for 2 seconds; the value may be visible then, but need
-   *     not be durable
+   * @throws EngineException of kind IO if the entry cannot be encrypted, or if the put is written or synced, and its
+   *     write or sync fails, it finds no room for 30 seconds, or all writes to the disk have failed for 2 seconds; the
+   *     value may be visible then, but need not be durable
    */
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return store(key, value, createdMillis, durability.ordinal()) == STORED;
@@ -246,8 +247,9 @@ public final class Cache implements AutoCloseable {
    * Stores a value immediately or not at all, for a caller that holds a lock. It waits neither for room nor for a
    * disk.
    *
-   * @param durability the urgency: a durable put may use room that other puts may not
-   * @throws EngineException of kind IO if the put is durable and the disk takes nothing at all
+   * @param durability the urgency: a put that is not buffered may use room that buffered ones may not
+   * @throws EngineException of kind IO if the entry cannot be encrypted, or if the put is not buffered and the disk
+   *     takes nothing at all
    */
   public Placed place(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return PLACED[store(key, value, createdMillis, durability.ordinal() | AT_ONCE)];
@@ -316,8 +318,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Visits every intact entry, in the order of the files. An entry that changes during the walk is visited in its old
-   * or new form, or not at all.
+   * Visits every intact entry, expired ones included, in the order of the files. An entry that changes during the walk
+   * is visited in its old or new form, or not at all; rarely, in both.
    *
    * @param values whether to pass the values too, which have to be copied to arrays of Java
    * @return the numbers of intact and damaged records; if the visitor stopped the walk, the number of entries that it
@@ -357,9 +359,11 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Stores all entries of an export of a cache of the same name and version. The cache can be used at the same time.
+   * Stores the entries of an export of a cache of the same name and version, except those that {@link Imported} counts
+   * as kept or too large. The cache can be used at the same time.
    *
-   * <p>If the import fails, the entries that were stored before remain.
+   * <p>If the import fails, the entries that were stored before remain, even damaged ones, because the checksum is at
+   * the end of an export.
    *
    * @throws EngineException of kind CORRUPT if the export is truncated, damaged or of another format version; of kind
    *     REFUSED if it is that of another cache; of kind IO if the cache cannot be written

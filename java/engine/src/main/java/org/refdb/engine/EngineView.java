@@ -84,7 +84,7 @@ public final class EngineView implements AutoCloseable {
     return answer.texts();
   }
 
-  /** Returns the broken refs, a thousand at most. Every loose ref is read. */
+  /** Returns the broken refs, a thousand at most. Every loose ref is checked. */
   public List<BrokenRef> broken() throws EngineException {
     return broken(false);
   }

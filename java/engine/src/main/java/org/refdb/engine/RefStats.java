@@ -5,7 +5,7 @@ package org.refdb.engine;
  *
  * @param view the number of the view, which grows from view to view; it stays the same when the view is reopened
  * @param hits look-ups that were answered from memory, after a check as strict as the trust settings
- * @param misses look-ups that read from disk
+ * @param misses look-ups that read from disk, except those of pseudo-refs in a repository with reftables
  * @param loads how often packed-refs or the list of tables was found changed, or the index from objects to refs built
  * @param loadNanos nanoseconds spent on building the index from objects to refs; the other loads are not timed
  * @param reopens how often the repository was reopened because it was replaced, reconfigured, converted or flushed
@@ -16,8 +16,9 @@ package org.refdb.engine;
  * @param rejections batches that were rejected, or refused by a hook or the global ref database, and rejected edits of
  *     other batches
  * @param stale refs for which a verification found that the view differs from the disk
- * @param verifications the number of verifications
- * @param broken refs that were found to be broken (see {@link BrokenRef}) and not seen intact since, a thousand at most
+ * @param verifications verifications that ended without an error
+ * @param broken refs that were found to be broken (see {@link BrokenRef}) and not seen intact or missing since, a
+ *     thousand at most
  * @param unsorted 1 if packed-refs was found to be unsorted although its header says that it is sorted, else 0
  * @param gitPacks which settings let git pack refs by itself, so that small batches go to packed-refs although {@code
  *     refdb.smallBatches} is {@code auto}: 0 for none, 1 for {@code gc.packRefs}, 2 for {@code

@@ -11,7 +11,8 @@ public interface BatchCommitter {
   /**
    * Commits a batch.
    *
-   * @throws NotAgreedException if the global ref database has to agree and did not; the refs are unchanged so far
+   * @throws NotAgreedException if the global ref database has to agree and did not; no edit of the batch was made so
+   *     far
    */
   BatchResult commit(EngineView view, RefBatch batch) throws IOException;
 }

@@ -94,7 +94,7 @@ final class RefdbBatchUpdate extends BatchRefUpdate {
   }
 
   /**
-   * Rejects impossible commands before any of their refs is read.
+   * Rejects impossible commands, without comparing the values of their refs with the expected ones.
    *
    * @return whether to go on
    */

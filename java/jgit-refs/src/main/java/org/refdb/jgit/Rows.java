@@ -8,7 +8,10 @@ import org.eclipse.jgit.lib.Ref;
 import org.refdb.engine.RefListing;
 import org.refdb.engine.RefRows;
 
-/** The rows of a listing, in the packed form of the engine, which takes half of the memory of objects. Immutable. */
+/**
+ * The rows of a listing, in the packed form of the engine, which takes less than half of the memory of objects.
+ * Immutable.
+ */
 final class Rows {
   /**
    * Rows from the engine.

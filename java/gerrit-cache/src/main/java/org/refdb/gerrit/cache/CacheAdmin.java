@@ -52,8 +52,8 @@ public final class CacheAdmin {
    *     null to copy only what is shared already
    * @param cache the name of a shared cache; null for all
    * @param rate the most entries a second, from 1 to {@value Warming#RATE_MAX}
-   * @throws IOException if the rate is out of range, {@code peer} is this server, no cache can take values, the shared
-   *     cache is not in use, or another copy goes on
+   * @throws IOException if there is no shared cache, or it is not in use; if the rate is out of range, {@code peer} is
+   *     this server, no cache can take values, or another copy goes on
    */
   public synchronized Warming warm(String peer, String cache, int rate) throws IOException {
     SharedCaches shared = shared();

@@ -147,8 +147,8 @@ final class DiskTier<K, V> {
   }
 
   /**
-   * Offers a value that this server has to the shared tier, unless it is too old or its key was changed since it was
-   * read. Returns whether it was offered.
+   * Offers a value that this server has to the shared tier, unless it is too old, its key was changed since it was
+   * read, or {@link SharedTier#offerHeld} refuses it. Returns whether it was offered.
    */
   boolean offerHeld(K key, Holder<V> held, byte[] keyBytes, byte[] valueBytes) {
     synchronized (clock.lockOf(key)) { // so that a change of the key comes before this or after it
@@ -158,12 +158,12 @@ final class DiskTier<K, V> {
     }
   }
 
-  /** Runs the loader of the cache for a value that no server has. */
+  /** Runs the loader of the cache for a value that was not found. */
   V compute(SharedTier.Place place, Callable<? extends V> loader) throws Exception {
     return shared == null ? loader.call() : shared.tier().compute(place, loader);
   }
 
-  /** Returns the value that is stored here or on other servers; null if there is none. */
+  /** Returns the value that is stored here or, if the cache is shared, on other servers; null if none is found. */
   Holder<V> find(K key) {
     Holder<V> stored = read(key);
     return stored != null ? stored : askOthers(List.of(key)).getFirst().found();
@@ -404,8 +404,8 @@ final class DiskTier<K, V> {
     }
 
     /**
-     * Returns whether a value is too old. A value from further in the future than clocks may differ counts as too old,
-     * because the clock that set its time was wrong and its real age is unknown.
+     * Returns whether a value is too old. A value from further in the future than clocks may differ, or than the maximum
+     * age if that is less, counts as too old, because the clock that set its time was wrong and its real age is unknown.
      */
     private static boolean isPast(long maxMillis, long createdMillis, long nowMillis) {
       long age = nowMillis - createdMillis;

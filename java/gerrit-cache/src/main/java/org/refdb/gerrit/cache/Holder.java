@@ -2,7 +2,7 @@ package org.refdb.gerrit.cache;
 
 /**
  * The object that the memory tier stores for a key: the value, when it was created, and the tick of the {@link
- * ChangeClock} before it was read or loaded.
+ * ChangeClock} before it was read or loaded, or at which it was put.
  *
  * <p>A holder enters the memory tier unchecked, because its key may have been changed before the holder arrived there.
  * Its first reader decides whether it may be served, which is so only if the key was not written or invalidated after
@@ -42,7 +42,7 @@ final class Holder<V> {
     this.tick = tick;
   }
 
-  /** Returns the time of the {@link ChangeClock} before the value was read or loaded. */
+  /** Returns the time of the {@link ChangeClock} before the value was read or loaded, or at which it was put. */
   long tick() {
     return tick;
   }

@@ -16,8 +16,8 @@ final class MemoryRoom<K, V> {
   private static final double SHARE = 0.8;
 
   /**
-   * A memory that took no value since it was weighed is weighed again only after this time, because that walks over all
-   * of its values.
+   * If nothing was put here since the memory was weighed, it is weighed again only after this time, because that walks
+   * over all of its values.
    */
   private static final long REST_NANOS = TimeUnit.SECONDS.toNanos(1);
 

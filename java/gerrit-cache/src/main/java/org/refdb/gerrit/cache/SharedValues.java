@@ -37,8 +37,8 @@ final class SharedValues<K, V> {
    *
    * @param key the key
    * @param found the value; null if there is none, so that it must be loaded
-   * @param keyBytes the key as bytes; null if the shared tier was not asked, for example for want of an encoding
-   * @param valueBytes the bytes that the shared tier has for the key; null if it has none or was not asked
+   * @param keyBytes the key as bytes; null if the cache is not shared, or the look-up failed
+   * @param valueBytes the bytes that the shared tier has for the key; null if none were found
    * @param place where the value goes once it is loaded; null if nowhere
    */
   record Asked<K, V>(K key, Holder<V> found, byte[] keyBytes, byte[] valueBytes, SharedTier.Place place) {

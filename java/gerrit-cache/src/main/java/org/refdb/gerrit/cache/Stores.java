@@ -60,8 +60,8 @@ final class Stores {
   }
 
   /**
-   * Returns the store for a handle that holds none, and opens it if necessary; a store that keeps nothing if it
-   * cannot be opened, or after {@link #stop}.
+   * Returns the store for a handle that holds none, and opens it if necessary; a store that keeps nothing if the cache
+   * has no files or they cannot be opened, or after {@link #stop}.
    */
   synchronized Store acquire(StoreHandle handle) {
     if (stopped) {

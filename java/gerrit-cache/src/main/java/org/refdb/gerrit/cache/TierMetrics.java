@@ -58,7 +58,7 @@ final class TierMetrics {
     return metric(maker, name, new Description(what).setGauge().setUnit(unit));
   }
 
-  /** Creates a metric that only grows while the server runs. */
+  /** Creates a metric that only grows while the store is open. */
   private static CallbackMetric1<String, Double> counter(MetricMaker maker, String name, String what, String unit) {
     return metric(maker, name, new Description(what).setCumulative().setUnit(unit));
   }

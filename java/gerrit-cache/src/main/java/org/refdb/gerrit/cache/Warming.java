@@ -65,7 +65,7 @@ public final class Warming {
    * @param offered values that {@code from} has offered to the shared cache
    * @param cache the cache; null for all
    * @param entriesPerSecond the limit of the rate
-   * @param looked names of entries that the server of the shared cache has told
+   * @param looked names of entries that the copy has looked at
    * @param stored values that are stored here now
    * @param present values that were here already
    * @param unusable all other entries: of caches that are not copied, of other versions or generations, expired or

@@ -33,9 +33,9 @@ final class Installer {
    * @param wanted the modules to install; refdb's other modules are removed
    * @param etcd addresses of etcd for the global ref database, or null to leave that unchanged
    * @param setsGit whether the git configuration of Gerrit's user may be changed
-   * @throws InstallException if the site, its Gerrit or its Java is not fit for refdb, if the repositories cannot be
-   *     examined, if refdb would refuse to write to one of them, or if refdb does not get the refs and a repository has
-   *     a batch that is not settled
+   * @throws InstallException for example if the site, its Gerrit or its Java is not fit for refdb, if the repositories
+   *     cannot be examined, if refdb would refuse to write to one of them, or if refdb does not get the refs and a
+   *     repository has a batch that is not settled
    */
   void install(Path folder, Path war, Set<GerritModule> wanted, String etcd, boolean setsGit)
       throws InstallException, IOException {
@@ -166,7 +166,7 @@ final class Installer {
 
   /**
    * Turns on small batches where git packs no refs, except in a cluster, where another node could read half of one:
-   * there the setting stays as it is. Turns them off if refdb does not serve refs.
+   * there the setting stays as it is. If refdb does not serve refs, undoes what an earlier installation has set.
    */
   private void setSmallBatches(Site site, boolean refs, boolean packsNothing) throws IOException {
     boolean isCluster = site.has("high-availability") || site.has("multi-site");
@@ -181,7 +181,7 @@ final class Installer {
 
   /**
    * Keeps git's own maintenance from packing refs, which can lose some; without {@code setsGit}, only looks whether it
-   * is kept from that. Returns whether git packs none now.
+   * is kept from that. Returns whether the git configuration of Gerrit's user is known to keep git from packing now.
    */
   private boolean setGit(AsGerrit asGerrit, GerritUser user, boolean setsGit) throws InstallException, IOException {
     boolean canBe = asGerrit.obstacle().isEmpty();

@@ -10,7 +10,7 @@ import java.nio.file.attribute.BasicFileAttributes;
 import java.util.EnumSet;
 import java.util.List;
 
-/** Finds the repositories below some folders as Gerrit does, through symbolic links too. */
+/** Finds the repositories below some folders. Like Gerrit, it follows symbolic links. */
 final class Repositories {
   private Repositories() {}
 

@@ -69,7 +69,7 @@ final class Site {
     return folder.resolve("logs/gerrit.pid");
   }
 
-  /** Returns the process id of the site's running Gerrit; empty if none is running. */
+  /** Returns the process id of the site's running Gerrit; empty if none is running that its pid file names. */
   Optional<Long> runningServer() throws IOException {
     if (!Files.exists(pidFile())) {
       return Optional.empty();
@@ -105,7 +105,7 @@ final class Site {
     return SiteLibrary.folder(folder, named.isEmpty() ? null : named.getLast());
   }
 
-  /** The folders with repositories: the default one, and those of single projects. */
+  /** The folders with repositories: the default one, and those that sections {@code repository} name. */
   List<Path> repositories(ConfigFile config) {
     List<String> paths = config.values("gerrit", "basePath");
     List<Path> places = new ArrayList<>();
@@ -166,7 +166,7 @@ final class Site {
     return done;
   }
 
-  /** Removes refdb's jars from lib and plugins. Returns a sentence for each. */
+  /** Removes all copies of the lib module, and the plugin refdb. Returns a sentence for each. */
   List<String> removeJars() throws IOException {
     List<String> done = new ArrayList<>();
     List<Path> ours = new ArrayList<>(jars(folder.resolve("lib"), "refdb-gerrit*.jar"));

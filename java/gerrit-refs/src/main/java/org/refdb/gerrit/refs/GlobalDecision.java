@@ -19,8 +19,8 @@ public interface GlobalDecision {
   BatchCommitter committer(String project, Repository repository);
 
   /**
-   * Begins to settle, in the background, what an earlier process of this node left undecided in a repository that is
-   * being opened. Does not wait for the database.
+   * Begins to settle, in the background, what this node has left undecided in a repository that is being opened. Does
+   * not wait for the database.
    */
   void opened(String project, EngineView refs) throws IOException;
 

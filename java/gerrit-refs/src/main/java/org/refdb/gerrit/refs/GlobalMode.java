@@ -56,7 +56,7 @@ final class GlobalMode {
   }
 
   /**
-   * Checks that no update can bypass the global ref database, and that none is submitted to it twice.
+   * Checks that gerrit.config lets no update bypass the global ref database, and submits none to it twice.
    *
    * @throws ProvisionException with what to change in gerrit.config
    */

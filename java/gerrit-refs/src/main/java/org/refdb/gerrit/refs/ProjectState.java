@@ -14,13 +14,13 @@ final class ProjectState {
   /** The reason why refdb could not open this project, or null. */
   private volatile Refusal refusal;
 
-  /** Repository objects without refdb that were evicted from JGit's cache. */
+  /** Repository objects without refdb that were found in JGit's cache and evicted. */
   final LongAdder plainEvicted = new LongAdder();
 
-  /** Queries that both JGit and refdb answered in shadow mode. */
+  /** Queries that both JGit and refdb were asked in shadow mode. */
   final LongAdder compared = new LongAdder();
 
-  /** Queries that refdb answered differently from JGit. */
+  /** Queries that refdb answered differently from JGit, or with an error. */
   final LongAdder different = new LongAdder();
 
   /** Checks caused by a hint from another node or by an administrator. */

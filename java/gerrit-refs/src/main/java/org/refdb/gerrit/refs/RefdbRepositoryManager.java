@@ -29,8 +29,8 @@ import org.refdb.engine.RefStats;
  * them.
  *
  * <p>JGit caches open repositories by path for the whole process, and any code can put a plain one there, as Gerrit
- * does when it creates a project. Such an entry is evicted and counted, because with it one process would have two
- * views of the same refs.
+ * does when it creates a project. Such an entry is evicted, because with it one process would have two views of the
+ * same refs. One that is met when a repository is opened is also counted.
  */
 @Singleton
 public final class RefdbRepositoryManager implements GitRepositoryManager {

@@ -28,8 +28,8 @@ final class Staleness {
   }
 
   /**
-   * Returns whether the project was used since it was last verified. If not, its turn is postponed as if it had been
-   * verified.
+   * Returns whether the project was used since it was last verified or this was last called. If not, its turn is
+   * postponed as if it had been verified.
    */
   synchronized boolean wasUsedAt(long usesNow, long now) {
     boolean wasUsed = uses != usesNow;

@@ -3,7 +3,7 @@ package org.refdb.gerrit.cache.chronicle;
 import java.io.IOException;
 import java.nio.file.Path;
 
-/** Reads a file of cache-chroniclemap. Implementations are loaded only for an import, together with ChronicleMap. */
+/** Reads files of cache-chroniclemap. */
 public interface EntryReader {
   /** Receives the entries of a file. */
   @FunctionalInterface

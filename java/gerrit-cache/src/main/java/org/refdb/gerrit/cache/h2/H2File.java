@@ -110,7 +110,7 @@ final class H2File {
     Files.move(from, to, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
   }
 
-  /** Sets the file aside, because nothing in it is needed any more, and deletes what an older import left. */
+  /** Sets the file aside, because nothing in it is needed any more, and deletes what imports have left. */
   void setAside(Path from) throws IOException {
     move(from, aside());
     Files.deleteIfExists(importing());

@@ -96,7 +96,7 @@ final class H2Writer implements Closeable {
         connection.close();
       }
     } catch (SQLException e) {
-      // An error that says more is already being thrown.
+      // The file is complete already, or an error that says more is being thrown.
     }
   }
 

@@ -37,7 +37,7 @@ final class ImportingStore extends ForwardingStore {
 
   /**
    * Imports an older entry, unless its key was changed since. This waits for no room, because changes by users wait
-   * while it runs. Returns what came of the attempt; null if the key was changed.
+   * while it runs. Returns what came of the attempt; null if the key was changed, or the import has ended.
    */
   synchronized Placed importEntry(byte[] key, byte[] value, long createdMillis) {
     return state.wants(key) ? store.place(key, value, createdMillis, false) : null;

@@ -178,8 +178,8 @@ public final class OfflineCaches {
   }
 
   /**
-   * Deletes everything that refdb has stored, and the H2 files that it has taken over or was importing, so that H2
-   * starts empty.
+   * Deletes everything that refdb has stored, and the H2 files that it has taken over or was importing. A cache starts
+   * empty with H2 then, unless H2 or an export has written a file for it since.
    *
    * @param dryRun whether only to return the number
    * @return the number of bytes that this frees

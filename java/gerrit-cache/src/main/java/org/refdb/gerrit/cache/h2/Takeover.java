@@ -56,7 +56,7 @@ public final class Takeover {
    *
    * @return the store to use
    * @throws StoreOpener.InUseException if a server with H2 caches is using these files
-   * @throws IOException if the H2 file cannot be set aside
+   * @throws IOException if the store cannot be emptied, or the H2 file cannot be set aside
    */
   public Store from(StoreOpener.Spec spec, Store store) throws IOException {
     H2File file = new H2File(spec.directory(), spec.name());
@@ -134,8 +134,8 @@ public final class Takeover {
 
   /**
    * Imports an entry. Where the store has no room at the moment, this retries, since an import can wait. Returns
-   * whether the entry was stored, which it was not if its key was changed since, if it is too large, if there was no
-   * room for 30 seconds, or if this thread was interrupted.
+   * whether the entry was stored, which it was not if its key was changed since, if the import has ended, if the entry
+   * is too large, if there was no room for 30 seconds, or if this thread was interrupted.
    */
   private static boolean takeWithRetries(ImportingStore store, byte[] key, byte[] value, long created) {
     for (int i = 0; i < RETRIES; i++) {

@@ -4,9 +4,9 @@ import com.google.common.flogger.FluentLogger;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Keeps requests from a server that fails or is late: while the breaker is open, none of them waits at all. Only good
- * probes of a background thread close it. Except at the start, it stays open for at least 1 s if it was closed for more
- * than 60 s before, and otherwise for at least twice the last such time, up to 60 s.
+ * Keeps requests from a server that fails or is late: while the breaker is open, they do not ask it. Only good probes
+ * of a background thread close it. Except at the start, it stays open for at least 1 s if it was closed for more than
+ * 60 s before, and otherwise for at least twice the last such time, up to 60 s.
  */
 final class Breaker implements Lane.Failures {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();

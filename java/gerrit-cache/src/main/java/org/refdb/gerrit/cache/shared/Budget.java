@@ -4,8 +4,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
 
 /**
- * Limits how long a thread waits for the shared cache within any 100 ms, so that a request that asks for one value
- * after the other is protected as well.
+ * Limits how long a thread waits for answers of the shared cache within any 100 ms, so that a request that asks for one
+ * value after the other is protected as well.
  */
 final class Budget {
   private static final long STEP_NANOS = TimeUnit.MILLISECONDS.toNanos(10);

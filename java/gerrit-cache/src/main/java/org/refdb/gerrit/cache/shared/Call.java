@@ -18,8 +18,8 @@ final class Call implements AutoCloseable {
   /**
    * Creates a call.
    *
-   * @param memory bounds the bytes of answers in memory; the answer counts there from when it comes until {@link
-   *     #close}
+   * @param memory bounds the bytes of answers in memory; an answer that is a string of bytes counts there from when it
+   *     comes until {@link #close}
    */
   Call(CommandArguments command, AnswerMemory memory) {
     this.command = command;

@@ -25,7 +25,7 @@ final class Client implements AutoCloseable {
   /** Commands of at most so many bytes together have room in the buffers of an idle socket, on any system. */
   private static final int DIRECT_BYTES_MAX = 4096;
 
-  /** Bytes that a GET takes beside its key. */
+  /** The most bytes that a GET takes beside its key. */
   private static final int GET_BYTES = 32;
 
   private final Connector connector;
@@ -46,7 +46,7 @@ final class Client implements AutoCloseable {
         };
   }
 
-  /** The lanes to one server. What is stored has a lane of its own, so that no request waits behind a large value. */
+  /** The lanes to one server. What is stored has a lane of its own, so that no look-up waits behind a large value. */
   private final class Server implements AutoCloseable {
     private final Lane[] readers = new Lane[READERS];
     private final Lane writer;
@@ -108,8 +108,8 @@ final class Client implements AutoCloseable {
   /**
    * Asks for values, as {@link #get} does; but if the keys are few, one server has all of them, and a connection
    * without TLS to that server is free, this method sends and reads on the thread of the caller, so that no other
-   * thread has to run before the caller goes on. It then blocks until the answers have come, or until {@code
-   * untilNanos}, a time of {@link System#nanoTime}.
+   * thread has to run before the caller goes on. It then blocks for the answers, at most until {@code untilNanos}, a
+   * time of {@link System#nanoTime}.
    */
   Call[] ask(byte[][] keys, long untilNanos) {
     Call[] calls = calls(keys);

@@ -33,7 +33,7 @@ public final class Counts {
     REFUSED_BAD,
     /** Values that were refused because they were sealed with a key that this server does not have. */
     REFUSED_KEY,
-    /** Values that were refused because they do not deserialise. */
+    /** Values that were refused because they cannot, or must not, be deserialised. */
     REFUSED_CONTENT,
     /** Values that were stored on the server. */
     STORED,
@@ -41,11 +41,11 @@ public final class Counts {
     TOO_LARGE,
     /** Values that were not offered, because they are the result of a timeout or an error. */
     NEGATIVE,
-    /** Values and deletions that were dropped, because too many were waiting or the server fails. */
+    /** Values and deletions that were dropped, because too many were waiting, the server fails, or this node stops. */
     DROPPED,
     /** Values and deletions that the server did not take. */
     NOT_STORED,
-    /** Bytes of the entries that were received. */
+    /** Bytes of the entries that look-ups received. */
     BYTES_RECEIVED,
     /** Bytes of the entries that were stored. */
     BYTES_STORED;

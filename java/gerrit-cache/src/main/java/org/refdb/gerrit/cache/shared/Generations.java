@@ -108,7 +108,7 @@ final class Generations {
   }
 
   /**
-   * Reads all generations, and writes those that are newer here. Returns how long the server took, in nanoseconds.
+   * Reads all generations, and writes those that are newer here. Returns how long the reads took, in nanoseconds.
    *
    * @throws TimeoutException if the server does not answer
    * @throws RuntimeException if there is no connection, or the server refuses a command

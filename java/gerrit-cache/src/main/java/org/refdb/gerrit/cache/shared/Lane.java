@@ -12,7 +12,7 @@ import redis.clients.jedis.exceptions.JedisConnectionException;
 
 /**
  * A connection, and a thread that opens it anew when it fails. The thread sends the calls that have come since its last
- * turn in one write, reads the answers in their order, and hands them out. While it has nothing to do, a request sends
+ * turn together, reads the answers in their order, and hands them out. While it has nothing to do, a request sends
  * and reads on its own thread. A call whose caller has left is skipped, or its answer dropped, so nobody's deadline
  * costs the connection.
  */

@@ -204,7 +204,7 @@ final class Offers implements AutoCloseable {
 
   /**
    * Makes the deletions that wait, for as long as the server answers and for some seconds at most, and drops all other
-   * changes. When this returns, every deletion is made or lost.
+   * changes. When this returns, every deletion is made or lost, unless the calling thread was interrupted.
    */
   @Override
   public void close() {

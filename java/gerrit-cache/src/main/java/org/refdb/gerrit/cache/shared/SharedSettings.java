@@ -17,7 +17,7 @@ import org.refdb.gerrit.cache.store.EncryptionKeys;
  * @param password the password; null for none
  * @param keys the keys with which values are encrypted, the one in use first; empty for none
  * @param namespace what tells the entries of this site from those of others on the same server
- * @param deadline how long a request waits for an answer at most
+ * @param deadline how long a request waits for an answer at most; one for 16 keys or more waits longer
  * @param budget how long a thread waits for answers within any 100 ms at most
  * @param hasLeases whether nodes wait for a value that another one computes
  * @param ttl how long the server keeps an entry at most

@@ -325,7 +325,7 @@ public final class SharedTier {
     return javaType == null || JavaFilter.accepts(value, javaType);
   }
 
-  /** Deletes a value that was found but does not deserialise. */
+  /** Deletes a value that was found but cannot, or must not, be deserialised. */
   public void refuse(Answer answer) {
     counts.one(Event.REFUSED_CONTENT);
     delete(answer.place.name);

@@ -101,7 +101,7 @@ public final class CacheFolder {
   }
 
   /**
-   * Records whether the keys of a version are text, for which H2 has a separate type. The folder of the version must
+   * Records whether the keys of a version are text, for which H2 has a separate type. The folder of the cache must
    * exist.
    */
   public void noteKeys(int version, boolean text) throws IOException {

@@ -89,12 +89,12 @@ public final class Intake implements AutoCloseable {
     return remarks;
   }
 
-  /** Returns the number of stored entries. */
+  /** Returns how many entries were stored, including those that were evicted since. */
   public long entries() {
     return entries;
   }
 
-  /** Returns the size of the keys and values of the stored entries in bytes. */
+  /** Returns the size of the keys and values of these entries in bytes. */
   public long bytes() {
     return bytes;
   }

@@ -24,7 +24,7 @@ public final class ImportRefs {
    * Result of an import.
    *
    * @param put refs that were put into etcd, including those that others put meanwhile
-   * @param there refs that etcd had before
+   * @param there refs that etcd was found to have already, on this disk or not
    * @param already whether the project was imported before, so that nothing was done
    */
   record Result(long put, long there, boolean already) {}

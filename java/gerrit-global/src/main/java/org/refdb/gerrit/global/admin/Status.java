@@ -82,7 +82,7 @@ public record Status(
     }
   }
 
-  /** Queries each member separately, then etcd for its alarms. */
+  /** Queries each member that {@code refdb.global.etcd} names, then etcd for its alarms. */
   public static Status ask(GlobalRefs refs, WatchService watch) {
     return ask(
         refs,
@@ -140,7 +140,7 @@ public record Status(
         && members.stream().allMatch(member -> member.error() == null && member.hasLeader());
   }
 
-  /** Describes the state to people, one line each. */
+  /** Describes the state to people, line by line. */
   public List<String> text() {
     List<String> lines = new ArrayList<>();
     lines.add(

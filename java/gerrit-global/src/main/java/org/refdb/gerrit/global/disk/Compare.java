@@ -17,8 +17,8 @@ import org.refdb.gerrit.global.transaction.Values;
 
 /**
  * Compares the refs on this node's disk with those in etcd, in both directions and without blocking anyone. A ref that
- * differs is read again until both values are of one moment and the ref is not locked, but for no longer than {@code
- * refdb.global.timeout}.
+ * differs is read again until both values are of one moment and the ref is not locked; after {@code
+ * refdb.global.timeout} it is reported as {@link Kind#UNDER_UPDATE}.
  */
 public final class Compare {
   /** How many differences are reported unless the caller sets another limit. */
@@ -56,7 +56,8 @@ public final class Compare {
    * Result of a comparison.
    *
    * @param refs number of refs compared, including the one at which an incomplete comparison ended
-   * @param neverSeen number of refs on disk that etcd does not know yet; their first update stores them
+   * @param neverSeen number of refs on disk that etcd does not know yet and whose first update stores them; 0 if the
+   *     project was imported, because such refs are differences then
    * @param imported whether the project was imported, so that a ref without a value in etcd does not exist
    * @param complete whether all refs were compared
    */
@@ -66,7 +67,7 @@ public final class Compare {
     }
   }
 
-  /** The state of a ref in etcd at one revision. */
+  /** The state of a ref in etcd. */
   private record Seen(
       Optional<Generation> generation,
       Optional<String> value,
@@ -116,7 +117,7 @@ public final class Compare {
   /**
    * Returns the generation of the project.
    *
-   * @throws GlobalRefException if etcd does not know the project, refuses or does not answer
+   * @throws GlobalRefException if etcd does not know the project, or the generation cannot be read
    */
   public Generation generation() throws GlobalRefException {
     return refs.projects()

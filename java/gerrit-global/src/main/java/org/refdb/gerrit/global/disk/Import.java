@@ -44,7 +44,7 @@ public final class Import {
      * Called now and then while refs are put, and at the end.
      *
      * @param put number of refs that were put, including those that others put meanwhile
-     * @param there number of refs that etcd had before
+     * @param there number of refs that etcd was found to have already, on this disk or not
      */
     void at(long put, long there);
   }

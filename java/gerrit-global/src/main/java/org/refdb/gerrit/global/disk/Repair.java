@@ -102,8 +102,8 @@ public final class Repair {
   @SuppressWarnings("try") // the lock is only held; nothing is called on it
   private String repair(String ref, Generation generation, To to) throws IOException, GlobalRefException {
     try (AutoCloseable lock = refs.lock(disk.project(), ref)) {
-      // While the lock is held, no other node updates the ref through Gerrit's global-refdb interface. `disk.set`
-      // notices a writer that bypasses it, because it compares the value again.
+      // While the lock is held, Gerrit's global-refdb module, which takes it for each update, does not update the ref.
+      // `disk.set` notices a writer that does not take the lock, because it compares the value again.
       Optional<String> here = disk.value(ref);
       Optional<String> there = refs.read(disk.project(), ref).value();
       if (Compare.agree(here, there)) {

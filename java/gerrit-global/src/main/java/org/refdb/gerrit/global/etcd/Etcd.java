@@ -156,7 +156,7 @@ public final class Etcd implements AutoCloseable {
         deadline);
   }
 
-  /** Reads a key or range with a single request. */
+  /** Reads a key or range; unlike {@link #read}, this does not ask again if no response arrives. */
   public GetResponse ask(ByteSequence key, GetOption option, Deadline deadline) throws GlobalRefException {
     return await(client.getKVClient().get(key, option), deadline);
   }

@@ -1,9 +1,6 @@
 package org.refdb.gerrit.global.etcd;
 
-/**
- * An operation on the global ref database that failed, because etcd refused it or did not answer, or for a reason on
- * this node; the message is written for administrators.
- */
+/** An operation on the global ref database failed; the message is written for administrators. */
 public class GlobalRefException extends Exception {
   private static final long serialVersionUID = 1L;
 

@@ -25,7 +25,7 @@ import org.eclipse.jgit.lib.Config;
  * @param underLocks how long native mode may wait for etcd while refs are locked: {@code underLocks}
  * @param txnOps operations that etcd accepts in one transaction, its --max-txn-ops: {@code maxTxnOps}
  * @param requestBytes bytes that etcd accepts in one request, its --max-request-bytes: {@code maxRequestBytes}
- * @param slots how many transactions of a node may be in flight at once: {@code slots}
+ * @param slots how many updates and lock requests of a node may be in flight at once: {@code slots}
  */
 public record Settings(
     List<String> endpoints,

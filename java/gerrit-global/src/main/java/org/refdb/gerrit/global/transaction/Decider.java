@@ -19,7 +19,7 @@ public record Decider(String node, String id) {
     OPEN,
     /** Applied: each ref has its new value. */
     DONE,
-    /** Closed while it was open: each ref keeps its old value. */
+    /** Given up: each ref keeps its old value. */
     VOID
   }
 

@@ -31,7 +31,7 @@ import org.refdb.jgit.NotAgreedException.Why;
 /**
  * Decides one batch in etcd while its refs are locked: one transaction compares all old values and the mark, or several
  * if the batch is staged. The first one assumes that etcd has the same values as the disk; if etcd refuses, but its
- * values allow the batch nevertheless, a second transaction compares exactly those.
+ * values allow the batch nevertheless, the next one compares exactly those.
  */
 public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   /**
@@ -99,7 +99,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   }
 
   /**
-   * A ref that another node has updated.
+   * A ref that exists in etcd with another value than on this disk.
    *
    * @param here this disk's value; null for none
    */

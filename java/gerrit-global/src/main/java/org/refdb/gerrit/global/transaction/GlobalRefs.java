@@ -311,7 +311,7 @@ public final class GlobalRefs implements AutoCloseable {
       throws GlobalRefException {
     Optional<Generation> now = projects.remember(project, Etcd.text(reads.get(0)));
     if (isPut && now.isPresent() && !now.get().equals(generation)) {
-      // A put without expectation compares only the generation, so it is meant for the project that has the name now.
+      // A put without expectation is meant for the project that has the name now.
       return Optional.empty();
     }
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {

@@ -126,7 +126,8 @@ public final class Intents {
   /**
    * Settles an intent.
    *
-   * @throws GlobalRefException if etcd refuses or does not answer, or has something that is not in refdb's format
+   * @throws GlobalRefException if etcd refuses or does not answer, or if something in etcd or in the intent is not in
+   *     refdb's format
    * @throws IOException if the refs cannot be written
    */
   public Outcome settle(String project, EngineView view, GlobalIntent intent, Predicate<String> isStored)
@@ -142,7 +143,7 @@ public final class Intents {
     List<GlobalRef> agreed = agreed(project, intent, isStored);
     Outcome outcome = agreed.isEmpty() ? Outcome.DROPPED : Outcome.FINISHED;
     if (outcome == Outcome.FINISHED) {
-      // The transaction was applied, so the refs that etcd does not store are to be updated too.
+      // etcd has new values of the batch, so the refs that it does not store are to be updated too.
       intent.refs().stream().filter(ref -> !isStored.test(ref.name())).forEach(agreed::add);
       finish(view, agreed);
     }

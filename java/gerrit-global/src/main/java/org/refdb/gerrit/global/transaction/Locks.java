@@ -191,7 +191,7 @@ public final class Locks {
     }
   }
 
-  /** Retries the releases that etcd did not answer. */
+  /** Tries again to release the locks whose release etcd has not confirmed. */
   void releaseRest() {
     List<Held> rest;
     synchronized (this) {

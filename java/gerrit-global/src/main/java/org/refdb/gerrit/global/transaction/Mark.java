@@ -6,7 +6,7 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
  * The last closed transaction of a slot.
  *
  * @param start the process that ran it
- * @param number its number among the transactions of the slot in that process
+ * @param number its number among the transactions of the slot in that process, from 1; 0 if there was none yet
  */
 public record Mark(String start, long number, Outcome outcome) {
   /** Outcome of a transaction. */

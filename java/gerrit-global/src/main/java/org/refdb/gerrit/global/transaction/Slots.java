@@ -49,7 +49,7 @@ public final class Slots {
 
   private boolean claimed;
 
-  /** Creates the slots; {@code counted} is called for each transaction whose outcome is reported as unknown. */
+  /** Creates the slots; {@code counted} is called each time that a slot with an unknown outcome is given back. */
   Slots(Etcd etcd, Keys keys, NodeName node, Runnable counted) {
     this.etcd = etcd;
     this.keys = keys;

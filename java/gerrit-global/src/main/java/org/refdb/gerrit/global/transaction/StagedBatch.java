@@ -75,7 +75,7 @@ public final class StagedBatch {
     return 3L * (settings.prefix().length() + 32 + ref.name().getBytes(StandardCharsets.UTF_8).length) + 400;
   }
 
-  /** Upper bound of the bytes that refs take in a request that changes all of them at once. */
+  /** Upper bound of the bytes of the comparisons and puts in a request that changes all refs at once. */
   static long bytes(Settings settings, List<GlobalRef> changes) {
     return changes.stream()
         .mapToLong(
@@ -163,7 +163,10 @@ public final class StagedBatch {
     }
   }
 
-  /** Comparisons that hold only when this part is next, so that a delayed copy of the request is refused. */
+  /**
+   * The comparisons of a part besides those of its refs: for the first part, that there is no deciding key and that the
+   * slot's mark is not closed; for the others, that the deciding key is the one of this batch and open.
+   */
   private List<Cmp> turn(int part, Slot slot) {
     ByteSequence key = refs.keys().decider(decider.text());
     Cmp same = refs.projects().is(project, generation);
@@ -260,8 +263,8 @@ public final class StagedBatch {
   }
 
   /**
-   * Checks whether etcd's values allow this part, and fills in comparisons of exactly those. If a value is not decided
-   * yet, the comparisons stay empty, so that the values are read again.
+   * Checks whether etcd's values allow this part, and fills in comparisons of exactly those. If a ref is in another
+   * staged batch, the comparisons stay empty, so that the values are read again.
    */
   private Optional<Met> exact(
       List<GlobalRef> some,

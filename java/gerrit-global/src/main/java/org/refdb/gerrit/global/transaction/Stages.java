@@ -72,8 +72,7 @@ public final class Stages implements AutoCloseable {
   }
 
   /**
-   * Unregisters a batch of this process, whether or not its outcome is known: from now on it is closed and cleared like
-   * any other.
+   * Unregisters a batch of this process, whether or not its outcome is known: from now on it may be closed and cleared.
    */
   void end(Decider decider) {
     live.remove(decider);
@@ -101,7 +100,7 @@ public final class Stages implements AutoCloseable {
                 });
   }
 
-  /** Returns the current value of a ref whose entry was {@code entry} a moment ago. */
+  /** Returns the value of a ref by its entry, which is read again if it belongs to a batch that is gone. */
   public Optional<String> value(KeyValue entry, Deadline deadline) throws GlobalRefException {
     Optional<KeyValue> now = Optional.of(entry);
     while (now.isPresent()) {
@@ -158,7 +157,8 @@ public final class Stages implements AutoCloseable {
   /**
    * Replaces the stage of one ref by its value, once the batch is decided.
    *
-   * @throws GlobalRefException if the batch stays undecided until the deadline, or etcd refuses or does not answer
+   * @throws GlobalRefException if the batch stays undecided until the deadline, if etcd refuses or does not answer, or
+   *     if the stage or its deciding key is not in refdb's format
    */
   public void clear(KeyValue staged, Deadline deadline) throws GlobalRefException {
     while (true) {

@@ -21,9 +21,9 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 
 /**
- * Refs whose value in etcd has not reached this node's disk yet, as far as the watch has reported them. If nodes share
- * a disk a ref lags for moments, otherwise until it is fetched. Each change is also passed on to refdb's views of the
- * project.
+ * Refs whose value in etcd has not reached this node's disk yet, as far as the watch has reported them or, after it had
+ * to start over, a comparison has found them. If nodes share a disk, a ref lags for moments, otherwise until it is
+ * fetched. Each change is also passed on to refdb's views of the project.
  */
 public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
@@ -58,7 +58,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   private boolean isMore;
 
-  /** Refs reported while a project is being compared: their values are newer than those that the comparison read. */
+  /** Refs reported while a project is being compared: the reported values count, not those that the comparison read. */
   private final Set<Name> heardMeanwhile = new HashSet<>();
 
   private boolean isComparing;

@@ -25,15 +25,15 @@ import org.refdb.gerrit.global.transaction.Stage;
 
 /**
  * Learns through watches of etcd which refs change. After a lost connection the watches continue where they stopped. If
- * etcd has compacted changes that were missed, they start over, and the listener is told. They require a leader, so
- * that a member that is partitioned from the others ends them.
+ * etcd has compacted its history beyond the point where one of them stopped, they start over, and the listener is told.
+ * They require a leader, so that a member that is partitioned from the others ends them.
  */
 public final class RefWatch implements AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
   private static final int PROJECTS_AT_ONCE = 1000;
 
-  /** How many responses may be queued; etcd keeps further ones until there is room. */
+  /** How many responses may be queued. The client's thread waits for room, so etcd's further responses wait too. */
   private static final int QUEUE = 64;
 
   private static final long PAUSE_MILLIS_MIN = 100;
