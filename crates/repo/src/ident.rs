@@ -121,10 +121,10 @@ impl User {
     }
 
     /// Returns the comment field of the entry up to its first comma, with the capitalised login name in place of each
-    /// `&`. Without an entry, returns `unknown`.
+    /// `&`. Without an entry, returns `Unknown`.
     fn full_name(&self) -> BString {
         let mut name = BString::default();
-        let comment = self.0.as_ref().map_or("unknown".into(), |entry| entry.gecos.as_bstr());
+        let comment = self.0.as_ref().map_or("Unknown".into(), |entry| entry.gecos.as_bstr());
         for byte in comment.iter().take_while(|byte| **byte != b',') {
             if *byte == b'&' {
                 let at = name.len();

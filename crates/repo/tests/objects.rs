@@ -83,3 +83,37 @@ fn the_empty_tree_exists_without_being_stored_as_in_git() {
         assert!(!by_prefix.unwrap().status.success() && objects.with_prefix(&id.to_string()[..12]).unwrap().is_empty());
     }
 }
+
+#[test]
+fn a_commit_is_taken_for_one_and_has_the_parents_as_in_git() {
+    let place = Place::new();
+    let tree = place.git("main", &["write-tree"]);
+    let hash = |content: &str| {
+        fs::write(place.path("content"), content).unwrap();
+        let id = place.git("main", &["hash-object", "-t", "commit", "-w", "--literally", "../content"]);
+        id.trim().to_owned()
+    };
+    let begin = format!("tree {}\n", tree.trim());
+    let parent = format!("parent {}", hash(&format!("{begin}\nthe parent")));
+    let missing = format!("parent {}", "1".repeat(40));
+    let repository = Repository::discover(&Fs::real(), &place.environment("main", &[])).unwrap();
+    let objects = Objects::of(&repository, &place.environment("main", &[]));
+    let mut taken = [0, 0];
+    for end in ["", "\n", "\n\n", "x", "xx", "\nx", "\nparent"] {
+        for parents in ["", &parent, &missing, &format!("{parent}\n{parent}"), &format!("{parent}\n{missing}")] {
+            let content = format!("{begin}{parents}{end}");
+            let id = hash(&content);
+            let mut git = Git::find().command(&place.path("main"));
+            let is_commit = git.args(["update-ref", "refs/tags/t", &id]).output().unwrap().status.success();
+            let commit = objects.commit(&ObjectId::from_hex(repository.hash(), id.as_bytes()).unwrap()).unwrap();
+            assert_eq!(commit.is_some(), is_commit, "{content:?}");
+            taken[usize::from(is_commit)] += 1;
+            if let Some(commit) = commit {
+                let shown = place.git("main", &["log", "-1", "--no-walk", "--format=%P", &id]);
+                let parents: Vec<_> = commit.parents.iter().map(ToString::to_string).collect();
+                assert_eq!(parents.join(" "), shown.trim(), "{content:?}");
+            }
+        }
+    }
+    assert!(taken[0] > 5 && taken[1] > 10, "{taken:?} were refused and taken");
+}

@@ -72,8 +72,8 @@ impl Commit {
     }
 }
 
-/// Parses the part of a commit that git requires: a tree, parents that are ids, and something after them. Returns the
-/// tree.
+/// Parses the part of a commit that git requires: a tree, parents that are ids, and at least one byte after them.
+/// Returns the tree.
 pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(ObjectId)) -> Option<ObjectId> {
     let digits = hash.len_hex();
     let line = |rest: &[u8]| {
@@ -83,8 +83,8 @@ pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(O
     let rest = data.strip_prefix(b"tree ")?;
     let tree = line(rest)?;
     let mut rest = &rest[digits + 1..];
-    // As in git, a line is not taken for a parent if nothing follows its id and newline.
-    while let Some(after) = rest.strip_prefix(b"parent ").filter(|after| after.len() > digits + 1) {
+    // As in git, a line is not taken for a parent if nothing follows its id, not even a newline.
+    while let Some(after) = rest.strip_prefix(b"parent ").filter(|after| after.len() > digits) {
         parent(line(after)?);
         rest = &after[digits + 1..];
     }
