@@ -37,7 +37,7 @@ pub struct Trace {
     pub warm: usize,
 }
 
-/// The number of requests of a synthetic trace for each of its keys, which are ten times as many as fit.
+/// The length of a synthetic trace divided by ten times the number of entries that fit.
 const REQUESTS_A_KEY: u64 = 16;
 
 /// The synthetic traces for a cache of `room` entries. But for the loop and the scans, they draw from ten times as many

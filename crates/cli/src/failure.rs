@@ -107,7 +107,7 @@ impl From<refdb::Error> for Failure {
         match error {
             refdb::Error::Config(error) => Failure::Lines(error.report()),
             refdb::Error::Repository(error) => Failure::Lines(error.report()),
-            // Git ends as soon as it reads the setting, whatever it was about to do.
+            // As lines, which no command words anew, because git ends as soon as it reads the setting, whatever it does.
             refdb::Error::Misuse(fault @ refdb::Misuse::Setting(_)) => Failure::Lines(format!("fatal: {fault}\n")),
             error if error.is_stale() => Failure::Lost(text_of(&error).into()),
             error => Failure::Fatal(text_of(&error).into()),

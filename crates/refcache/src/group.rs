@@ -121,8 +121,8 @@ impl Job {
     }
 }
 
-/// Returns whether a batch can be written together with others: all its refs are in the stack that they share, and no
-/// hook has to run.
+/// Returns whether a batch can be written together with others: the store is that of the main worktree and has
+/// reftables, all refs of the batch are in the common stack, and no hook has to run.
 pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
     let has_one_stack = store.backend_as::<ReftableBackend>().is_some() && store.repository().worktree_id().is_none();
     if !has_one_stack || !batch.edits.iter().all(|edit| is_in_main(edit.name.as_bstr())) {

@@ -45,9 +45,9 @@ static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 /// Makes an abort of this process remove the lock files whose paths are recorded. This is meant for programs; the host
 /// of a library has its own handlers (decision 0047).
 ///
-/// The path of a lock is recorded in memory before the lock is created, unless the lock is that of a batch, and a
-/// handler of `SIGABRT` unlinks the paths of the locks that are held. The handler allocates nothing and waits for
-/// nothing: it reads the paths from atomics in memory that is never freed.
+/// The path of a lock is recorded in memory before the lock is created, unless the lock is that of a batch or the
+/// memory for paths is used up. A handler of `SIGABRT` unlinks the paths of the locks that are held. The handler
+/// allocates nothing and waits for nothing: it reads the paths from atomics in memory that is never freed.
 pub(crate) fn install() -> io::Result<()> {
     static ONCE: Once = Once::new();
     let mut installed = Ok(());

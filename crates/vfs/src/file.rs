@@ -155,8 +155,8 @@ impl File {
         read.map(|_| bytes).map_err(|source| Error::new("read", &self.path, source))
     }
 
-    /// Writes all of `bytes` where the last such write, or the last read without an offset, through this handle ended,
-    /// or at the end of the file if [`Fs::append`](crate::Fs::append) opened it.
+    /// Writes all of `bytes` where the last write, copy or read without an offset through this handle ended, or at the
+    /// end of the file if [`Fs::append`](crate::Fs::append) opened it.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         let written = match self.hooks.verdict(Op::Write(&self.path, bytes)) {
             Verdict::Proceed => self.inner.write_all(bytes),

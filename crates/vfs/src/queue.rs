@@ -138,8 +138,9 @@ fn new_socket() -> Result<OwnedFd, Errno> {
 /// What each head of a queue tells the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Relay {
-    /// A number that the last head left behind in the locked file; 0 if it is not known. A head that finds another
-    /// number knows that strangers, writers that are not in the queue, have written since.
+    /// A number for the state in which the last head left what the lock guards, such as the next update index of a
+    /// stack; 0 if it is not known. If a head finds another number, strangers, which are writers that are not in the
+    /// queue, may have written since.
     pub left: u64,
     /// Until when strangers are expected, in nanoseconds of the system's monotonic clock.
     pub strangers_until: u64,

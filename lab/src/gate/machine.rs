@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, env, fs, process::Command};
 
 use crate::process::output;
 
-/// The processor features that valgrind shows to programs, by which programs select their code. Valgrind hides the
-/// vendor and the speed of the processor.
+/// The features of the processor on which it depends which features valgrind shows to programs, which select their code
+/// by them. Valgrind hides the vendor and the speed of the processor.
 const SHOWN: [&str; 10] = ["abm", "avx", "avx2", "bmi1", "f16c", "fma", "rdrand", "rdseed", "rdtscp", "ssse3"];
 
 /// Returns the names and values of the properties on which counts depend: the tool, the C library, the processor, and

@@ -2,9 +2,9 @@
 //! that run in random order, and each pair gives a logarithm of a ratio.
 //!
 //! At each commit, bettors enter who bet that the cost has changed since then, with a part of the wealth that was set
-//! aside for them at the beginning. As long as nothing changes, their bets are fair, so the wealth of all of them
-//! together reaches `1 / rate` in at most the fraction `rate` of all series, however long they become and whenever one
-//! looks.
+//! aside for them at the beginning. As long as nothing changes, their bets are fair, so the wealth of those who
+//! bet on a higher cost reaches `2 / rate` in at most half of the fraction `rate` of all series, however long they
+//! become and whenever one looks; so does the wealth of those who bet on a lower cost.
 
 use crate::stats::{Parts, gains, mean_of};
 

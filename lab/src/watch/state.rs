@@ -28,11 +28,11 @@ pub struct Measured {
 pub struct State {
     /// The first record, with the settings that all records have in common.
     pub start: Start,
-    /// The commit with which the current bets compare others.
+    /// The commit beside which others are measured since the last change.
     pub anchor: String,
-    /// The number of the current bets, from 1.
+    /// The number of anchors so far, this one included.
     pub number: u32,
-    /// The commits that the current bets are about.
+    /// The commits that were measured beside the anchor.
     pub points: Vec<Measured>,
     /// All commits that were measured, on any machine, in the order in which they first were.
     pub measured: Vec<String>,

@@ -5,7 +5,7 @@ use std::{os::unix::ffi::OsStrExt, path::Path};
 
 /// Removes the path of one repository from messages.
 pub(super) struct Redactor {
-    /// The absolute path of the repository. If it is empty, paths in messages stay as they are.
+    /// The absolute path of the repository. If it is empty, no path is made relative.
     repository: BString,
 }
 

@@ -78,14 +78,15 @@ impl FilesBackend {
         Ok(JournalEntries { open: open.into_iter().map(|id| journal::path(&self.store, id)).collect(), left })
     }
 
-    /// Recovers the batches whose processes have ended, and removes unused journal files and the locks of packed-refs
-    /// and below `refs/` that dead processes left behind. Returns the result for each journal entry.
+    /// Recovers the batches whose processes have ended, and removes unused journal files and the signed locks of
+    /// packed-refs and below `refs/` whose owners have died. Returns the result for each journal entry.
     ///
     /// # Errors
     ///
-    /// Fails if the refs have another format by now, the folder of the journal cannot be read, packed-refs or `refs/`
-    /// cannot be examined, or an unused journal file cannot be examined or removed. A stale lock that cannot be removed
-    /// stays. The result for each entry has the entry's own error.
+    /// Fails if the refs have another format by now, the folder of the journal cannot be read, packed-refs cannot be
+    /// examined, or an unused journal file that could be opened cannot be read, cleared or removed. Journal files and
+    /// folders below `refs/` that cannot be opened are skipped, and a stale lock that cannot be removed stays. The
+    /// result for each entry has the entry's own error.
     pub fn recover(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_recovery());

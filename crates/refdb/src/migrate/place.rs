@@ -258,7 +258,8 @@ pub(super) fn hold_stack(site: &Site<'_>, place: &Place) -> Result<Lock> {
 /// plan          which format is made: only in a folder of a migration that changes the repository
 /// done          the same, renamed, once all that remains can go
 /// reftable/ or packed-refs, refs/, logs/, HEAD   the copy; that of a linked worktree below worktrees/ID/
-/// new/          a second name for each file of a copy in reftable/, until the folder is moved to its final place
+/// new/          the files of the copy in reftable/, linked or copied, until the folder is moved to its final place; that
+///               of a linked worktree below worktrees/ID/
 /// blank/        what stands for HEAD and refs/heads beside reftables
 /// old/          the old files or stacks
 /// ```
@@ -280,7 +281,8 @@ impl Root {
         self.path.join("old")
     }
 
-    /// Returns the folder of the placeholders that stand for other files beside reftables.
+    /// Returns the folder of the two placeholders that a repository with reftables has in place of `HEAD` and
+    /// `refs/heads`.
     pub(super) fn blank(&self) -> PathBuf {
         self.path.join("blank")
     }

@@ -310,8 +310,8 @@ fn move_away(site: &Site<'_>, root: &Root, place: &Place, name: &Path) -> Result
     }
 }
 
-/// Writes the placeholders that stand for other files beside reftables into the migration's folder, unless they are
-/// there already.
+/// Writes the placeholders that a repository with reftables has in place of `HEAD` and `refs/heads` into the migration's
+/// folder, unless they are there already.
 pub(super) fn prepare_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let folder = place.below(&root.blank());
     make_folders(&site.fs, &root.path, &folder)?;

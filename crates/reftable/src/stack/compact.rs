@@ -28,7 +28,7 @@ pub struct LogExpiry {
 /// The result of a compaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Compacted {
-    /// The stack was compact enough, or too few of the tables to merge were free of locks of other processes.
+    /// The stack was compact enough, or other compactions hold so many of the tables to merge that fewer than two are left.
     NotNeeded,
     /// This number of tables became one, or none if no records were left.
     Done(usize),

@@ -13,9 +13,9 @@ pub struct Value<'a> {
     pub key: &'a BStr,
     /// The text of the value; `None` for a variable without `=`.
     pub raw: Option<&'a BStr>,
-    /// The file or the command line that sets the variable.
+    /// The file, or the command line or environment, that sets the variable.
     pub origin: &'a Origin,
-    /// The line in the file on which the variable ends, counted from 1; 0 for the command line.
+    /// The line in the file on which the variable ends, counted from 1; 0 outside of files.
     pub line: u32,
 }
 

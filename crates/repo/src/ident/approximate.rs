@@ -64,8 +64,9 @@ pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     }
 }
 
-/// Returns whether a text contains a year from 1000 to 1969, and also a number right after it or the name of a month
-/// anywhere. Behind a later year, such a number is an hour or a time zone.
+/// Returns whether a text contains a year from 1000 to 1969 with a number right after it, or such a year and the name
+/// of a month anywhere. Four digits behind a year from 1970 to 2099 do not count, because they are an hour or a time
+/// zone.
 fn is_of_a_year_before_all(text: &[u8]) -> bool {
     let parts: Vec<&[u8]> = text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();
     let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);

@@ -135,7 +135,7 @@ impl Fields {
     fn digits(&mut self, text: &[u8]) -> usize {
         let len = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let value = number(text).and_then(|(value, _)| i64::try_from(value).ok()).unwrap_or(i64::MAX);
-        // Nine or more digits are seconds since 1970; that count has had nine digits since 1973.
+        // A number from 100,000,000 on is seconds since 1970 if nothing of a date is known yet: that is a day of 1973.
         if value >= 100_000_000 && self.is_empty() {
             self.set_seconds(value);
             return len;

@@ -272,11 +272,11 @@ fn bounded(program: &Path, plan: &Plan) -> Command {
     command
 }
 
-/// The length in bytes from which a word counts as a message for which git may enlarge its block for ever. It is less
-/// than the smallest block with which git does so.
+/// The length in bytes from which a word is taken for a reflog message that may make git enlarge a log block for ever.
+/// Git does so with messages about as long as a block, and only with blocks of at least 1 KiB.
 const LONG_MESSAGE_BYTES: usize = 900;
 
-/// A part of every name that [`long_name`](super::surroundings::long_name) makes, and that may therefore be too long
+/// Letters that each name made by [`long_name`](super::surroundings::long_name) contains. Such a name may be too long
 /// for the blocks of a table.
 pub(super) const LONG: &str = "nnnnnnnnnn";
 

@@ -33,7 +33,7 @@ fn step(rng: &mut Rng, words: &Vocabulary<'_>) -> Step {
 /// A command, and its arguments and input.
 type Line = (&'static str, (Vec<BString>, Vec<BString>));
 
-/// Generates a command about reflogs, lists or the whole store.
+/// Generates a `reflog`, `refs`, `branch` or `tag` command.
 fn list_or_log(rng: &mut Rng, words: &Vocabulary<'_>) -> Line {
     match rng.below(20) {
         0..9 => ("reflog", (reflogs::random(rng, words), Vec::new())),

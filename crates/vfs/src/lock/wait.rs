@@ -265,7 +265,7 @@ impl Wait {
     const LONGEST_PAUSE: Duration = Duration::from_micros(1500);
     /// The pause between two attempts of the head of a queue, which polls for all that wait behind it.
     const PAUSE_OF_HEAD: Duration = Duration::from_micros(100);
-    /// How long a waiter in a queue sleeps before it checks for signals and timeouts.
+    /// The longest time that a waiter in a queue sleeps before it checks for signals and timeouts.
     const SLICE: Duration = Duration::from_millis(50);
 
     fn new(holder: Option<Stat>, begun: Instant) -> Self {

@@ -19,7 +19,7 @@ impl Log {
         !self.queue.is_empty()
     }
 
-    /// Returns whether everything before `end` is in the files.
+    /// Returns whether everything before `end` is certainly in the files; not if it is in a full segment of the queue.
     pub(crate) fn is_written(&self, end: LogPosition) -> bool {
         let first = self.queue.front().map_or(self.active.segment.seq, |full| full.segment.seq);
         first > end.seq

@@ -45,7 +45,7 @@ pub(super) struct Trees<'a> {
     bounds: Bounds,
 }
 
-/// The limits of the walk, beyond which git is asked.
+/// The limits of the check of trees, beyond which git is asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Maximum depth of a tree below another: `core.maxTreeDepth`.

@@ -8,7 +8,7 @@ import java.util.List;
  * The change of a ref that a global ref database may store.
  *
  * @param name the full name, below {@code refs/}
- * @param oldId the object before the change, in hexadecimal; null if the ref did not exist or was symbolic
+ * @param oldId the object before the change, in hexadecimal; null if the ref did not exist, or was symbolic or broken
  * @param newId the object after the change; null if the ref is deleted or becomes symbolic
  */
 public record GlobalRef(String name, String oldId, String newId) {

@@ -87,7 +87,7 @@ final class SharedValues<K, V> {
   }
 
   /**
-   * Reads values by the names of their entries. Returns those that Gerrit can read.
+   * Reads values by the names of their entries. Returns those that Gerrit can read and that have not expired.
    *
    * @param tick as for {@link #ask}
    */

@@ -76,7 +76,8 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
     }
     String ref = currRef.getName();
     String value = newRefValue == null ? Values.DELETED.getFirst() : newRefValue.name();
-    // A sequence never catches up: two nodes that increment it to the same number have each used that number.
+    // If etcd has a sequence's new number already, this is no success: another node has taken the number, too, and
+    // both would use it.
     boolean catchesUp = !Sequences.is(ref);
     RolledBackRefs.Put put =
         new RolledBackRefs.Put(

@@ -67,7 +67,7 @@ final class Client implements AutoCloseable {
       return readers[Math.floorMod(turn.getAndIncrement(), READERS)];
     }
 
-    /** Makes the calls on a connection that nobody uses. Returns false if there is none. */
+    /** Makes the calls on an unused connection without TLS. Returns false, and has sent nothing, if there is none. */
     boolean exchange(List<Call> calls, long untilNanos) {
       for (Lane reader : readers) {
         if (reader.exchange(calls, untilNanos)) {

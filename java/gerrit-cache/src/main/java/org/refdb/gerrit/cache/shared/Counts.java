@@ -18,8 +18,8 @@ public final class Counts {
     /** Look-ups that left before the answer. */
     LATE,
     /**
-     * Look-ups that did not ask, because the server fails, is late or has not told its generation, or the thread is
-     * interrupted.
+     * Look-ups that did not ask, because the server fails or is late, because the cache's generation (a number that each
+     * flush raises) is not known to be current, or because the thread is interrupted.
      */
     NOT_ASKED,
     /** Look-ups that did not ask, or left before the answer, because their thread has waited enough. */

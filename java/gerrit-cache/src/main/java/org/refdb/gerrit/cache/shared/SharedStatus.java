@@ -16,7 +16,7 @@ import redis.clients.jedis.Protocol;
  * @param evictionPolicy the server's {@code maxmemory-policy}; "unknown" if it does not tell
  * @param persistence how the server writes to disk: "aof" if it appends each change, else "rdb" or "none so far",
  *     depending on whether it has saved since it was started; or "unknown"
- * @param opened how often requests were kept from it since the start, because it failed or was late
+ * @param opened how many times since the start this node stopped asking it for a while, because it failed or was late
  * @param waitingEntries values and deletions that wait to be sent to it
  * @param waitingBytes their bytes
  */
