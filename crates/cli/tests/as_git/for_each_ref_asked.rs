@@ -63,6 +63,8 @@ fn trailers_are_found_and_shown_as_git_does() {
         for setting in ["a.b=c", "trailer.separators==:", "trailer.ack.key=Acked-by: ", "core.commentChar=a"] {
             same(repo.dir(), &["-c", setting, "for-each-ref", &format!("--format=%(refname) {shown}")], b"");
         }
+        let alias = ["-c", "trailer.ack.where=end", "-c", "trailer.Ack.key=Acked-by"];
+        same(repo.dir(), &[&alias[..], &["for-each-ref", &format!("--format=%({field}:only)")]].concat(), b"");
         for form in [":only=x", ":key", ":,only", ":foo,only"] {
             same(repo.dir(), &["for-each-ref", &format!("--format=%({field}{form})")], b"");
         }

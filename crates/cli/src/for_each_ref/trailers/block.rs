@@ -70,8 +70,10 @@ impl TrailerRules {
         rules
     }
 
+    /// Returns the trailer with this alias, in which case does not matter.
     fn known(&mut self, alias: &[u8]) -> &mut Known {
-        let at = self.known.iter().position(|known| known.alias == alias).unwrap_or(self.known.len());
+        let is_it = |known: &Known| known.alias.eq_ignore_ascii_case(alias);
+        let at = self.known.iter().position(is_it).unwrap_or(self.known.len());
         if at == self.known.len() {
             self.known.push(Known { alias: alias.into(), key: None });
         }
