@@ -369,6 +369,28 @@ fn a_hook_may_change_a_stack_that_is_not_locked_any_more() {
     }
 }
 
+#[test]
+fn nothing_is_locked_any_more_when_the_hook_is_told_that_it_prevented_the_commit() {
+    for format in FORMATS {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let id = repo.commit();
+        let (hook, seen) = (repo.git_dir().join("hooks/reference-transaction"), repo.scratch().join("seen"));
+        fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        let script =
+            "#!/bin/sh\ncat >/dev/null\necho $1 $(find . -name '*.lock' | wc -l) >>../seen\n[ $1 != prepared ]\n";
+        fs::write(&hook, script).unwrap();
+        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        let store = Store::open(repo.git_dir()).unwrap();
+        let mut tx = store.transaction();
+        tx.create("refs/heads/a", id);
+        tx.commit().unwrap_err();
+        let log = refdb::RefName::new("refs/heads/b").unwrap();
+        store.append_log(&log, id, id, "why".into()).unwrap_err();
+        let told = fs::read_to_string(&seen).unwrap();
+        assert_eq!(told, "preparing 0\nprepared 1\naborted 0\n".repeat(2), "{format:?}");
+    }
+}
+
 /// Returns the path and the content of some files outside `refs/`, if they exist.
 fn other_files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let ours = ["config", "description", "hooks/update", "info/grafts", "packed-refs", "shallow", "foo/bar"];

@@ -175,13 +175,10 @@ impl<'s> Transaction<'s> {
 
     /// Prepares a transaction whose edits are sorted.
     fn prepare_sorted(mut self, mut hook: Option<Box<dyn Hook>>) -> Result<Prepared<'s>> {
-        ask(&mut hook, &|| self.plan.hook_lines(), HookState::Preparing)?;
+        ask(&mut hook, &|| self.plan.hook_lines(), HookState::Preparing, ())?;
         let locked = self.lock_and_stage(false)?;
         let own = OwnLocks::note(locked.stacks());
-        if let Err(error) = ask(&mut hook, &|| self.plan.hook_lines(), HookState::Prepared) {
-            drop(locked);
-            return Err(error);
-        }
+        let (locked, own) = ask(&mut hook, &|| self.plan.hook_lines(), HookState::Prepared, (locked, own))?;
         Ok(Prepared { locked, own, plan: self.plan, hook, rejected: self.rejected })
     }
 
