@@ -121,8 +121,12 @@ pub enum Limit {
     #[error("too many refs in one transaction: their names exceed 4 GiB")]
     Names,
     /// In each of 100 attempts to prepare the transaction, a symbolic ref did not lead where it was thought to lead,
-    /// usually because another writer had changed it.
-    #[error("symbolic refs were changed again and again while they were to be locked; try again")]
+    /// usually because another writer had changed it. A chain of that many symbolic refs, each of which is found in an
+    /// attempt of its own, is the other reason.
+    #[error(
+        "in each of 100 attempts to lock symbolic refs, one of them led elsewhere than was known: others change them, or \
+         they are a chain of as many"
+    )]
     Attempts,
     /// In each of six attempts to pack refs, other programs changed packed-refs or removed loose refs that they had
     /// packed. Nothing was packed.
