@@ -10,6 +10,8 @@ use refdb::{
     was,
 };
 use refdb_testkit::{RefFormat, Repo};
+use refdb_vfs::{Fs, LockTimeout};
+use reftable::stack::{Stack, StackError, StackOptions};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -551,4 +553,25 @@ fn any_number_of_folders_in_the_way_is_no_reason_to_refuse_the_other_edits() {
     let committed = transaction.commit().unwrap();
     assert_eq!(committed.rejected.len(), blocked.len());
     assert_eq!(store.id_of("refs/heads/free").unwrap(), Some(id));
+}
+
+/// The list gave the name of the ref itself as that of its target.
+#[test]
+fn a_ref_that_leads_to_no_possible_name_is_listed_with_that_name() {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    // No program would write such a ref.
+    let options = StackOptions::new(reftable::WriteOptions::new(repo.hash()));
+    let stack = Stack::open(Fs::real(), &repo.git_dir().join("reftable"), options).unwrap();
+    let mut addition = stack.lock(LockTimeout::None).unwrap();
+    let update_index = addition.next_update_index();
+    let (name, value) = ("refs/heads/link".into(), reftable::RefValue::Symbolic("../x".into()));
+    let link = reftable::RefRecord { name, update_index, value };
+    addition.add_table::<StackError>(update_index..=update_index, 0, |writer| writer.add_ref(&link)).unwrap();
+    drop(addition.commit().unwrap());
+    let store = Store::open(repo.git_dir()).unwrap();
+    let listed = store.refs("refs/heads/").unwrap().next().unwrap().unwrap_err();
+    for error in [listed, store.get("refs/heads/link".into()).unwrap_err()] {
+        let Error::BadTarget { name, target } = error else { panic!("{error}") };
+        assert_eq!([name, target], ["refs/heads/link", "../x"]);
+    }
 }
