@@ -316,7 +316,9 @@ fn head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
 /// Copies a file, for a file system that does not support two names for one.
 fn copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
     let content = site.fs.read(from)?;
-    Ok(site.fs.create_afresh(to, 0o666)?.write_all(&content)?)
+    let mut file = site.fs.create_afresh(to, 0o666)?;
+    file.write_all(&content)?;
+    Ok(file.sync()?)
 }
 
 /// Moves a file or folder to the old files, if it exists and the old files have none of this name.
