@@ -79,7 +79,7 @@ pub struct LogOptions {
     /// Write no entry.
     pub suppress: bool,
     /// For a rename: the ref whose reflog this ref takes over. The same transaction must delete that ref, and be made as
-    /// a whole ([`Mode::Atomic`](crate::transaction::Mode::Atomic)).
+    /// a whole ([`Mode::Atomic`](crate::Mode::Atomic)).
     pub take_over: Option<RefName>,
 }
 

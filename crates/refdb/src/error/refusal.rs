@@ -22,7 +22,7 @@ pub enum Misuse {
     #[error("refusing to update ref with bad name '{0}': git keeps something else in the file of this name")]
     FileOfGit(RefName),
     /// The reflog of this ref is to be taken over, but the ref is not sure to go: the transaction does not delete it, or
-    /// is made [edit by edit](crate::transaction::Mode::PerEdit).
+    /// is made [edit by edit](crate::Mode::PerEdit).
     #[error("cannot take over the reflog of '{0}': only an atomic transaction that deletes '{0}' can do that")]
     LogOfOther(BString),
     /// A transaction has two edits of one ref.
