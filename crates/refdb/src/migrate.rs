@@ -86,7 +86,8 @@ pub struct Migrated {
     /// The folder in which the old files are kept if there are conflicts.
     pub kept: Option<PathBuf>,
     /// Files, or folders of stacks, that were written to the old place too late to be taken over, by their paths
-    /// relative to the repository.
+    /// relative to the repository. After a migration to reftables also the files of refs such as `TEMP_TAG`, which
+    /// `git update-ref` can make but git neither lists nor migrates.
     pub strays: Vec<BString>,
     /// Before a migration to files, reflogs without refs that were found as files beside the tables, by their paths: a
     /// program that still took the refs for files had left them. They are removed except in a dry run.
@@ -171,7 +172,7 @@ impl Store {
         }
         Switch::new(site, options, &mut migrated)?.run(&mut migrated, &mut ticker)?;
         if migrated.folder.is_none() {
-            migrated.strays = strays::of(site, options.to)?;
+            migrated.strays = strays::of(site, options.to, strays::Unlisted::Told)?;
         }
         drop(running);
         Ok(migrated)

@@ -80,6 +80,15 @@ impl Reading {
     fn without_mappings(self) -> Self {
         if let Reading::Mapped = self { Reading::Cached(UNMAPPED_BYTES) } else { self }
     }
+
+    /// How blocks of reftables are read.
+    fn access(&self) -> Access {
+        match self {
+            Reading::Mapped => Access::Map,
+            Reading::Cached(capacity_bytes) => Access::Page(BlockCache::new(*capacity_bytes)),
+            Reading::Shared(cache, _) => Access::Page(Arc::clone(cache)),
+        }
+    }
 }
 
 struct StoreContext {
@@ -121,7 +130,7 @@ impl Store {
         let reading = if fs.asks_server() { reading.without_mappings() } else { reading };
         let own_objects = Arc::new(Objects::of(&repository, &environment));
         let objects = objects.unwrap_or_else(|| Arc::clone(&own_objects) as Arc<dyn ObjectCheck + Send>);
-        let branch = || if memory.is_some() { None } else { branch_of(&fs, &repository) };
+        let branch = || if memory.is_some() { None } else { branch_of(&fs, &repository, &reading) };
         let config = Arc::new(repository.config(&fs, &environment, &branch)?);
         let settings = repository.settings(&config, &environment)?;
         let is_synced = match syncing {
@@ -511,12 +520,7 @@ pub(crate) fn stack_options(
         .name_block_size(Some(settings.reftable.lasting_block_size.unwrap_or(defaults.block_size)))
         .restart_interval(settings.reftable.restart_interval.unwrap_or(defaults.restart_interval))
         .index_objects(settings.reftable.index_objects);
-    let mut stack = StackOptions::new(write);
-    match reading {
-        Reading::Mapped => {}
-        Reading::Cached(capacity_bytes) => stack.access = Access::Page(BlockCache::new(*capacity_bytes)),
-        Reading::Shared(cache, _) => stack.access = Access::Page(Arc::clone(cache)),
-    }
+    let mut stack = StackOptions::new(write).access(reading.access());
     if sync {
         stack.durability = Durability::Sync;
     }
@@ -545,11 +549,11 @@ fn umask(fs: &Fs) -> u32 {
 
 /// Returns the branch that is checked out, for conditions in the configuration. HEAD is read without any settings,
 /// because the configuration has not been read yet.
-fn branch_of(fs: &Fs, repository: &Repository) -> Option<BString> {
+fn branch_of(fs: &Fs, repository: &Repository, reading: &Reading) -> Option<BString> {
     if repository.ref_format() == RefFormat::Files {
         return repository.branch_in_files(fs);
     }
-    let stack = StackOptions::new(WriteOptions::new(repository.hash()));
+    let stack = StackOptions::new(WriteOptions::new(repository.hash())).access(reading.access());
     let backend = reftable_backend(fs, repository, stack, None);
     let snapshot = backend.snapshot().ok()?;
     let mut name = snapshot.get(BStr::new("HEAD")).ok()??.symbolic()?.to_owned();

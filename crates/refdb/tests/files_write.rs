@@ -326,6 +326,7 @@ fn with(change: impl Fn(&mut refdb::backend::OptimizeOptions)) -> refdb::backend
 struct Oldest<'m> {
     is_first: bool,
     meddle: Option<&'m dyn Fn()>,
+    failed: Vec<(String, Error)>,
 }
 
 impl LogJudge for Oldest<'_> {
@@ -344,7 +345,7 @@ impl LogJudge for Oldest<'_> {
     fn told(&mut self, _: &LoggedChange<'_>, _: bool) {}
 
     fn failed(&mut self, name: &RefName, error: Error) {
-        panic!("{name}: {error}");
+        self.failed.push((name.to_string(), error));
     }
 }
 
@@ -377,10 +378,11 @@ fn a_log_that_changes_between_the_look_and_the_lock_is_judged_again() {
         fs::write(&log, lines(&[1, 2, 3])).unwrap();
         // A reflog that was written just now is always judged again.
         std::thread::sleep(Duration::from_millis(60));
-        let mut judge = Oldest { is_first: true, meddle: Some(meddle) };
+        let mut judge = Oldest { is_first: true, meddle: Some(meddle), failed: Vec::new() };
         backend(&repo)
             .prune_logs(slice::from_ref(&name), PruneLogs::default(), &KnownTags::default(), &mut judge)
             .unwrap();
+        assert!(judge.failed.is_empty(), "{:?}", judge.failed);
         assert_eq!(fs::read_to_string(&log).ok(), left.map(lines));
     };
     prune(&|| (), Some(&[2, 3]));
@@ -389,4 +391,24 @@ fn a_log_that_changes_between_the_look_and_the_lock_is_judged_again() {
     prune(&remove, None);
     prune(&link, Some(&[2, 3]));
     assert!(fs::symlink_metadata(&log).unwrap().is_symlink(), "the file behind the link was replaced");
+}
+
+/// The first such ref ended the call, and the reflogs after it stayed as they were.
+#[test]
+fn a_reflog_whose_ref_cannot_be_set_keeps_no_other_from_being_pruned() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    // A folder with another file is in the place of the first ref.
+    repo.create_refs([("refs/heads/a/b", id), ("refs/heads/c", id)]);
+    let names = ["refs/heads/a", "refs/heads/c"].map(|name| RefName::new(name).unwrap());
+    let line = format!("{id} {id} A <a@example.com> 1 +0000\tx\n");
+    let logs = names.each_ref().map(|name| repo.git_dir().join("logs").join(name.to_string()));
+    fs::create_dir_all(logs[0].parent().unwrap()).unwrap();
+    logs.iter().for_each(|log| fs::write(log, line.repeat(2)).unwrap());
+    let mut judge = Oldest { is_first: true, meddle: None, failed: Vec::new() };
+    let how = PruneLogs::new().update_ref(true);
+    backend(&repo).prune_logs(&names, how, &KnownTags::default(), &mut judge).unwrap();
+    let [(name, Error::Rejected(rejection))] = &judge.failed[..] else { panic!("{:?}", judge.failed) };
+    assert_eq!((name.as_str(), rejection.class()), ("refs/heads/a", RejectionClass::NameConflict));
+    assert_eq!(fs::read_to_string(&logs[1]).unwrap(), line);
 }

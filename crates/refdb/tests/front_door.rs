@@ -10,6 +10,8 @@ use refdb::{
     was,
 };
 use refdb_testkit::{RefFormat, Repo};
+use refdb_vfs::{Fs, LockTimeout};
+use reftable::stack::{Stack, StackError, StackOptions};
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -369,6 +371,28 @@ fn a_hook_may_change_a_stack_that_is_not_locked_any_more() {
     }
 }
 
+#[test]
+fn nothing_is_locked_any_more_when_the_hook_is_told_that_it_prevented_the_commit() {
+    for format in FORMATS {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let id = repo.commit();
+        let (hook, seen) = (repo.git_dir().join("hooks/reference-transaction"), repo.scratch().join("seen"));
+        fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        let script =
+            "#!/bin/sh\ncat >/dev/null\necho $1 $(find . -name '*.lock' | wc -l) >>../seen\n[ $1 != prepared ]\n";
+        fs::write(&hook, script).unwrap();
+        fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+        let store = Store::open(repo.git_dir()).unwrap();
+        let mut tx = store.transaction();
+        tx.create("refs/heads/a", id);
+        tx.commit().unwrap_err();
+        let log = refdb::RefName::new("refs/heads/b").unwrap();
+        store.append_log(&log, id, id, "why".into()).unwrap_err();
+        let told = fs::read_to_string(&seen).unwrap();
+        assert_eq!(told, "preparing 0\nprepared 1\naborted 0\n".repeat(2), "{format:?}");
+    }
+}
+
 /// Returns the path and the content of some files outside `refs/`, if they exist.
 fn other_files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let ours = ["config", "description", "hooks/update", "info/grafts", "packed-refs", "shallow", "foo/bar"];
@@ -529,4 +553,25 @@ fn any_number_of_folders_in_the_way_is_no_reason_to_refuse_the_other_edits() {
     let committed = transaction.commit().unwrap();
     assert_eq!(committed.rejected.len(), blocked.len());
     assert_eq!(store.id_of("refs/heads/free").unwrap(), Some(id));
+}
+
+/// The list gave the name of the ref itself as that of its target.
+#[test]
+fn a_ref_that_leads_to_no_possible_name_is_listed_with_that_name() {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    // No program would write such a ref.
+    let options = StackOptions::new(reftable::WriteOptions::new(repo.hash()));
+    let stack = Stack::open(Fs::real(), &repo.git_dir().join("reftable"), options).unwrap();
+    let mut addition = stack.lock(LockTimeout::None).unwrap();
+    let update_index = addition.next_update_index();
+    let (name, value) = ("refs/heads/link".into(), reftable::RefValue::Symbolic("../x".into()));
+    let link = reftable::RefRecord { name, update_index, value };
+    addition.add_table::<StackError>(update_index..=update_index, 0, |writer| writer.add_ref(&link)).unwrap();
+    drop(addition.commit().unwrap());
+    let store = Store::open(repo.git_dir()).unwrap();
+    let listed = store.refs("refs/heads/").unwrap().next().unwrap().unwrap_err();
+    for error in [listed, store.get("refs/heads/link".into()).unwrap_err()] {
+        let Error::BadTarget { name, target } = error else { panic!("{error}") };
+        assert_eq!([name, target], ["refs/heads/link", "../x"]);
+    }
 }

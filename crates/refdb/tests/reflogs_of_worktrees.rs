@@ -1,8 +1,9 @@
-//! Reflogs of a linked worktree are pruned from another worktree while their refs change.
+//! Reflogs of a linked worktree are pruned from another worktree while their refs change, or are taken over by refs of
+//! another stack.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use bstr::BStr;
-use refdb::{Error, HashKind, LogJudge, LoggedChange, ObjectId, PruneLogs, RefName, Store};
+use refdb::{Error, HashKind, LogJudge, LoggedChange, ObjectId, Precondition, PruneLogs, RefName, Store};
 use refdb_testkit::{RefFormat, Repo};
 
 const FORMATS: [RefFormat; 2] = [RefFormat::Files, RefFormat::Reftable];
@@ -71,5 +72,36 @@ fn a_worktree_that_is_removed_while_its_reflog_is_judged_is_no_failure() {
         let (repo, ids) = repository(format);
         prune(&repo, ids[2], &|| drop(repo.git(["worktree", "remove", "--force", "../w"])));
         assert!(!repo.git_dir().join("worktrees/w").exists(), "{format:?}");
+    }
+}
+
+/// The entries kept the numbers of the busy shared stack, for which the small one of the worktree had no room.
+#[test]
+fn a_branch_with_a_long_reflog_becomes_a_ref_of_the_worktrees_own() {
+    for format in FORMATS {
+        let (repo, ids) = repository(format);
+        let (old, new) = (RefName::new("refs/heads/t").unwrap(), RefName::new("refs/worktree/t").unwrap());
+        let values = ids.repeat(5);
+        for id in &values {
+            repo.git(["update-ref", "--create-reflog", &old.to_string(), &id.to_string()]);
+        }
+        let store = Store::open(repo.git_dir().join("worktrees/w")).unwrap();
+        // The worktree's ref that has the name first leaves entries, which must not show up again.
+        let mut before = store.transaction();
+        before.create(&new, ids[3]);
+        before.commit().unwrap();
+        store.append_log(&new, ids[3], ids[3], "stale".into()).unwrap();
+        let mut delete = store.transaction();
+        delete.delete(&new, Precondition::Any);
+        delete.commit().unwrap();
+        store.append_log(&new, ids[3], ids[3], "stale".into()).unwrap();
+        let mut rename = store.transaction();
+        rename.rename(&old, &new, ids[3]).message("renamed");
+        rename.commit().unwrap();
+        let log = repo.git(["-C", "../w", "reflog", "show", "--format=%H %gs", &new.to_string()]);
+        let expected =
+            [format!("{} renamed", ids[3])].into_iter().chain(values.iter().rev().map(|id| format!("{id} ")));
+        assert_eq!(log.lines().map(str::to_owned).collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{format:?}");
+        repo.verify();
     }
 }

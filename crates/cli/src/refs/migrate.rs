@@ -101,7 +101,7 @@ fn tell(session: &Session, migrated: &Migrated) -> Result<u8> {
                 "'",
                 shown(session, path.as_bstr()),
                 "' was written by a program that had opened the \
-            repository before; nobody reads it there"
+            repository before, or is a ref that git does not list; nobody reads it there"
             ],
         );
     }

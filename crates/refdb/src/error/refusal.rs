@@ -21,6 +21,10 @@ pub enum Misuse {
     /// A ref of this name would be a file that git uses for something else: `config`, `packed-refs`.
     #[error("refusing to update ref with bad name '{0}': git keeps something else in the file of this name")]
     FileOfGit(RefName),
+    /// The reflog of this ref is to be taken over, but the ref is not sure to go: the transaction does not delete it, or
+    /// is made [edit by edit](crate::Mode::PerEdit).
+    #[error("cannot take over the reflog of '{0}': only an atomic transaction that deletes '{0}' can do that")]
+    LogOfOther(BString),
     /// A transaction has two edits of one ref.
     #[error("multiple updates for ref '{one}' not allowed{}", if one == other { String::new() } else { format!(": '{other}' is the same ref") })]
     Twice {
@@ -121,8 +125,12 @@ pub enum Limit {
     #[error("too many refs in one transaction: their names exceed 4 GiB")]
     Names,
     /// In each of 100 attempts to prepare the transaction, a symbolic ref did not lead where it was thought to lead,
-    /// usually because another writer had changed it.
-    #[error("symbolic refs were changed again and again while they were to be locked; try again")]
+    /// usually because another writer had changed it. A chain of that many symbolic refs, each of which is found in an
+    /// attempt of its own, is the other reason.
+    #[error(
+        "in each of 100 attempts to lock symbolic refs, one of them led elsewhere than was known: others change them, or \
+         they are a chain of as many"
+    )]
     Attempts,
     /// In each of six attempts to pack refs, other programs changed packed-refs or removed loose refs that they had
     /// packed. Nothing was packed.

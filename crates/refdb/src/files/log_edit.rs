@@ -14,7 +14,7 @@ use crate::files::{
     transaction::FilesLocked,
 };
 use crate::{
-    Rejection, Result, Snapshot, Step, Target, TargetView,
+    Error, Rejection, Result, Snapshot, Step, Target, TargetView,
     backend::{Claim, ClaimKind, Locked, NewValue},
     log_edit::{Chain, LogJudge, LoggedChange, PruneLogs},
 };
@@ -114,8 +114,13 @@ fn prune_locked(store: &Arc<Store>, mut due: Vec<Due<'_>>, how: PruneLogs, judge
         }
     }
     assert!(steps.len() <= 1, "refs are set one by one");
-    locked.stage(&steps)?;
-    Box::new(locked).commit(&steps)
+    match locked.stage(&steps).and_then(|()| Box::new(locked).commit(&steps)) {
+        Err(error @ Error::Rejected(_)) if !steps.is_empty() => {
+            judge.failed(due[0].name, error);
+            Ok(())
+        }
+        done => done,
+    }
 }
 
 /// Replaces the reflog of a locked ref. If the reflog may have changed since the first pass, or if its entries are to

@@ -68,13 +68,21 @@ fn old_target(old: &FilesBackend, name: &BStr) -> Option<Target> {
 fn sort_out(refs: &mut Vec<LateRef>, current: &Merged) -> Result<BTreeSet<BString>> {
     let mut conflicts = BTreeSet::new();
     let mut kept = Vec::new();
+    let value = |name: &BString| Ok::<_, MigrateError>(current.get(name, |record| target_of(&record))?.flatten());
+    let mut gone = BTreeSet::new();
+    for late in refs.iter().filter(|late| late.now.is_none() && !late.is_broken) {
+        if value(&late.name)? == late.was {
+            gone.insert(late.name.clone());
+        }
+    }
     for late in refs.drain(..) {
-        let now = current.get(&late.name, |record| target_of(&record))?.flatten();
+        let now = value(&late.name)?;
         if now == late.now && !late.is_broken {
             // An earlier run, or another program, has already made this change.
             continue;
         }
-        if late.is_broken || now != late.was || late.was.is_none() && stands_in_the_way(current, late.name.as_bstr())? {
+        let is_blocked = || stands_in_the_way(current, &gone, late.name.as_bstr());
+        if late.is_broken || now != late.was || late.was.is_none() && is_blocked()? {
             conflicts.insert(late.name);
         } else {
             kept.push(late);
@@ -85,10 +93,10 @@ fn sort_out(refs: &mut Vec<LateRef>, current: &Merged) -> Result<BTreeSet<BStrin
     Ok(conflicts)
 }
 
-/// Returns whether a ref such as `a` or `a/b/c` exists, beside which `a/b` cannot exist.
-fn stands_in_the_way(current: &Merged, name: &BStr) -> Result<bool> {
+/// Returns whether a ref such as `a` or `a/b/c` exists and is not `gone`, beside which `a/b` cannot exist.
+fn stands_in_the_way(current: &Merged, gone: &BTreeSet<BString>, name: &BStr) -> Result<bool> {
     for end in name.find_iter("/") {
-        if current.get(&name[..end], |_| ())?.is_some() {
+        if !gone.contains(&name[..end]) && current.get(&name[..end], |_| ())?.is_some() {
             return Ok(true);
         }
     }
@@ -96,7 +104,14 @@ fn stands_in_the_way(current: &Merged, name: &BStr) -> Result<bool> {
     let below = [name.as_bytes(), b"/"].concat();
     let mut cursor = current.refs();
     cursor.seek(&below)?;
-    Ok(cursor.next()?.is_some_and(|record| record.name.starts_with(&below)))
+    while let Some(record) = cursor.next()?
+        && record.name.starts_with(&below)
+    {
+        if !gone.contains(record.name) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Writes a table with the changes.

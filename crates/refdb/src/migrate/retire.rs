@@ -4,8 +4,8 @@
 use super::Result;
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Root, Site, holds, make_folders};
 use crate::{MigrateError, RefFormat, files::share};
-use bstr::ByteSlice;
-use refdb_types::is_root_ref;
+use bstr::{BStr, ByteSlice};
+use refdb_types::{is_root_ref, is_root_syntax};
 use refdb_vfs::{EntryKind, Lock, Stat};
 use std::{
     ffi::OsStr,
@@ -93,9 +93,36 @@ pub(super) fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
     }
     match to {
         RefFormat::Reftable => new_stacks(site, root)?,
-        RefFormat::Files => files(site, root)?,
+        RefFormat::Files => {
+            remove_unlisted(site, root)?;
+            files(site, root)?;
+        }
     }
     root.finish(&site.fs, false)
+}
+
+/// Returns whether a name is spelt like that of a root ref, but git lists and migrates no ref of it.
+pub(super) fn is_unlisted(name: &BStr) -> bool {
+    is_root_syntax(name) && !is_root_ref(name)
+}
+
+/// Removes the files of unlisted refs that equal those that were built, unlike files that were there before.
+fn remove_unlisted(site: &Site<'_>, root: &Root) -> Result<()> {
+    for place in &site.places {
+        let built = place.below(&root.path);
+        let entries = match site.fs.read_dir(&built) {
+            Err(error) if error.is_not_found() => continue,
+            entries => entries?,
+        };
+        for (name, _) in entries.iter().filter(|(name, _)| is_unlisted(name.as_bstr())) {
+            let name = OsStr::from_bytes(name);
+            let path = place.dir.join(name);
+            if holds(site, &path, &site.fs.read(&built.join(name))?) {
+                site.fs.remove_file(&path)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Moves the stacks away that the migration has installed. A stack of another program stays, because its refs exist
@@ -289,7 +316,9 @@ fn head(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
 /// Copies a file, for a file system that does not support two names for one.
 fn copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
     let content = site.fs.read(from)?;
-    Ok(site.fs.create_afresh(to, 0o666)?.write_all(&content)?)
+    let mut file = site.fs.create_afresh(to, 0o666)?;
+    file.write_all(&content)?;
+    Ok(file.sync()?)
 }
 
 /// Moves a file or folder to the old files, if it exists and the old files have none of this name.

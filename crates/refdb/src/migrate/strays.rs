@@ -3,9 +3,13 @@
 
 use super::Result;
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Site, holds};
-use crate::{Error, MigrateError, RefFormat, Store};
+use super::retire::is_unlisted;
+use crate::{
+    Error, MigrateError, RefFormat, Store,
+    files::{AtLoosePath, Rivals, read_loose},
+};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::is_root_ref;
+use refdb_types::{is_file_of_git, is_pseudo, is_root_ref};
 use refdb_vfs::EntryKind;
 use reftable::stack::Stack;
 use std::{
@@ -21,19 +25,27 @@ const NAMED_MAX: usize = 10;
 /// Returns the stray refs of a store; see [`Store::strays`].
 pub(super) fn all(store: &Store) -> Result<Vec<BString>, Error> {
     match Site::to_look_at(store) {
-        Ok(site) => of(&site, store.repository().ref_format()),
+        Ok(site) => of(&site, store.repository().ref_format(), Unlisted::Told),
         Err(MigrateError::Store(error)) => Err(error),
         // In a repository that cannot be migrated, such as one whose refs are in another folder, no strays are sought.
         Err(_) => Ok(Vec::new()),
     }
 }
 
+/// What to do with the files of refs such as `TEMP_TAG`, which git neither lists nor migrates. They stay where they are,
+/// and are read again after a migration to files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unlisted {
+    Told,
+    PassedOver,
+}
+
 /// Returns the stray refs beside refs of this format.
-pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>, Error> {
+pub(super) fn of(site: &Site<'_>, format: RefFormat, unlisted: Unlisted) -> Result<Vec<BString>, Error> {
     let mut found = Vec::new();
     for place in &site.places {
         match format {
-            RefFormat::Reftable => files(site, place, &mut found)?,
+            RefFormat::Reftable => files(site, place, unlisted, &mut found)?,
             RefFormat::Files => {
                 if site.fs.find(&Stack::list_path_in(&place.reftable()))?.is_some() {
                     found.push(shown(site, &place.reftable()));
@@ -47,7 +59,7 @@ pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>, Err
 /// Fails if there are stray refs that would be lost. Returns the stray reflogs whose refs have no stray file, and
 /// removes them unless this is a dry run.
 pub(super) fn clear(site: &Site<'_>, dry_run: bool) -> Result<Vec<BString>> {
-    let found: BTreeSet<BString> = of(site, RefFormat::Reftable)?.into_iter().collect();
+    let found: BTreeSet<BString> = of(site, RefFormat::Reftable, Unlisted::PassedOver)?.into_iter().collect();
     let (logs, mut refs): (Vec<_>, Vec<_>) = found.iter().cloned().partition(|path| is_lone_log(site, path, &found));
     if refs.is_empty() {
         let removed = if dry_run { &[] } else { &logs[..] };
@@ -76,7 +88,7 @@ fn is_lone_log(site: &Site<'_>, path: &BString, found: &BTreeSet<BString>) -> bo
     site.places.iter().find_map(of_log).is_some_and(|file| !has_ref(file))
 }
 
-fn files(site: &Site<'_>, place: &Place, found: &mut Vec<BString>) -> Result<(), Error> {
+fn files(site: &Site<'_>, place: &Place, unlisted: Unlisted, found: &mut Vec<BString>) -> Result<(), Error> {
     let heads = place.dir.join("refs/heads");
     for folder in ["refs", "logs"] {
         let mut waiting: Vec<PathBuf> = vec![place.dir.join(folder)];
@@ -98,13 +110,26 @@ fn files(site: &Site<'_>, place: &Place, found: &mut Vec<BString>) -> Result<(),
     for (name, kind) in site.fs.read_dir(&place.dir)? {
         let path = place.dir.join(OsStr::from_bytes(&name));
         let is_packed = name == b"packed-refs" && place.id.is_none();
-        let is_ref = is_root_ref(name.as_bstr()) && !(name == b"HEAD" && holds(site, &path, BLANK_HEAD));
+        let is_ref = match is_root_ref(name.as_bstr()) {
+            true => !(name == b"HEAD" && holds(site, &path, BLANK_HEAD)),
+            false => unlisted == Unlisted::Told && is_unlisted_ref(site, &path, name.as_bstr()),
+        };
         if kind != EntryKind::Dir && (is_packed || is_ref) {
             found.push(shown(site, &path));
         }
     }
     found.sort_unstable();
     Ok(())
+}
+
+/// Returns whether this is the file of a ref whose name is spelt like that of a root ref.
+fn is_unlisted_ref(site: &Site<'_>, path: &Path, name: &BStr) -> bool {
+    let may_be_ref = is_unlisted(name) && !is_pseudo(name) && !is_file_of_git(name);
+    let read = |buffer: &mut Vec<u8>| {
+        let read = read_loose(&site.fs, site.store.hash(), path, Rivals::Possible, buffer);
+        matches!(read, Ok(AtLoosePath::Ref(_)))
+    };
+    may_be_ref && read(&mut Vec::new())
 }
 
 fn shown(site: &Site<'_>, path: &Path) -> BString {

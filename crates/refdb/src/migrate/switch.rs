@@ -13,7 +13,7 @@ use crate::{
     files::{FilesBackend, FreshFiles, share},
 };
 use bstr::ByteSlice;
-use refdb_types::is_root_ref;
+use refdb_types::is_root_syntax;
 use refdb_vfs::{EntryKind, Lock};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -257,9 +257,8 @@ impl<'s> Switch<'s> {
             entries.sort_unstable_by_key(|(name, _)| name == b"HEAD");
             for (name, kind) in entries {
                 let is_file = kind == EntryKind::File;
-                let is_ref = is_root_ref(name.as_bstr()) || is_file && name.iter().all(u8::is_ascii_uppercase);
                 let is_packed = name == b"packed-refs" && place.id.is_none();
-                if name == b"logs" || is_file && (is_ref || is_packed) {
+                if name == b"logs" || is_file && (is_root_syntax(name.as_bstr()) || is_packed) {
                     put(site, &built, place, Path::new(OsStr::from_bytes(&name)))?;
                 }
             }
@@ -359,6 +358,10 @@ fn put(site: &Site<'_>, built: &Path, place: &Place, name: &Path) -> Result<()> 
     let target = place.dir.join(name);
     if !retire::make_room(site, &target)? {
         return Err(MigrateError::InTheWay(target));
+    }
+    // Without the copy that stays, nobody would know such a file for one of the migration if all has to be undone.
+    if retire::is_unlisted(name.as_os_str().as_bytes().as_bstr()) {
+        return link_or_copy(site, &built.join(name), &target);
     }
     Ok(site.fs.rename(&built.join(name), &target)?)
 }

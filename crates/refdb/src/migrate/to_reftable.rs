@@ -133,8 +133,6 @@ impl Copy<'_, '_, '_> {
         /// The number of reflogs that are examined ahead. The contents of small ones are held in memory.
         const READ_AHEAD: usize = 256;
         let (mut left_out, mut cut) = (0, 0);
-        // A table may be built twice.
-        looks.clear();
         for part in names.chunks(READ_AHEAD) {
             let (files, now) = (self.files, now_nanos());
             let found = in_two(part, || files.nearby(), |near, name| Ok(files.look_at_log(near, name.as_bstr())?))?;

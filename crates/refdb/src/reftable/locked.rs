@@ -185,36 +185,41 @@ impl Locked for ReftableLocked {
                 part.steps.is_sorted_by(|a, b| name(*a) < name(*b)),
                 "a stack's steps are sorted by the names in it, and no ref has two"
             );
-            let first = addition.next_update_index();
-            let last = first.saturating_add(u64::from(steps.members().saturating_sub(1)));
             let existing = under(addition);
-            let mut taken = Vec::new();
+            let (mut taken, mut most_numbers) = (Vec::new(), 0);
             for &at in &part.steps {
                 let Some(source) = steps.log_source(at as usize) else { continue };
-                let (place, source) = stacks.route(source);
-                taken.push((at, self.snapshot.merged(&place)?, source));
+                let (from, source) = stacks.route(source);
+                let log = TakenLog { merged: self.snapshot.merged(&from)?, source, is_numbered_anew: from != place };
+                if log.is_numbered_anew {
+                    most_numbers = most_numbers.max(log.count()?);
+                }
+                taken.push((at, log));
             }
+            let first = addition.next_update_index();
+            let index = first.saturating_add(most_numbers);
+            let last = index.saturating_add(u64::from(steps.members().saturating_sub(1)));
             let expected_bytes = expected_bytes(part.steps.len(), id_len, |at| {
                 let step = steps.step(part.steps[at] as usize);
                 (inner(step.name), step.new)
             });
             addition.add_table(first..=last, expected_bytes, |writer| {
-                let mut table = Table { writer, index: first, existing: &existing, message_max };
+                let mut table = Table { writer, index, existing: &existing, message_max };
                 let mut logged = Vec::new();
                 for &at in &part.steps {
                     let step = steps.step(at as usize);
                     debug_assert!(steps.member(at as usize) < steps.members(), "a step is that of a member");
-                    table.index = first.saturating_add(u64::from(steps.member(at as usize))).min(last);
+                    table.index = index.saturating_add(u64::from(steps.member(at as usize))).min(last);
                     table.add_ref(inner(step.name), &step)?;
                     if step.log.is_some() || hides_logs(&step) || taken.iter().any(|(taker, ..)| *taker == at) {
                         logged.push(at);
                     }
                 }
                 for &at in &logged {
-                    table.index = first.saturating_add(u64::from(steps.member(at as usize))).min(last);
+                    table.index = index.saturating_add(u64::from(steps.member(at as usize))).min(last);
                     table.add_logs(name(at), &steps.step(at as usize))?;
-                    if let Some((_, merged, source)) = taken.iter().find(|(taker, ..)| *taker == at) {
-                        table.take_logs(name(at), merged, source)?;
+                    if let Some((_, log)) = taken.iter().find(|(taker, _)| *taker == at) {
+                        table.take_logs(name(at), log)?;
                     }
                 }
                 Ok::<_, Error>(())
@@ -246,6 +251,27 @@ pub(super) fn commit_all(stacks: &Stacks, additions: BTreeMap<Place, Addition>) 
         let _ = compaction.run(stacks.options.lock_timeout());
     }
     not_durable.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// A reflog that a ref takes over from another ref.
+struct TakenLog<'s> {
+    /// The stack of the other ref.
+    merged: Merged,
+    /// The name of the other ref in that stack.
+    source: &'s BStr,
+    /// Whether the entries get new update indexes, because theirs are those of another stack.
+    is_numbered_anew: bool,
+}
+
+impl TakenLog<'_> {
+    fn count(&self) -> Result<u64> {
+        let (mut cursor, mut count) = (self.merged.logs(), 0);
+        cursor.seek_log(self.source, u64::MAX)?;
+        while cursor.next()?.is_some_and(|record| record.name == self.source) {
+            count += 1;
+        }
+        Ok(count)
+    }
 }
 
 /// The steps of one stack.
@@ -294,8 +320,8 @@ impl Table<'_, '_> {
 
     /// Adds the entries of another ref's reflog, which are older than those of this transaction, and hides the entries
     /// of an earlier ref of this name.
-    fn take_logs(&mut self, name: &BStr, merged: &Merged, source: &BStr) -> Result<()> {
-        debug_assert_ne!(name, source, "a ref takes no log of its own");
+    fn take_logs(&mut self, name: &BStr, log: &TakenLog<'_>) -> Result<()> {
+        debug_assert!(log.is_numbered_anew || name != log.source, "a ref takes no log of its own");
         let mut stale = Vec::new();
         let mut cursor = self.existing.logs();
         cursor.seek_log(name, u64::MAX)?;
@@ -305,18 +331,20 @@ impl Table<'_, '_> {
             stale.push(record.update_index);
         }
         let mut stale = stale.into_iter().peekable();
-        let mut cursor = merged.logs();
-        cursor.seek_log(source, u64::MAX)?;
+        let mut cursor = log.merged.logs();
+        cursor.seek_log(log.source, u64::MAX)?;
+        let mut number = self.index;
         while let Some(record) = cursor.next()?
-            && record.name == source
+            && record.name == log.source
         {
-            debug_assert!(record.update_index < self.index, "an entry that is taken over is older than the rename");
-            while let Some(update_index) = stale.next_if(|index| *index >= record.update_index) {
-                if update_index > record.update_index {
+            number = if log.is_numbered_anew { number.saturating_sub(1) } else { record.update_index };
+            debug_assert!(number < self.index, "an entry that is taken over is older than the rename");
+            while let Some(update_index) = stale.next_if(|index| *index >= number) {
+                if update_index > number {
                     self.writer.add_log(&LogRecord { name, update_index, value: LogValue::Deletion })?;
                 }
             }
-            self.writer.add_log(&LogRecord { name, ..record })?;
+            self.writer.add_log(&LogRecord { name, update_index: number, value: record.value })?;
         }
         for update_index in stale {
             self.writer.add_log(&LogRecord { name, update_index, value: LogValue::Deletion })?;

@@ -2,7 +2,7 @@
 
 use super::{Resolved, Store};
 use crate::{
-    Error, RefFormat, RefView, Result, Snapshot,
+    Error, RefFormat, RefView, Result, Snapshot, TargetView,
     backend::{Claim, ClaimKind},
     error::LOSSES_MAX,
 };
@@ -38,7 +38,10 @@ impl Ref {
     fn of(view: &RefView<'_>) -> Result<Self> {
         let bad = |target: &BStr| Error::BadTarget { name: view.name.to_owned(), target: target.to_owned() };
         let name = RefName::new_safe(view.name.to_vec()).ok_or_else(|| bad(view.name))?;
-        let target = view.target.to_target().ok_or_else(|| bad(view.name))?;
+        let target = match view.target {
+            TargetView::Direct(id) => Target::Direct(id),
+            TargetView::Symbolic(to) => Target::Symbolic(RefName::new_safe(to.to_vec()).ok_or_else(|| bad(to))?),
+        };
         Ok(Ref { name, target })
     }
 }

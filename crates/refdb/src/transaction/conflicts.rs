@@ -9,13 +9,12 @@ use crate::{
     backend::{Answers, Locked, Probe, Snapshot, Standing},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::Scope;
 use std::collections::BTreeMap;
 
 /// Returns the items to refuse because their names conflict with refs or with other items, and the name with which each
 /// conflicts. Where two new items conflict with each other, one of them is refused. Old values must be known.
 ///
-/// With `allow_replacing`, refs that the transaction deletes cause no conflict, except another worktree's refs below a
+/// With `allow_replacing`, refs that the transaction deletes cause no conflict, except outside of `refs/` those below a
 /// new name.
 pub(super) fn conflicts(
     edits: &Edits,
@@ -50,23 +49,19 @@ fn above_refs(
     found: &mut BTreeMap<u32, RejectionReason>,
 ) -> Result<()> {
     for child in &findings.children {
-        let mut child = child.clone();
-        for at in 0..child.len() {
-            if child[at] != b'/' {
-                continue;
-            }
+        for at in child.find_iter(b"/") {
             let Some(parent) =
                 edits.find(child[..at].as_bstr()).filter(|parent| edits.items[*parent as usize].is_new())
             else {
                 continue;
             };
-            if allow_replacing {
-                match first_staying(edits, locked.snapshot(), edits.name(parent), child.as_bstr())? {
-                    Some(staying) => child = staying,
-                    None => continue,
-                }
-            }
             let name = edits.name(parent);
+            let staying = if allow_replacing {
+                first_staying(edits, locked.snapshot(), name, child.as_bstr())?
+            } else {
+                Some(child.clone())
+            };
+            let Some(with) = staying else { continue };
             found.entry(parent).or_insert_with(|| {
                 // If the lock of a ref below this one was taken first, that lock has made a folder, too.
                 let below = &edits.order[edits.below(name)];
@@ -75,7 +70,7 @@ fn above_refs(
                     Standing::NoFolder => below.iter().any(|at| *at < parent),
                     Standing::Folder => true,
                 };
-                RejectionReason::Conflict { with: child.clone(), is_new: false, prevents_lock: is_folder }
+                RejectionReason::Conflict { with, is_new: false, prevents_lock: is_folder }
             });
         }
     }
@@ -128,10 +123,10 @@ fn below_a_new_item(edits: &Edits, parent: u32, locked: &dyn Locked, found: &mut
     }
 }
 
-/// The first ref below `parent` that the transaction does not delete. `child` is any ref below `parent`. No cursor
-/// lists the refs of other worktrees, so that `child` counts as staying if it is another worktree's.
+/// The first ref below `parent` that the transaction does not delete. `child` is any ref below `parent`. A cursor lists
+/// only what is below `refs/`, so that `child` counts as staying if it is elsewhere, such as in another worktree.
 fn first_staying(edits: &Edits, snapshot: &dyn Snapshot, parent: &BStr, child: &BStr) -> Result<Option<BString>> {
-    if matches!(Scope::of(parent), Scope::Main(_) | Scope::Other { .. }) {
+    if !child.starts_with(b"refs/") {
         return Ok(Some(child.to_owned()));
     }
     let stays = |name: &BStr| edits.find(name).map(|at| edits.items[at as usize].action) != Some(Action::Delete);

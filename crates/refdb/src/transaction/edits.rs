@@ -1,7 +1,7 @@
 //! The edits of a transaction in compact form: a few dozen bytes for each edit, each distinct id stored once, and
 //! normally no allocation for each edit.
 
-use super::{ids::Ids, message::normalize_message};
+use super::{Mode, ids::Ids, message::normalize_message};
 use crate::{Change, Edit, Limit, Precondition, Rejection, RejectionReason, Result, Target, TargetView};
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{ObjectId, RefName};
@@ -102,6 +102,17 @@ impl Edits {
         self.sources.get(&item).map(|source| self.text(*source))
     }
 
+    /// A ref whose reflog an item takes over although the ref is not sure to go: no other item deletes it, or in per-edit
+    /// mode either of the two items may be rejected alone. The items must be sorted.
+    pub(super) fn kept_source(&self, mode: Mode) -> Option<&BStr> {
+        let goes = |taker: u32, source: &BStr| {
+            let deleted = self.find(source).filter(|at| self.items[*at as usize].action == Action::Delete);
+            mode == Mode::Atomic && deleted.is_some_and(|at| at != taker)
+        };
+        let mut sources = self.sources.iter().map(|(taker, source)| (*taker, self.text(*source)));
+        sources.find(|(taker, source)| !goes(*taker, source)).map(|(_, source)| source)
+    }
+
     /// The name that [`shown`](Self::shown) returns, as a [`RefName`].
     pub(super) fn shown_name(&self, item: u32) -> RefName {
         RefName::new_safe(self.shown(item).to_vec()).expect("names were checked when they came in")
@@ -136,8 +147,9 @@ impl Edits {
         }
     }
 
-    /// Adds an edit that passed its checks. `plain` is the canonical form of its name.
-    pub(super) fn add(&mut self, edit: &Edit, plain: &BStr, position: u32) -> Result<()> {
+    /// Adds an edit that passed its checks. `plain` is the canonical form of its name, and `source` that of the ref whose
+    /// reflog it takes over.
+    pub(super) fn add(&mut self, edit: &Edit, plain: &BStr, source: Option<&BStr>, position: u32) -> Result<()> {
         let root = self.items.len() as u32;
         debug_assert!(self.items.last().is_none_or(|last| last.position < position), "edits come in turn: {position}");
         debug_assert!(edit.name.ends_with(plain), "the plain name is the end of the one that was given");
@@ -145,7 +157,7 @@ impl Edits {
             let given = self.store(&edit.name)?;
             self.given.insert(root, given);
         }
-        if let Some(source) = &edit.log.take_over {
+        if let Some(source) = source {
             let source = self.store(source)?;
             self.sources.insert(root, source);
         }

@@ -25,15 +25,21 @@ impl HookSource for NoHook {
     }
 }
 
-/// Runs the hook in a state in which it can refuse. If it refuses, it is run again in the state `aborted`, and the
-/// transaction fails. `lines` returns its stdin.
-pub(super) fn ask(hook: &mut Option<Box<dyn Hook>>, lines: &dyn Fn() -> Vec<u8>, state: HookState) -> Result<()> {
+/// Runs the hook in a state in which it can refuse, and returns the locks that are `held` meanwhile. If it refuses, they
+/// are released, it is run again in the state `aborted`, and the transaction fails. `lines` returns its stdin.
+pub(super) fn ask<L>(
+    hook: &mut Option<Box<dyn Hook>>,
+    lines: &dyn Fn() -> Vec<u8>,
+    state: HookState,
+    held: L,
+) -> Result<L> {
     debug_assert!(matches!(state, HookState::Preparing | HookState::Prepared), "nothing has been decided: {state:?}");
-    let Some(hook) = hook else { return Ok(()) };
+    let Some(hook) = hook else { return Ok(held) };
     let lines = lines();
     if hook.run(state, &lines)? {
-        return Ok(());
+        return Ok(held);
     }
+    drop(held);
     hook.run(HookState::Aborted, &lines)?;
     Err(HookFailure::Refused(state).into())
 }

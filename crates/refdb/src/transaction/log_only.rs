@@ -36,7 +36,7 @@ pub(crate) fn append_log(
     let steps = vec![Step { name: plain, old: None, is_broken: false, new: None, log }];
     // git runs the hook for such a transaction too, but without any input.
     let mut hook = context.hooks.find()?;
-    ask(&mut hook, &Vec::new, HookState::Preparing)?;
+    ask(&mut hook, &Vec::new, HookState::Preparing, ())?;
     debug_assert!(message.lines().count() <= 1, "an entry is one line");
     let mut locked = context.backend.lock(&vec![Claim { name: plain, kind: ClaimKind::Hold }])?;
     if let Some((_, why)) = locked.refused().first() {
@@ -55,10 +55,7 @@ pub(crate) fn append_log(
         .into());
     }
     locked.stage(&steps)?;
-    if let Err(error) = ask(&mut hook, &Vec::new, HookState::Prepared) {
-        drop(locked);
-        return Err(error);
-    }
+    let locked = ask(&mut hook, &Vec::new, HookState::Prepared, locked)?;
     locked.commit(&steps)?;
     tell(&mut hook, &Vec::new, HookState::Committed)
 }

@@ -79,7 +79,9 @@ impl<'s> Transaction<'s> {
             }
             self.rejected.push((self.added, rejection));
         } else {
-            self.plan.edits.add(&edit, plain, position)?;
+            let source =
+                edit.log.take_over.as_ref().map(|source| self.context.backend.canonical_name(source.as_bstr()));
+            self.plan.edits.add(&edit, plain, source, position)?;
         }
         self.added += 1;
         let known = self.plan.edits.items.len() + self.rejected.len();
@@ -175,13 +177,10 @@ impl<'s> Transaction<'s> {
 
     /// Prepares a transaction whose edits are sorted.
     fn prepare_sorted(mut self, mut hook: Option<Box<dyn Hook>>) -> Result<Prepared<'s>> {
-        ask(&mut hook, &|| self.plan.hook_lines(), HookState::Preparing)?;
+        ask(&mut hook, &|| self.plan.hook_lines(), HookState::Preparing, ())?;
         let locked = self.lock_and_stage(false)?;
         let own = OwnLocks::note(locked.stacks());
-        if let Err(error) = ask(&mut hook, &|| self.plan.hook_lines(), HookState::Prepared) {
-            drop(locked);
-            return Err(error);
-        }
+        let (locked, own) = ask(&mut hook, &|| self.plan.hook_lines(), HookState::Prepared, (locked, own))?;
         Ok(Prepared { locked, own, plan: self.plan, hook, rejected: self.rejected })
     }
 
@@ -193,13 +192,15 @@ impl<'s> Transaction<'s> {
         if let Some(why) = self.context.forbidden {
             return Err(why.clone().into());
         }
-        match self.plan.edits.sort() {
+        let twice = self.plan.edits.sort();
+        let edits = &self.plan.edits;
+        if let Some((one, other)) = twice {
+            let (one, other) = (edits.shown(one).to_owned(), edits.shown(other).to_owned());
+            return Err(Misuse::Twice { one, other }.into());
+        }
+        match edits.kept_source(self.options.mode) {
             None => Ok(()),
-            Some((one, other)) => {
-                let edits = &self.plan.edits;
-                let (one, other) = (edits.shown(one).to_owned(), edits.shown(other).to_owned());
-                Err(Misuse::Twice { one, other }.into())
-            }
+            Some(source) => Err(Misuse::LogOfOther(source.to_owned()).into()),
         }
     }
 

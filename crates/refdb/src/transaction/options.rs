@@ -24,7 +24,8 @@ pub struct TransactionOptions {
     pub skip_hook: bool,
     /// Allow a transaction to delete `a` and create `a/b`, or the reverse, as JGit's callers expect. Git refuses such a
     /// transaction. The files backend refuses it, too, where a loose ref or a lock is in the way, unless
-    /// [`atomic_visibility`](Self::atomic_visibility) is set and both are shared refs that hold objects.
+    /// [`atomic_visibility`](Self::atomic_visibility) is set and both are shared refs that hold objects. Outside of
+    /// `refs/` no format lets `a` replace `a/b`.
     pub allow_replacing_parents: bool,
     /// Make the changes of shared refs below `refs/` visible together: readers see all of them or none, after a crash
     /// too, with the exceptions below.

@@ -153,6 +153,32 @@ fn jgits_callers_may_replace_folders_by_refs() {
     });
 }
 
+/// The search for the ref that stays once went on in that ref's name, which is shorter, and panicked.
+#[test]
+fn a_ref_that_stays_below_a_new_one_is_reported_whatever_its_length_and_place() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        let options = TransactionOptions::new().allow_replacing_parents(true);
+        for (goes, stays, new) in [
+            ("refs/heads/a/bbbbbbbb/c", "refs/heads/a/x", "refs/heads/a"),
+            ("refs/heads/b/c", "refs/heads/b/d/e/f", "refs/heads/b"),
+            // No walk lists this one.
+            ("refs/heads/unrelated", "foo/bar", "foo"),
+        ] {
+            subject.create_refs([(goes, ids[0]), (stays, ids[0])]);
+            subject.pack();
+            let mut transaction = Transaction::new(subject.context(), options);
+            [delete(goes), create(new, ids[0])].into_iter().try_for_each(|edit| transaction.add(edit)).unwrap();
+            let said = transaction.commit().unwrap_err().to_string();
+            // Files are not asked for what lies outside of `refs/`, but for the lock, for which a folder is in the way.
+            let blocked = stays == "foo/bar" && said.ends_with("blocking reference 'foo'");
+            assert!(blocked || said.ends_with(&format!("'{stays}' exists; cannot create '{new}'")), "{said}");
+            assert!(subject.get(goes).is_some() && subject.get(stays).is_some());
+        }
+        subject.verify();
+    });
+}
+
 #[test]
 fn a_loose_ref_whose_name_is_not_utf_8_may_be_replaced_by_one_below_it() {
     on_disk(|subject| {

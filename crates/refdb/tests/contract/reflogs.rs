@@ -1,5 +1,8 @@
 use crate::common::{Subject, With, at, create, delete, everywhere, name, set};
-use refdb::transaction::LogPolicy;
+use refdb::{
+    Edit, Error, Misuse,
+    transaction::{LogPolicy, Mode},
+};
 use refdb_testkit::RefFormat;
 
 #[test]
@@ -144,5 +147,44 @@ fn many_reflogs_are_looked_for_as_one_is() {
         let more = ["refs/bisect/bad", "refs/changes/1/1/meta", "refs/heads/z", "refs/stash", "refs/worktree/x"];
         subject.succeed(more.map(|name| create(name, ids[0])));
         assert_eq!(ask(subject), 6);
+    });
+}
+
+fn taking(from: &str, edit: Edit) -> Edit {
+    Edit { log: edit.log.clone().take_over(name(from)), ..edit }
+}
+
+/// Files panicked, because the lock bears the short name, and memory dropped the reflog.
+#[test]
+fn a_reflog_is_taken_over_from_a_ref_by_either_of_its_names() {
+    everywhere(|subject| {
+        let ids = subject.commits(2);
+        subject.policy = LogPolicy::Always;
+        let (old, new) = ("main-worktree/refs/bisect/a", "refs/bisect/b");
+        subject.succeed([create("refs/bisect/a", ids[0]).message("one")]);
+        subject.succeed([set("refs/bisect/a", ids[1]).message("two")]);
+        subject.succeed([delete(old), taking(old, create(new, ids[1]).message("renamed"))]);
+        assert_eq!(subject.log(new, &ids), ["- 0 one", "0 1 two", "- 1 renamed"]);
+        assert_eq!(subject.get("refs/bisect/a"), None);
+    });
+}
+
+/// In files such a transaction panicked in its commit, and a rename could be made by half.
+#[test]
+fn a_reflog_is_not_taken_over_from_a_ref_that_may_stay() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        subject.policy = LogPolicy::Always;
+        subject.create_refs([("refs/heads/a", ids[0])]);
+        let taker = || taking("refs/heads/a", create("refs/heads/b", ids[0]));
+        let refused = |mode, edits: &[Edit]| {
+            let tried = subject.transaction(mode, edits.iter().cloned()).and_then(|transaction| transaction.commit());
+            assert!(matches!(tried, Err(Error::Misuse(Misuse::LogOfOther(_)))), "{tried:?}");
+        };
+        refused(Mode::Atomic, &[taker()]);
+        refused(Mode::Atomic, &[set("refs/heads/a", ids[0]), taker()]);
+        refused(Mode::Atomic, &[taking("refs/heads/b", create("refs/heads/b", ids[0]))]);
+        refused(Mode::PerEdit, &[delete("refs/heads/a"), taker()]);
+        assert_eq!(subject.git_lists(), [format!("refs/heads/a {}", ids[0])]);
     });
 }

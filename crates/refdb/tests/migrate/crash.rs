@@ -7,9 +7,11 @@ use refdb_testkit::{
     Repo,
     crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
 };
-use refdb_vfs::Fs;
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
-    path::Path,
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -126,4 +128,37 @@ fn no_loss_of_power_costs_a_ref_though_nothing_asks_for_syncing() {
             assert_eq!(state(dir), before, "{crash}");
         });
     }
+}
+
+/// A disk on which no HEAD gets a second name.
+#[derive(Default)]
+struct Linkless {
+    unsynced: Mutex<BTreeSet<PathBuf>>,
+    /// How many copies of HEAD were not synced whenever a HEAD was replaced.
+    replaced: Mutex<Vec<usize>>,
+}
+
+impl IoHook for Linkless {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let mut unsynced = self.unsynced.lock().unwrap();
+        match op {
+            Op::Link(_, to) if to.ends_with("HEAD") => return Verdict::Fail(std::io::ErrorKind::Unsupported.into()),
+            Op::Create(path) if path.ends_with("HEAD") => drop(unsynced.insert(path.to_owned())),
+            Op::Sync(path) => drop(unsynced.remove(path)),
+            Op::Rename(from, to) if from.ends_with("HEAD") && to.ends_with("HEAD") => {
+                self.replaced.lock().unwrap().push(unsynced.len());
+            }
+            _ => {}
+        }
+        Verdict::Proceed
+    }
+}
+
+#[test]
+fn a_copy_of_head_is_on_the_disk_before_head_is_replaced() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let (before, disk) = (state(repo.git_dir()), Arc::new(Linkless::default()));
+    migrate(&Fs::with_hook(disk.clone()), repo.git_dir(), RefFormat::Reftable).unwrap();
+    assert_eq!(*disk.replaced.lock().unwrap(), [0, 0], "the HEAD of each worktree is replaced");
+    assert_eq!(state(repo.git_dir()), before);
 }

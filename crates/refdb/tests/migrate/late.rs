@@ -111,6 +111,36 @@ fn what_git_writes_before_the_old_files_go_is_taken_over() {
     }
 }
 
+/// The new ref was reported as a conflict with the old one, which was deleted nevertheless.
+#[test]
+fn a_late_ref_may_take_the_place_of_one_that_goes_late() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let dir = repo.git_dir().to_owned();
+    let (at, id) = (dir.clone(), repo.rev_parse("refs/heads/main").to_string());
+    repo.git(["update-ref", "refs/heads/x/y", &id]);
+    repo.git(["update-ref", "refs/heads/x/z", &id]);
+    let act = move || {
+        let run = |words: &[&str]| {
+            let output = git(&at).env("GIT_REFERENCE_BACKEND", "files").args(words).output().unwrap();
+            assert!(output.status.success(), "{words:?} {output:?}");
+        };
+        // git waits for packed-refs, but JGit deletes a ref that is only loose without that lock.
+        for gone in ["loose", "x/y", "x/z"] {
+            std::fs::remove_file(at.join("refs/heads").join(gone)).unwrap();
+            std::fs::remove_file(at.join("logs/refs/heads").join(gone)).unwrap();
+        }
+        for new in ["loose/below", "x"] {
+            run(&["update-ref", &format!("refs/heads/{new}"), &id]);
+        }
+    };
+    let fs = Fs::with_hook(Arc::new(Interloper { when: is_commit, act, is_done: AtomicBool::new(false) }));
+    let migrated = migrate(&fs, &dir, RefFormat::Reftable).unwrap();
+    let names = ["loose", "loose/below", "x", "x/y", "x/z"].map(|name| format!("refs/heads/{name}"));
+    assert!(migrated.conflicts.is_empty() && migrated.taken_over == names, "{migrated:?}");
+    assert_clean(&dir);
+    repo.verify();
+}
+
 /// While `refs/heads` was moved away, there was once no such folder for a moment, so that git recreated it and
 /// reported a ref as written that was then lost.
 #[test]

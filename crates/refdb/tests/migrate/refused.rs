@@ -1,10 +1,13 @@
 //! What prevents a migration is named before anything has changed, and a dry run changes nothing.
 
-use crate::common::{assert_clean, format_of, migrate, scene, state};
+use crate::{
+    common::{assert_clean, format_of, migrate, scene, state},
+    late::is_commit,
+};
 use refdb::{HashKind, MigrateError, MigrateOptions, RefFormat, Store};
 use refdb_testkit::{Git, Repo};
-use refdb_vfs::Fs;
-use std::os::unix::fs::symlink;
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
+use std::{os::unix::fs::symlink, sync::Arc};
 
 fn refusal(repo: &Repo, to: RefFormat) -> String {
     let from = format_of(repo.git_dir());
@@ -272,4 +275,33 @@ fn the_reflog_of_a_ref_in_a_folder_that_is_passed_over_is_named_and_nothing_is_l
     let said = refusal(&repo, RefFormat::Reftable);
     assert!(said.contains("the reflog of refs/heads/x.lock/y: no ref can have that name"), "{said}");
     assert!(repo.git_dir().join("refs/heads/x.lock/y").exists());
+}
+
+struct FailsAt(fn(&Op<'_>) -> bool);
+
+impl IoHook for FailsAt {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if (self.0)(&op) { Verdict::Fail(std::io::ErrorKind::StorageFull.into()) } else { Verdict::Proceed }
+    }
+}
+
+/// In files, such a ref was lost: it was built with the others, but not moved to its place. git loses it still.
+#[test]
+fn a_ref_that_only_update_ref_makes_survives_in_files_and_is_reported_where_no_table_has_it() {
+    let repo = scene(RefFormat::Reftable, HashKind::Sha1);
+    let (id, dir, names) = (repo.commit().to_string(), repo.git_dir(), ["FOO-BAR", "TEMP_TAG"]);
+    names.iter().for_each(|name| drop(repo.git(["update-ref", name, &id])));
+    // A migration that fails at the last moment leaves nothing that is in the way of the next one.
+    migrate(&Fs::with_hook(Arc::new(FailsAt(is_commit))), dir, RefFormat::Files).unwrap_err();
+    assert!(names.iter().all(|name| !dir.join(name).exists()));
+    assert_eq!(migrate(&Fs::real(), dir, RefFormat::Files).unwrap().strays, [""; 0]);
+    names.iter().for_each(|name| assert_eq!(repo.git(["rev-parse", name]), id));
+    for (other, content) in [("README", "text"), ("MERGE_MSG", &*id), ("FETCH_HEAD", &*id)] {
+        std::fs::write(dir.join(other), content).unwrap();
+    }
+    // As with git, the files of these refs stay where they are.
+    assert_eq!(migrate(&Fs::real(), dir, RefFormat::Reftable).unwrap().strays, names);
+    assert_eq!(Store::open(dir).unwrap().strays().unwrap(), names);
+    migrate(&Fs::real(), dir, RefFormat::Files).unwrap();
+    names.iter().for_each(|name| assert_eq!(repo.git(["rev-parse", name]), id));
 }

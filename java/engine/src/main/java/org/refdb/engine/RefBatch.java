@@ -168,7 +168,7 @@ public final class RefBatch {
       return this;
     }
 
-    /** Gives the ref the reflog of {@code source}, which the same batch deletes. */
+    /** Gives the ref the reflog of {@code source}, which the same batch deletes; the batch must be atomic. */
     public Edit takeLog(String source) {
       logSource = source;
       return this;
