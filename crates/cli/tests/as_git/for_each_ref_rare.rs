@@ -1,6 +1,9 @@
 //! Compares `refdb for-each-ref` with git's in rare cases: mistakes, odd fields, colors, a HEAD that leads elsewhere.
 
-use crate::{common::same, for_each_ref::repo};
+use crate::{
+    common::{Twins, git, refdb, same},
+    for_each_ref::repo,
+};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::process::Command;
@@ -207,5 +210,45 @@ fn what_cannot_be_quoted_is_named_as_it_was_asked_for() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);
     for format in ["%(raw)", "%(*raw)", "%(raw:)", "%(*raw:size)"] {
         same(repo.dir(), &["for-each-ref", "--shell", &format!("--format={format}")], b"");
+    }
+}
+
+/// Regression: the search for the ref that tracks a branch ended at a refspec without a destination.
+#[test]
+fn a_refspec_without_a_destination_leaves_a_name_to_the_others() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs(["refs/heads/b", "refs/heads/bc", "refs/remotes/o/b", "refs/remotes/p/b"].map(|name| (name, id)));
+    for (key, value) in [("url", "x"), ("remote", "o"), ("merge", "refs/heads/b")] {
+        let section = if key == "url" { "remote.o" } else { "branch.b" };
+        repo.config(&format!("{section}.{key}"), value);
+    }
+    let all = "+refs/heads/*:refs/remotes/o/*";
+    let specs = [
+        &["refs/heads/b", all][..],
+        &["refs/heads/b", "+refs/heads/b:refs/remotes/p/b", all],
+        &["refs/heads/b:", all],
+        &["^refs/heads/b", all],
+        &[all, "^refs/heads/b"],
+        &["+refs/heads/*:refs/heads/*", "^refs/heads/b"],
+        &["+refs/heads/*:refs/heads/*", "^refs/heads/b*"],
+        &["+refs/heads/x:refs/heads/b", "+refs/heads/b:refs/heads/bc", "^refs/heads/x"],
+        &["+refs/heads/x*:refs/heads/*", "+refs/heads/b:refs/heads/bc", "^refs/heads/xb"],
+        &["+refs/heads/x*:refs/heads/*", "+refs/heads/b:refs/heads/bc", "^refs/heads/xc"],
+        &["+refs/heads/b:refs/heads/bc", "^refs/heads/b*"],
+        &["refs/heads/b", all, "^refs/heads/b*"],
+        &[all, "^refs/heads/b*", "+refs/heads/bc:refs/heads/b"],
+    ];
+    let fields = "%(upstream) %(upstream:track) %(upstream:remotename) %(push) %(push:track) %(push:remoteref)";
+    for (key, specs) in ["fetch", "push"].into_iter().flat_map(|key| specs.iter().map(move |specs| (key, specs))) {
+        // git refuses to delete a branch by an empty destination.
+        if key == "push" && specs[0].ends_with(':') {
+            continue;
+        }
+        let others = if key == "push" { format!("remote.o.fetch={all}") } else { "push.default=current".to_owned() };
+        let settings = specs.iter().map(|spec| format!("remote.o.{key}={spec}")).chain([others]);
+        let mut words: Vec<String> = settings.flat_map(|setting| ["-c".to_owned(), setting]).collect();
+        words.extend(["for-each-ref".into(), format!("--format=%(refname) {fields}")]);
+        same(repo.dir(), &words, b"");
     }
 }
