@@ -252,3 +252,25 @@ fn a_refspec_without_a_destination_leaves_a_name_to_the_others() {
         same(repo.dir(), &words, b"");
     }
 }
+
+/// Regression: fields that need no object were shown for a tag that git refuses.
+#[test]
+fn every_starred_field_needs_a_sound_tag() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let lie = format!("object {id}\ntype blob\ntag t\ntagger T <t@x> 1 +0000\n\nm\n");
+    let lie = repo.git_with_input(["hash-object", "-t", "tag", "-w", "--stdin", "--literally"], lie);
+    repo.create_refs([("refs/heads/main", id), ("refs/tags/good", repo.tag_object(id, "good"))]);
+    let fields = ["HEAD", "color:red", "flag", "worktreepath", "refname", "symref", "body:"];
+    let ask = |field: &str, tag: &str| ["for-each-ref".to_owned(), format!("--format=%(*{field})|"), tag.to_owned()];
+    for field in fields {
+        same(repo.dir(), &ask(field, "refs/tags/good"), b"");
+    }
+    repo.git(["update-ref", "refs/tags/lie", &lie]);
+    for field in fields.into_iter().chain(["upstream", "push", "is-base:main", "ahead-behind:main"]) {
+        let said = [git, refdb].map(|run| run(repo.dir(), &ask(field, "refs/tags/lie"), b""));
+        let [of_git, own] = said.map(|output| (output.status.code(), output.stdout));
+        assert_eq!(own, of_git, "{field}");
+        assert_eq!(own.0, Some(128), "{field}");
+    }
+}
