@@ -1,5 +1,6 @@
 //! `refdb dump` and `refdb stat`, which git does not have.
 
+use crate::common::refdb;
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::{
@@ -115,4 +116,22 @@ fn statistics_count_what_git_lists() {
         };
         assert!(json.contains("\"total\": 3") && json.contains(mark), "{json}");
     }
+}
+
+/// Regression: `reftable.geometricFactor` was ignored.
+#[test]
+fn compaction_is_due_as_the_configured_factor_says() {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let id = repo.commit();
+    let name = |at: usize| (format!("refs/heads/{at:040}"), id);
+    repo.create_refs((0..300).map(name));
+    repo.git(["pack-refs", "--all"]);
+    repo.git(["-c", "reftable.geometricFactor=2", "update-ref", "refs/heads/new", &id.to_string()]);
+    let stat = |factor: &str| {
+        let output = refdb(repo.dir(), &["-c", &format!("reftable.geometricFactor={factor}"), "stat"], b"");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let is_due = |text: String| text.contains("automatic compaction is due");
+    assert!(!is_due(stat("2")), "{}", stat("2"));
+    assert!(is_due(stat("200")), "{}", stat("200"));
 }
