@@ -176,6 +176,46 @@ fn a_tag_that_lies_leads_to_no_commit() {
     }
 }
 
+/// Regression: only direct refs whose whole name after the base is an id replaced an object.
+#[test]
+fn a_replace_ref_may_be_symbolic_and_lie_in_a_folder() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, Default::default());
+        set_up(&repo);
+        let (main, topic) = (repo.rev_parse("main").to_string(), repo.rev_parse("topic").to_string());
+        let shown = || {
+            for words in [
+                &["for-each-ref", "--format=%(refname) %(subject) %(parent)", "refs/heads/"][..],
+                &["for-each-ref", "--merged=main", "refs/heads/"],
+            ] {
+                same(repo.dir(), words, b"");
+            }
+        };
+        for folder in ["a", "a/b"] {
+            let name = format!("refs/replace/{folder}/{main}");
+            repo.git(["update-ref", &name, &topic]);
+            shown();
+            repo.git(["--no-replace-objects", "update-ref", "-d", &name]);
+        }
+        let name = format!("refs/replace/{main}");
+        for target in ["refs/heads/topic", "refs/heads/alias"] {
+            repo.git(["symbolic-ref", "refs/heads/alias", "refs/heads/old"]);
+            repo.git(["symbolic-ref", &name, target]);
+            shown();
+            repo.git(["symbolic-ref", "-d", &name]);
+            repo.git(["symbolic-ref", "-d", "refs/heads/alias"]);
+        }
+        repo.git(["symbolic-ref", &name, "refs/heads/dangling"]);
+        same(repo.dir(), &["for-each-ref", "--format=%(subject)", "refs/heads/main"], b"");
+        repo.git(["symbolic-ref", "-d", &name]);
+        repo.git(["update-ref", "refs/replace/a/no-id", &topic]);
+        shown();
+        repo.git(["update-ref", &format!("refs/replace/b/{main}"), &topic]);
+        repo.git(["update-ref", &format!("refs/replace/a/{main}"), &topic]);
+        shown();
+    }
+}
+
 /// Regression: grafts were ignored, so that `--merged` and `--contains` listed other refs than git, and said nothing.
 #[test]
 fn grafts_change_what_a_list_is_about() {
