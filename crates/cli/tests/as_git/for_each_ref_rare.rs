@@ -253,6 +253,38 @@ fn a_refspec_without_a_destination_leaves_a_name_to_the_others() {
     }
 }
 
+/// Regression: for-each-ref wrote colors to a terminal that has none, and no list wrote them to git's pager.
+#[test]
+fn colors_depend_on_the_terminal_and_the_pager() {
+    let mut twins = Twins::new(RefFormat::Files, &|repo| {
+        repo.create_refs([("refs/heads/main", repo.commit()), ("refs/heads/other", repo.commit())]);
+    });
+    let format = "--format=%(color:red)%(refname)";
+    for (term, pager) in [("xterm", "1"), ("xterm", "0"), ("xterm", ""), ("dumb", "true"), ("", "yes")] {
+        twins.environment = vec![("TERM", term.into()), ("GIT_PAGER_IN_USE", pager.into())];
+        for settings in [
+            &[][..],
+            &["-c", "color.pager=false"],
+            &["-c", "color.pager"],
+            &["-c", "color.ui=false"],
+            &["-c", "color.branch=auto"],
+            &["-c", "column.ui=auto"],
+        ] {
+            for words in [&["for-each-ref", format][..], &["branch"], &["branch", format], &["tag", "-l", format]] {
+                twins.same(&[settings, words].concat(), b"");
+            }
+        }
+        for date in ["auto:raw", "auto:bogus"] {
+            twins.same(&["for-each-ref", &format!("--format=%(committerdate:{date})")], b"");
+        }
+    }
+    for when in ["ALWAYS", "Never", "AUTO", "", "true"] {
+        for words in [&["for-each-ref", format][..], &["branch", "--list"]] {
+            twins.same(&[words, &[&format!("--color={when}")]].concat(), b"");
+        }
+    }
+}
+
 /// Regression: fields that need no object were shown for a tag that git refuses.
 #[test]
 fn every_starred_field_needs_a_sound_tag() {
