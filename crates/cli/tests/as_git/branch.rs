@@ -374,6 +374,33 @@ fn settings_of_columns_apply_in_their_order() {
     }
 }
 
+/// Regression: what is wrong with the configuration was told by refdb, and again by the git to which it left the rest.
+#[test]
+fn warnings_are_told_once_also_where_git_goes_on() {
+    for setting in ["core.fsync=bogus", "core.fsyncMethod=bogus"] {
+        let twins = Twins::new(RefFormat::Files, &|repo| {
+            repo.create_refs([("refs/heads/main", repo.commit())]);
+        });
+        for words in [
+            &["branch"][..],
+            &["branch", "--show-current"],
+            &["tag", "-l"],
+            &["tag", "-l", "--contains=main"],
+            &["branch", "--contains=none"],
+            &["tag", "--points-at=none"],
+            &["reflog", "show", "main"],
+            &["reflog", "show", "none"],
+            &["-c", "core.abbrev=bogus", "branch"],
+            &["-c", "tag.gpgSign=bogus", "tag"],
+            &["-c", "log.showSignature=false", "reflog", "show", "main"],
+            &["branch", "new"],
+            &["tag", "new"],
+        ] {
+            twins.same(&[&["-c", setting], words].concat(), b"");
+        }
+    }
+}
+
 #[test]
 fn a_bad_color_of_any_slot_stops_the_list() {
     let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
