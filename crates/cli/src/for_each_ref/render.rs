@@ -83,6 +83,9 @@ impl<'a> Renderer<'a> {
 
     #[inline(never)]
     fn unusual_row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
+        if format.wants_tags {
+            self.peel(row)?;
+        }
         if let Some(what) = format.misplaced {
             return fatal!["format: ", what];
         }

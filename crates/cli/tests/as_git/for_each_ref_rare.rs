@@ -299,7 +299,14 @@ fn every_starred_field_needs_a_sound_tag() {
         same(repo.dir(), &ask(field, "refs/tags/good"), b"");
     }
     repo.git(["update-ref", "refs/tags/lie", &lie]);
-    for field in fields.into_iter().chain(["upstream", "push", "is-base:main", "ahead-behind:main"]) {
+    for field in fields.into_iter().chain([
+        "upstream",
+        "push",
+        "is-base:main",
+        "ahead-behind:main",
+        "align:9)%(end",
+        "if)%(then)x%(end",
+    ]) {
         let said = [git, refdb].map(|run| run(repo.dir(), &ask(field, "refs/tags/lie"), b""));
         let [of_git, own] = said.map(|output| (output.status.code(), output.stdout));
         assert_eq!(own, of_git, "{field}");
