@@ -92,22 +92,22 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let Some((words, own)) = words.and_then(|words| Own::read(&words).map(|own| (words, own))) else {
         return Err(shortlist::leave(invocation, &COMMAND));
     };
-    let session = Session::open(invocation.globals)?;
+    let session = Session::open_silently(invocation.globals)?;
     let snapshot = session.store.snapshot()?;
     let head = Head::of(&*snapshot);
     let leave = || Err(shortlist::leave(invocation, &COMMAND));
     if !is_sound(session.store.config()) {
         return leave();
     }
-    if own.show_current {
-        return match head {
-            Head::Branch(name) => show_current(name.strip_prefix(b"refs/heads/").unwrap_or(&name)),
-            Head::Detached(_) => Ok(0),
-            Head::Odd => leave(),
-        };
-    }
     if head == Head::Odd {
         return leave();
+    }
+    if own.show_current {
+        session.warn();
+        return match head {
+            Head::Branch(name) => show_current(name.strip_prefix(b"refs/heads/").unwrap_or(&name)),
+            Head::Detached(_) | Head::Odd => Ok(0),
+        };
     }
     let Some(mut wish) = Wish::read(&session, COMMAND.name, &words) else { return leave() };
     let Some(shows_colors) = wish.colors(&session, "color.branch") else { return leave() };
@@ -115,6 +115,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if wish.columns.asked && wish.columns.are_wanted() && own.verbose > 0 {
         return leave();
     }
+    session.warn();
     wish.find_objects(&session, &words)?;
     drop(snapshot);
     let columns = (wish.columns.are_wanted() && own.verbose == 0).then_some((wish.columns, PADDING));

@@ -2,15 +2,14 @@
 
 use crate::{
     Invocation,
-    failure::{Failure, Result, fatal},
-    names,
+    failure::{Failure, Result, fatal, message},
     options::{Command, Opt},
     output::Output,
     session::Session,
 };
 use bstr::{BString, ByteSlice};
 use refdb_types::{FormatOptions, check_format, normalize};
-use std::os::unix::ffi::OsStrExt;
+use std::{ops::ControlFlow, os::unix::ffi::OsStrExt};
 
 pub static COMMAND: Command = Command {
     program: "git",
@@ -65,7 +64,7 @@ fn check(options: &[&[u8]], name: &[u8]) -> Result<u8> {
 
 fn branch(invocation: &Invocation<'_>, shorthand: &[u8]) -> Result<u8> {
     let name = match previous_checkout(shorthand) {
-        Some(nth) => checked_out_before(invocation, nth)?,
+        Some((nth, rest)) => checked_out_before(invocation, nth)?.map(|name| message![name, rest]),
         None => Some(BString::from(shorthand)),
     };
     match name {
@@ -77,18 +76,34 @@ fn branch(invocation: &Invocation<'_>, shorthand: &[u8]) -> Result<u8> {
     }
 }
 
-/// Returns what was checked out before the last `nth` checkouts, or `None` if there were fewer or no repository can be
-/// opened.
+/// Returns the branch or commit that was checked out before the last `nth` checkouts, according to HEAD's reflog.
+/// Returns `None` if there were fewer or no repository can be opened.
 fn checked_out_before(invocation: &Invocation<'_>, nth: u64) -> Result<Option<BString>> {
-    match Session::open(invocation.globals) {
-        Ok(session) => names::previous_checkout(&session.store, nth),
-        Err(_) => Ok(None),
-    }
+    let Ok(session) = Session::open(invocation.globals) else { return Ok(None) };
+    Ok(session.store.read(refdb::Error::is_stale, |snapshot| {
+        let (mut left, mut found) = (nth, None);
+        snapshot.log("HEAD".into(), &mut |entry| {
+            let moved = entry.message.strip_prefix(b"checkout: moving from ");
+            let Some((from, _)) = moved.and_then(|moved| moved.split_once_str(" to ")) else {
+                return ControlFlow::Continue(());
+            };
+            left -= 1;
+            if left > 0 {
+                return ControlFlow::Continue(());
+            }
+            found = Some(BString::from(from));
+            ControlFlow::Break(())
+        })?;
+        Ok::<_, refdb::Error>(found)
+    })?)
 }
 
-/// Returns the N of `@{-N}`, or `None` if the text has another form or N is 0.
-fn previous_checkout(text: &[u8]) -> Option<u64> {
-    text.strip_prefix(b"@{-")?.strip_suffix(b"}")?.to_str().ok()?.parse().ok().filter(|nth| *nth > 0)
+/// Returns the N of `@{-N}` and the text that follows it, or `None` if the text begins otherwise or N is 0. Git, which
+/// uses C's `strtol`, also accepts blanks and a plus sign before the digits.
+fn previous_checkout(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (nth, rest) = text.strip_prefix(b"@{-")?.split_once_str("}")?;
+    let nth = nth.trim_ascii_start().to_str().ok()?.parse().ok().filter(|nth| *nth > 0)?;
+    Some((nth, rest))
 }
 
 /// Returns whether a branch may have this name, which is stricter than the format of `refs/heads/NAME`: it must neither

@@ -4,11 +4,11 @@
 use crate::{
     failure::{FAILED, Result, fatal, system_text},
     options::Setting,
-    real_git,
+    output, real_git,
 };
 use refdb::{Environment, config::Config};
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     os::unix::process::ExitStatusExt,
     process::{ExitStatus, Stdio},
 };
@@ -27,7 +27,7 @@ pub struct Columns {
 enum When {
     Always,
     Never,
-    /// If the list goes to a terminal.
+    /// If the list goes to a terminal or a pager.
     Auto,
 }
 
@@ -35,10 +35,9 @@ impl Columns {
     /// Reads the settings for a command. Returns `None` if one is invalid.
     pub fn configured(config: &Config, command: &str) -> Option<Self> {
         let mut columns = Columns { when: When::Never, layout: "column", density: "nodense", asked: false };
-        for key in ["column.ui", &format!("column.{command}")] {
-            for value in config.all(key) {
-                columns.read(value.raw?)?;
-            }
+        let own = format!("column.{command}");
+        for value in config.iter().filter(|value| value.key == "column.ui" || value.key == own) {
+            columns.read(value.raw?)?;
         }
         Some(columns)
     }
@@ -78,7 +77,7 @@ impl Columns {
         match self.when {
             When::Always => true,
             When::Never => false,
-            When::Auto => io::stdout().is_terminal(),
+            When::Auto => output::is_for_people(),
         }
     }
 

@@ -64,22 +64,52 @@ impl Dumper<'_> {
         if !stat.is_dir() {
             return self.file(path);
         }
-        for below in [path.join(".git"), path.join("reftable")] {
-            if self.fs.stat(&below).is_ok_and(|stat| stat.is_dir()) {
-                return self.path(&below);
+        if let Ok(text) = self.fs.read(&path.join(".git")) {
+            return self.linked(path, &text);
+        }
+        let git_dir = path.join(".git");
+        if self.fs.stat(&git_dir).is_ok_and(|stat| stat.is_dir()) {
+            return self.folder(&git_dir);
+        }
+        self.folder(path)
+    }
+
+    /// Prints the refs of a git folder, or the tables in a folder of them.
+    fn folder(&mut self, path: &Path) -> Result<()> {
+        for stack in [path.join("reftable"), path.to_owned()] {
+            if self.fs.stat(&stack.join("tables.list")).is_ok() {
+                return self.stack(&stack);
             }
         }
-        if self.fs.stat(&path.join("tables.list")).is_ok() {
-            return self.stack(path);
+        if ["packed-refs", "HEAD", "refs"].iter().all(|name| self.fs.stat_link(&path.join(name)).is_err()) {
+            return fatal!["'", path.as_os_str().as_bytes(), "' has neither tables nor refs in files"];
         }
         self.files(path)
     }
 
+    /// Prints the refs of the repository to which a linked worktree or a submodule belongs, and those of the worktree
+    /// itself. `text` is the content of its `.git` file.
+    fn linked(&mut self, worktree: &Path, text: &[u8]) -> Result<()> {
+        let Some(git_dir) = text.strip_prefix(b"gitdir: ") else {
+            return fatal!["invalid gitfile format: ", worktree.join(".git").as_os_str().as_bytes()];
+        };
+        let git_dir = worktree.join(OsStr::from_bytes(git_dir.trim_ascii_end()));
+        if let Ok(common) = self.fs.read(&git_dir.join("commondir")) {
+            self.folder(&git_dir.join(OsStr::from_bytes(common.trim_ascii_end())))?;
+        }
+        self.folder(&git_dir)
+    }
+
     fn file(&mut self, path: &Path) -> Result<()> {
-        let file = self.fs.open(path).map_err(cannot)?;
         if path.file_name().is_some_and(|name| name == "tables.list") {
             return self.stack(path.parent().unwrap_or(Path::new(".")));
         }
+        self.content(path)
+    }
+
+    /// Prints a table, packed-refs or a loose ref.
+    fn content(&mut self, path: &Path) -> Result<()> {
+        let file = self.fs.open(path).map_err(cannot)?;
         let mut magic = [0; 4];
         let got = file.read_at(&mut magic, 0).map_err(cannot)?;
         if magic[..got] == *b"REFT" { self.table(path, &file) } else { self.text(path, &file) }
@@ -104,7 +134,7 @@ impl Dumper<'_> {
     fn stack(&mut self, folder: &Path) -> Result<()> {
         let list = self.fs.read(&folder.join("tables.list")).map_err(cannot)?;
         for name in list.lines().filter(|line| !line.is_empty()) {
-            self.file(&folder.join(OsStr::from_bytes(name)))?;
+            self.content(&folder.join(OsStr::from_bytes(name)))?;
         }
         Ok(())
     }
@@ -117,7 +147,7 @@ impl Dumper<'_> {
             Err(error) if error.is_not_found() => {}
             Err(error) => self.pass_over(&error)?,
         }
-        if self.fs.stat(&folder.join("HEAD")).is_ok() {
+        if self.fs.stat_link(&folder.join("HEAD")).is_ok() {
             self.loose("HEAD".into(), &folder.join("HEAD"))?;
         }
         self.loose_below("refs".into(), &folder.join("refs"))
@@ -142,6 +172,12 @@ impl Dumper<'_> {
     }
 
     fn loose(&mut self, name: &BStr, path: &Path) -> Result<()> {
+        // A link to the name of a ref, and a link that leads nowhere, are symbolic refs for git.
+        if let Ok(Some(target)) = self.fs.find_link_content(path)
+            && (target.starts_with("refs") || self.fs.stat(path).is_err_and(|error| error.is_not_found()))
+        {
+            return self.line(&[b"loose ", name, b" -> ", target.as_os_str().as_bytes()]);
+        }
         let content = match self.fs.read(path) {
             Ok(content) => content,
             Err(error) => return self.pass_over(&error),

@@ -22,15 +22,15 @@ pub struct Globals {
     pub git_dir: Option<PathBuf>,
     pub work_tree: Option<PathBuf>,
     pub namespace: Option<BString>,
-    /// `--bare`: the current folder is the repository, unless another one is named.
-    pub bare: bool,
-    /// `-c` and `--config-env`: settings as `NAME=VALUE`, in order; a name without a value is true.
-    pub config: Vec<BString>,
+    /// `-c` and `--config-env`: names and values of settings, in order; a name without a value is true.
+    pub config: Vec<(BString, Option<BString>)>,
     /// `--no-replace-objects`: no object is replaced by another.
     pub no_replacements: bool,
+    /// `--no-advice`: nobody is advised.
+    pub no_advice: bool,
     /// `--no-lazy-fetch`: git is not asked to fetch missing objects of a partial clone.
     pub no_lazy_fetch: bool,
-    /// The options that are repeated to git when a command line is left to it: `--no-replace-objects`,
+    /// The options that are repeated to git when a command line is left to it: `--no-replace-objects`, `--no-advice`,
     /// `--no-lazy-fetch`, and all that refdb's own commands ignore.
     pub of_git: Vec<OsString>,
 }
@@ -72,11 +72,15 @@ impl Globals {
                 b"-C" => change_folder(value("no directory given for '-C' option")?)?,
                 b"-c" => {
                     let setting = value("-c expects a configuration string")?;
-                    globals.config.push(setting.into());
+                    globals.config.push(match setting.split_once_str("=") {
+                        Some((name, value)) => (name.into(), Some(value.into())),
+                        None => (setting.into(), None),
+                    });
                 }
                 b"--config-env" => {
                     let setting = value("no config key given for --config-env")?;
-                    globals.config.push(from_environment(setting)?);
+                    let (name, value) = from_environment(setting)?;
+                    globals.config.push((name, Some(value)));
                 }
                 b"--git-dir" => {
                     globals.git_dir = Some(path(value("no directory given for '--git-dir' option")?));
@@ -85,11 +89,20 @@ impl Globals {
                     globals.work_tree = Some(path(value("no directory given for '--work-tree' option")?));
                 }
                 b"--namespace" => globals.namespace = Some(value("no namespace given for --namespace")?.into()),
-                b"--bare" => globals.bare = true,
-                b"-h" | b"--help" => return Ok((globals, Rest::Help)),
-                b"-v" | b"--version" => return Ok((globals, Rest::Version)),
+                // The folder is the one at this place, before any later `-C`.
+                b"--bare" if stuck.is_none() => {
+                    if globals.git_dir.is_none() && std::env::var_os("GIT_DIR").is_none() {
+                        globals.git_dir = Some(std::env::current_dir().unwrap_or_else(|_| ".".into()));
+                    }
+                }
+                b"-h" | b"--help" if stuck.is_none() => return Ok((globals, Rest::Help)),
+                b"-v" | b"--version" if stuck.is_none() => return Ok((globals, Rest::Version)),
                 b"--no-replace-objects" if stuck.is_none() => {
                     globals.no_replacements = true;
+                    globals.of_git.push(word.clone());
+                }
+                b"--no-advice" if stuck.is_none() => {
+                    globals.no_advice = true;
                     globals.of_git.push(word.clone());
                 }
                 b"--no-lazy-fetch" if stuck.is_none() => {
@@ -97,13 +110,12 @@ impl Globals {
                     globals.of_git.push(word.clone());
                 }
                 // These options concern paging, pathspecs, attributes, optional locks and finding git's other programs,
-                // which ref commands do not do, and advice, of which they give only that about a hook that is ignored.
+                // which ref commands do not do.
                 b"-p"
                 | b"--paginate"
                 | b"-P"
                 | b"--no-pager"
                 | b"--no-optional-locks"
-                | b"--no-advice"
                 | b"--literal-pathspecs"
                 | b"--no-literal-pathspecs"
                 | b"--glob-pathspecs"
@@ -137,17 +149,17 @@ impl Globals {
         if let Some(namespace) = &self.namespace {
             environment = environment.with("GIT_NAMESPACE", OsStr::from_bytes(namespace));
         }
-        if self.bare && environment.get("GIT_DIR").is_none() {
-            environment = environment.with("GIT_DIR", ".");
-        }
         if self.no_replacements {
             environment = environment.with(replaced::NOT_HEEDED, "1");
+        }
+        if self.no_advice {
+            environment = environment.with("GIT_ADVICE", "0");
         }
         if self.no_lazy_fetch {
             environment = environment.with("GIT_NO_LAZY_FETCH", "1");
         }
-        for setting in &self.config {
-            environment = environment.with_config(setting.as_bstr());
+        for (name, value) in &self.config {
+            environment = environment.with_setting(name.as_bstr(), value.as_ref().map(|value| value.as_bstr()));
         }
         environment
     }
@@ -184,7 +196,7 @@ fn change_folder(folder: &[u8]) -> Result<()> {
 }
 
 /// Parses `NAME=VARIABLE`: the value of the setting NAME comes from the environment variable.
-fn from_environment(setting: &[u8]) -> Result<BString> {
+fn from_environment(setting: &[u8]) -> Result<(BString, BString)> {
     let Some((name, variable)) = setting.rsplit_once_str("=") else {
         return fatal!["invalid config format: ", setting];
     };
@@ -192,7 +204,7 @@ fn from_environment(setting: &[u8]) -> Result<BString> {
         return fatal!["missing environment variable name for configuration '", name, "'"];
     }
     match std::env::var_os(OsStr::from_bytes(variable)) {
-        Some(value) => Ok(message![name, "=", value.as_bytes()]),
+        Some(value) => Ok((name.into(), value.as_bytes().into())),
         None => fatal!["missing environment variable '", variable, "' for configuration '", name, "'"],
     }
 }
@@ -226,15 +238,14 @@ mod tests {
         assert_eq!(globals.git_dir, Some("g".into()));
         assert_eq!(globals.work_tree, Some("w".into()));
         assert_eq!(globals.namespace, Some("n".into()));
-        assert_eq!(globals.config, ["a.b=c=d", "a.t"]);
-        assert!(globals.bare);
+        assert_eq!(globals.config, [("a.b".into(), Some("c=d".into())), ("a.t".into(), None)]);
         assert!(matches!(rest, Rest::Command(name, rest) if name == "show-ref" && rest.len() == 1));
     }
 
     #[test]
     fn a_value_from_the_environment_is_taken_after_the_last_equals_sign() {
         let path = std::env::var("PATH").unwrap();
-        assert_eq!(from_environment(b"a.x=y.b=PATH").unwrap(), format!("a.x=y.b={path}"));
+        assert_eq!(from_environment(b"a.x=y.b=PATH").unwrap(), ("a.x=y.b".into(), path.into()));
         assert!(from_environment(b"a.b").is_err());
         assert!(from_environment(b"a.b=REFDB_NO_SUCH_VARIABLE").is_err());
     }

@@ -5,7 +5,7 @@ use crate::{
     listing::{follow, follow_target},
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Cursor, SHORT_NAME_RULES as RULES, Snapshot, Store, TargetView};
+use refdb::{Cursor, SHORT_NAME_RULES as RULES, Snapshot, TargetView};
 use refdb_types::RefName;
 
 /// Applies a rule to a short name. Returns `None` if the result cannot be a refname.
@@ -120,27 +120,4 @@ impl<'s> Walk<'s> {
             _ => &Leads::Nowhere,
         })
     }
-}
-
-/// Returns the branch or commit that was checked out before the last `nth` checkouts, according to HEAD's reflog.
-/// Returns `None` if the reflog does not say, for example because it does not go back that far.
-pub fn previous_checkout(store: &Store, nth: u64) -> Result<Option<BString>> {
-    Ok(store.read(refdb::Error::is_stale, |snapshot| previous_checkout_in(snapshot, nth))?)
-}
-
-fn previous_checkout_in(snapshot: &dyn Snapshot, nth: u64) -> refdb::Result<Option<BString>> {
-    let mut left = nth;
-    let mut found = None;
-    snapshot.log("HEAD".into(), &mut |entry| {
-        let Some(moved) = entry.message.strip_prefix(b"checkout: moving from ") else {
-            return std::ops::ControlFlow::Continue(());
-        };
-        left -= 1;
-        if left > 0 {
-            return std::ops::ControlFlow::Continue(());
-        }
-        found = moved.find(b" to ").map(|end| BString::from(&moved[..end]));
-        std::ops::ControlFlow::Break(())
-    })?;
-    Ok(found)
 }

@@ -1,8 +1,14 @@
 //! Standard output through one large buffer.
 
 use crate::failure::{Failure, Result, message, system_text};
-use refdb::{Snapshot, Store};
-use std::{cell::Cell, io, rc::Rc};
+use bstr::ByteSlice;
+use refdb::{Snapshot, Store, config::parse_boolean};
+use std::{
+    cell::Cell,
+    io::{self, IsTerminal},
+    os::unix::ffi::OsStrExt,
+    rc::Rc,
+};
 
 /// Standard output through one large buffer.
 ///
@@ -13,6 +19,17 @@ pub struct Output {
     holds: bool,
     /// Whether anything has been written. It is shared, because [`Output::list`] asks while the output is lent.
     has_written: Rc<Cell<bool>>,
+}
+
+/// Returns whether standard output leads to a terminal or to git's pager.
+pub fn is_for_people() -> bool {
+    io::stdout().is_terminal() || has_pager()
+}
+
+/// Returns whether git has put its pager between standard output and the terminal.
+pub fn has_pager() -> bool {
+    let variable = std::env::var_os("GIT_PAGER_IN_USE");
+    variable.is_some_and(|value| parse_boolean(Some(value.as_bytes().as_bstr())) == Some(true))
 }
 
 const FLUSH_BYTES: usize = 128 << 10;

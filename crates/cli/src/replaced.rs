@@ -2,8 +2,8 @@
 
 use crate::failure::say;
 use bstr::{BStr, BString, ByteSlice};
-use refdb::{Error, Result, Snapshot, Store, TargetView};
-use refdb_types::ObjectId;
+use refdb::{Error, Resolved, Result, Snapshot, Store, TargetView, objects::ObjectError};
+use refdb_types::{ObjectId, RefName};
 use std::{collections::HashMap, os::unix::ffi::OsStrExt};
 
 /// The environment variable that disables replacements, whatever its value is.
@@ -40,8 +40,21 @@ fn find_below(base: &BStr, snapshot: &dyn Snapshot, store: &Store) -> Result<Has
             Err(error) => return Err(error),
         };
         let Some(name) = view.name.strip_prefix(base.as_bytes()) else { return Ok(found) };
-        let TargetView::Direct(by) = view.target else { continue };
-        match ObjectId::from_hex(store.objects().hash(), name) {
+        let by = match view.target {
+            TargetView::Direct(by) => by,
+            TargetView::Symbolic(target) => match RefName::new(target.to_vec()).map(|to| refdb::resolve(snapshot, &to))
+            {
+                Ok(Ok(Resolved::Object { id, .. })) => id,
+                Ok(Err(error)) if !error.is_broken_ref() => return Err(error),
+                // As for git, the object is missing then.
+                _ => ObjectId::null(store.objects().hash()),
+            },
+        };
+        let hex = name.rsplit(|byte| *byte == b'/').next().unwrap_or(name);
+        match ObjectId::from_hex(store.objects().hash(), hex) {
+            Ok(replaced) if found.contains_key(&replaced) => {
+                return Err(Error::Objects(ObjectError::ReplacedTwice(name.as_bstr().to_string())));
+            }
             Ok(replaced) => drop(found.insert(replaced, by)),
             Err(_) => say("warning: ", &[b"bad replace ref name: ", name].concat()),
         }

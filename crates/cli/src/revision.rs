@@ -37,7 +37,12 @@ impl Revisions<'_> {
             replaced::apply(self.store)?;
         }
         let warn = &mut |warning: String| say("warning: ", warning.as_bytes());
-        let first_only = !strict_names(self.store)?;
+        let first_only = match strict_names(self.store) {
+            Ok(strict) => !strict,
+            // Git needs the setting only for names.
+            Err(_) if is_id(self.store, text) => true,
+            Err(failure) => return Err(failure),
+        };
         match resolve_name(&|| self.store.snapshot(), self.store.objects(), text, first_only, warn) {
             Ok(id) => Ok(Some(id)),
             Err(NameError::NotFound(_)) => Ok(None),
@@ -49,6 +54,12 @@ impl Revisions<'_> {
             Err(error) => Err(Failure::Fatal(error.to_string().into())),
         }
     }
+}
+
+/// Returns whether `text` is a full id, perhaps with a kind of object in braces.
+fn is_id(store: &Store, text: &BStr) -> bool {
+    let id = text.split_once_str("^{").map_or(text.as_bytes(), |(id, _)| id);
+    ObjectId::from_hex(store.hash(), id).is_ok()
 }
 
 impl Resolve for Revisions<'_> {

@@ -8,7 +8,7 @@ use crate::{
     output::Output,
     revision::Revisions,
 };
-use refdb::{Store, StoreBuilder, config::Abbreviation, files::FilesBackend};
+use refdb::{Store, config::Abbreviation, files::FilesBackend};
 use refdb_types::ObjectId;
 use std::{cell::Cell, os::unix::ffi::OsStrExt, path::PathBuf};
 
@@ -47,26 +47,35 @@ impl Session {
         Ok(session)
     }
 
-    /// Finds and opens the repository that the global options and the environment name.
+    /// Finds and opens the repository that the global options and the environment name, and warns as
+    /// [`Session::warn`] does.
     pub fn open(globals: &Globals) -> Result<Self> {
-        Self::of(Store::builder_in(globals.environment()))
+        let session = Self::open_silently(globals)?;
+        session.warn();
+        Ok(session)
     }
 
-    fn of(builder: StoreBuilder) -> Result<Self> {
-        let store = builder.open()?;
+    /// Opens the repository for a command that may be left to git, which prints the warnings itself. The caller calls
+    /// [`Session::warn`] once the command is not left to git.
+    pub fn open_silently(globals: &Globals) -> Result<Self> {
+        let store = Store::builder_in(globals.environment()).open()?;
         let repository = store.repository();
         let paths = Paths { git_dir: repository.git_dir().to_owned(), common_dir: repository.common_dir().to_owned() };
-        for warning in repository.warnings().iter().chain(&store.settings().warnings) {
-            say("warning: ", warning.as_bytes());
-        }
-        for complaint in store.config().complaints() {
-            say("error: ", complaint.as_bytes());
-        }
         let mut abbreviation = Ok(Abbreviation::Auto);
         for value in store.config().all("core.abbrev") {
             abbreviation = abbreviation.and_then(|_| value.abbreviation().map_err(|error| error.report()));
         }
         Ok(Session { store, paths, abbreviation, has_warned_of_hooks: Cell::new(false) })
+    }
+
+    /// Prints git's warnings about the repository and its configuration.
+    pub fn warn(&self) {
+        for warning in self.store.repository().warnings().iter().chain(&self.store.settings().warnings) {
+            say("warning: ", warning.as_bytes());
+        }
+        for complaint in self.store.config().complaints() {
+            say("error: ", complaint.as_bytes());
+        }
     }
 
     /// Returns how many digits distinguish `id` from all other objects: at least `least`, or, if that is `None`, at

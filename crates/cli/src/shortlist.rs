@@ -13,7 +13,7 @@ use crate::{
         reach::Reach,
     },
     options::{Command, Opt, Parser, Setting, Value, Word},
-    output::Output,
+    output::{self, Output},
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -175,10 +175,7 @@ impl Wish {
         if !are_colors_sound(config, key) {
             return None;
         }
-        let auto = || {
-            let is_dumb = session.store.environment().get("TERM").is_none_or(|term| term == "dumb");
-            std::io::stdout().is_terminal() && !is_dumb
-        };
+        let auto = || shows_colors(session);
         if let Some(color) = self.color {
             return Some(color);
         }
@@ -190,6 +187,13 @@ impl Wish {
             _ => parse_boolean(value.raw).map(|on| on && auto()),
         }
     }
+}
+
+/// Returns whether colors are shown unless something else is asked for: on a terminal that has them, or in a pager there.
+pub fn shows_colors(session: &Session) -> bool {
+    let pager_takes = || session.store.config().last("color.pager").is_none_or(|value| value.boolean().unwrap_or(true));
+    session.store.environment().get("TERM").is_some_and(|term| term != "dumb")
+        && (std::io::stdout().is_terminal() || output::has_pager() && pager_takes())
 }
 
 /// Returns whether git would accept the values of `key`, which says when colors are shown, and of `color.ui`.

@@ -54,7 +54,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let Some((words, lines)) = words.and_then(|words| lines(&words).map(|lines| (words, lines))) else {
         return Err(shortlist::leave(invocation, &COMMAND));
     };
-    let session = Session::open(invocation.globals)?;
+    let session = Session::open_silently(invocation.globals)?;
     if !shortlist::is_sound(session.store.config(), &["tag.gpgsign", "tag.forcesignannotated"]) {
         return Err(shortlist::leave(invocation, &COMMAND));
     }
@@ -66,6 +66,7 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     if wish.columns.asked && wish.columns.are_wanted() && lines.is_some() {
         return Err(shortlist::leave(invocation, &COMMAND));
     }
+    session.warn();
     wish.find_objects(&session, &words)?;
     let columns = (wish.columns.are_wanted() && lines.is_none()).then_some((wish.columns, PADDING));
     shortlist::print(&session, columns, |snapshot, output| {

@@ -76,21 +76,25 @@ impl Environment {
     /// Adds the setting `key=value` as `-c` does, so that it takes precedence over every file and every earlier `-c`.
     #[must_use]
     pub fn with_config(self, setting: &BStr) -> Self {
+        match setting.find_byte(b'=') {
+            Some(at) => self.with_setting(setting[..at].into(), Some(setting[at + 1..].into())),
+            None => self.with_setting(setting, None),
+        }
+    }
+
+    /// Adds a setting as [`Self::with_config`] does. The key may contain `=`; without a value, the setting is true.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_setting(self, key: &BStr, value: Option<&BStr>) -> Self {
         const PARAMETERS: &str = "GIT_CONFIG_PARAMETERS";
         let mut parameters = self.get(PARAMETERS).map(OsString::into_vec).unwrap_or_default();
         if !parameters.is_empty() {
             parameters.push(b' ');
         }
-        match setting.find_byte(b'=') {
-            Some(at) => {
-                quote(&setting[..at], &mut parameters);
-                parameters.push(b'=');
-                quote(&setting[at + 1..], &mut parameters);
-            }
-            None => {
-                quote(setting, &mut parameters);
-                parameters.push(b'=');
-            }
+        quote(key, &mut parameters);
+        parameters.push(b'=');
+        if let Some(value) = value {
+            quote(value, &mut parameters);
         }
         self.with(PARAMETERS, OsString::from_vec(parameters))
     }

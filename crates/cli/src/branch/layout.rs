@@ -23,6 +23,8 @@ impl Colors {
             let key = format!("color.branch.{name}");
             config.all(&key).try_fold(BString::from(usual), |_, value| sequence(value.raw?))
         };
+        // No part of a list has this color.
+        slot("plain", "")?;
         let colors = Colors {
             current: slot("current", "\x1b[32m")?,
             local: slot("local", "")?,

@@ -49,9 +49,10 @@ pub(super) enum Fault {
     /// An acknowledged write was lost: no order explains the writes together with the last value of the ref, even
     /// without the other reads. `host` is the one whose answer could not be explained.
     Lost { host: usize, what: What },
-    /// No write was lost, but a host showed a value that the ref did not have at that time. If only a later write
-    /// contradicts that value, `host` made this write, and `value` is the one that it replaced.
+    /// No write was lost, but a host showed a value that the ref did not have at that time.
     Wrong { host: usize, value: Value },
+    /// No write was lost, but somebody showed another value than the one that `host` then replaced, which was `value`.
+    Contradicted { host: usize, value: Value },
     /// No write was lost, but a host showed a value this long after the write that replaced it was acknowledged.
     Late { host: usize, value: Value, by: Duration },
     /// No write was lost, but a client showed a value after it had shown the one that replaced it.
@@ -190,7 +191,7 @@ fn of_read(history: &[Operation], operation: &Operation) -> Fault {
     };
     // Without the reads, this write could be explained, so it conflicts with one of them.
     if matches!(what, What::Write { .. }) {
-        return Fault::Wrong { host, value };
+        return Fault::Contradicted { host, value };
     }
     if went_back(history, operation, value) {
         return Fault::Back { host, value };
@@ -214,13 +215,16 @@ fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
 
 /// Returns whether the client, before it read `value`, had already read the value that replaced `value`.
 fn went_back(history: &[Operation], read: &Operation, value: Value) -> bool {
-    let Some(What::Write { new, .. }) = replaced(history, value).map(|write| write.what) else { return false };
+    let Some(&Operation { what: What::Write { new, .. }, begun, .. }) = replaced(history, value) else { return false };
+    // The ref also had no value before it was created.
+    let is_replacement =
+        |earlier: &Operation| earlier.what == What::Read(new) && (new != NONE || earlier.begun > begun);
     let is_own = |other: &&Operation| (other.host, other.client) == (read.host, read.client);
     value != NONE
         && history
             .iter()
             .filter(is_own)
-            .any(|earlier| earlier.what == What::Read(new) && earlier.ended.is_some_and(|ended| ended <= read.begun))
+            .any(|earlier| is_replacement(earlier) && earlier.ended.is_some_and(|ended| ended <= read.begun))
 }
 
 /// Returns the acknowledged write that replaced a value.

@@ -55,11 +55,25 @@ fn own(run: &Path) -> Result<Host, Trouble> {
 }
 
 fn by_ssh(number: usize, peer: &str, settings: &Settings, run: &Path) -> Result<Host, Trouble> {
-    let (name, program) = peer.split_once(':').unwrap_or((peer, "refdb"));
+    let (name, program) = &split(peer);
     let there = format!("{} check-storage --serve {}", quoted(program), quoted(&run.to_string_lossy()));
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{} \"$@\"", settings.ssh)).args(["check-storage", name, &there]);
-    Host::start(number, name.to_owned(), command).map_err(|error| Trouble::Host(format!("cannot run ssh: {error}")))
+    Host::start(number, name.clone(), command).map_err(|error| Trouble::Host(format!("cannot run ssh: {error}")))
+}
+
+/// Splits `HOST:PROGRAM` into the name that ssh takes and the program, which is refdb if none is given. An address with
+/// colons stands in brackets, which ssh does not take.
+fn split(peer: &str) -> (String, &str) {
+    let bracketed = peer.split_once('[').and_then(|(user, rest)| Some((user, rest.split_once(']')?)));
+    let (name, rest) = match bracketed {
+        Some((user, (address, rest))) => (format!("{user}{address}"), rest),
+        None => {
+            let (name, rest) = peer.split_at(peer.find(':').unwrap_or(peer.len()));
+            (name.to_owned(), rest)
+        }
+    };
+    (name, rest.strip_prefix(':').unwrap_or("refdb"))
 }
 
 /// Waits until `count` hosts have joined the run, and adds them to `hosts`.
@@ -94,4 +108,18 @@ fn by_mail(count: usize, run: &RunFolder, hosts: &mut Vec<Host>) -> Result<(), T
 /// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_with_colons_is_told_from_the_program() {
+        let whole = |(name, program): (String, &str)| format!("{name} {program}");
+        assert_eq!(whole(split("node2")), "node2 refdb");
+        assert_eq!(whole(split("u@node2:/opt/refdb")), "u@node2 /opt/refdb");
+        assert_eq!(whole(split("[fe80::1%eth0]")), "fe80::1%eth0 refdb");
+        assert_eq!(whole(split("u@[::1]:/opt/refdb")), "u@::1 /opt/refdb");
+    }
 }

@@ -76,7 +76,9 @@ impl Findings {
             let text = format!("load: {name}: {}", text_of(&fault, labels));
             match fault {
                 Fault::Lost { .. } => self.losses.push(text),
-                Fault::Late { .. } | Fault::Back { .. } | Fault::Wrong { .. } => self.late.push(text),
+                Fault::Late { .. } | Fault::Back { .. } | Fault::Wrong { .. } | Fault::Contradicted { .. } => {
+                    self.late.push(text);
+                }
                 Fault::Undecided => self.untested.push(text),
             }
         }
@@ -145,6 +147,9 @@ fn text_of(fault: &Fault, labels: &[&str]) -> String {
         Fault::Back { host, value } => format!("{} showed value {value} again after a later one", labels[*host]),
         Fault::Wrong { host, value: judge::NONE } => format!("{} did not show a ref that exists", labels[*host]),
         Fault::Wrong { host, value } => format!("{} showed value {value} when the ref did not have it", labels[*host]),
+        Fault::Contradicted { host, value } => {
+            format!("another value was shown before {} changed the ref from value {value}", labels[*host])
+        }
         Fault::Undecided => "too many updates have an unknown outcome or overlap".into(),
     }
 }
@@ -175,5 +180,12 @@ mod tests {
         let mut findings = Findings::new(Format::Reftable);
         findings.add_load(&History::default(), &["here", "there"]);
         assert_eq!(findings.verdict().text(), "not tested: reftable: load: here made 0 reads and 0 writes\n");
+    }
+
+    /// Regression: the writer was said to have shown the value that it replaced.
+    #[test]
+    fn a_writer_is_not_blamed_for_what_another_host_showed() {
+        let text = text_of(&Fault::Contradicted { host: 0, value: 1 }, &["here", "there"]);
+        assert_eq!(text, "another value was shown before here changed the ref from value 1");
     }
 }

@@ -7,7 +7,6 @@ use jiff::{
     fmt::strtime::{BrokenDownTime, Config},
 };
 use refdb::{Ident, Zone};
-use std::io::IsTerminal;
 
 /// How a time is formatted.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -61,7 +60,7 @@ impl DateForm {
     /// Returns git's message about an invalid format.
     pub fn parse(text: &[u8]) -> Result<Self, BString> {
         if let Some(form) = text.strip_prefix(b"auto:") {
-            return if std::io::stdout().is_terminal() { Self::parse(form) } else { Ok(DateForm::DEFAULT) };
+            return if crate::output::is_for_people() { Self::parse(form) } else { Ok(DateForm::DEFAULT) };
         }
         // Longer words come before their prefixes.
         const KINDS: [(&str, DateKind); 12] = [

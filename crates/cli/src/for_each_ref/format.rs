@@ -19,6 +19,8 @@ pub struct Format {
     pub usual: Option<Vec<Usual>>,
     /// Whether the output may leave the terminal colored.
     pub colored: bool,
+    /// Whether `%(*if)`, `%(*align)` or the like is in it, so that a broken tag is refused.
+    pub wants_tags: bool,
     /// A mistake in the order of `%(if)`, `%(end)` and the like, which is reported only if a ref is shown.
     pub misplaced: Option<&'static str>,
 }
@@ -131,6 +133,7 @@ struct Builder {
     top: Vec<Piece>,
     open: Vec<Open>,
     colored: bool,
+    wants_tags: bool,
     misplaced: Option<&'static str>,
 }
 
@@ -182,7 +185,8 @@ impl Format {
         }
         let usual = builder.top.iter().map(Usual::of).collect();
         let usual = if builder.misplaced.is_some() { None } else { usual };
-        Ok(Format { pieces: builder.top, usual, colored: builder.colored, misplaced: builder.misplaced })
+        let Builder { top: pieces, colored, wants_tags, misplaced, .. } = builder;
+        Ok(Format { pieces, usual, colored, wants_tags, misplaced })
     }
 }
 
@@ -225,7 +229,9 @@ impl Builder {
     }
 
     fn atom(&mut self, inner: &[u8], quote: Quote, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<()> {
-        match Structure::parse(inner)? {
+        let structure = Structure::parse(inner)?;
+        self.wants_tags |= structure.is_some() && inner.starts_with(b"*");
+        match structure {
             Some(Structure::Align(align)) => self.open.push(Open::Align(align, Vec::new())),
             Some(Structure::If(test)) => {
                 let (condition, then, otherwise) = Default::default();

@@ -7,10 +7,10 @@ use crate::{
 };
 use bstr::ByteSlice;
 use refdb::{Objects, Store, objects::ObjectKind};
-use refdb_types::ObjectId;
+use refdb_types::{HashKind, ObjectId};
 use std::{
     cell::OnceCell,
-    collections::{BinaryHeap, HashMap, HashSet},
+    collections::{BinaryHeap, HashMap},
     fs,
     path::PathBuf,
 };
@@ -21,9 +21,10 @@ pub(super) const TAGS_MAX: usize = 10_000;
 /// The commits of a repository.
 pub struct History<'a> {
     store: &'a Store,
+    graft_file: PathBuf,
     shallow_file: PathBuf,
-    /// The commits at which a shallow clone ends, whose parents are missing.
-    shallow: OnceCell<HashSet<ObjectId>>,
+    /// The commits that have other parents than they say: those of a graft, or none at the end of a shallow clone.
+    grafts: OnceCell<HashMap<ObjectId, Vec<ObjectId>>>,
 }
 
 /// A commit, as far as history is concerned.
@@ -37,8 +38,10 @@ pub struct Commit {
 impl<'a> History<'a> {
     /// Returns the commits of the session's repository, which are read when they are asked for.
     pub fn of(session: &'a Session) -> Self {
+        let own = session.store.environment().get("GIT_GRAFT_FILE").map(PathBuf::from);
+        let graft_file = own.unwrap_or_else(|| session.paths.common_dir.join("info/grafts"));
         let shallow_file = session.paths.common_dir.join("shallow");
-        History { store: &session.store, shallow_file, shallow: OnceCell::new() }
+        History { store: &session.store, graft_file, shallow_file, grafts: OnceCell::new() }
     }
 
     /// Returns the objects, with replacements applied.
@@ -47,12 +50,30 @@ impl<'a> History<'a> {
         Ok(self.store.objects())
     }
 
-    fn is_end(&self, id: &ObjectId) -> bool {
-        let shallow = self.shallow.get_or_init(|| {
-            let text = fs::read(&self.shallow_file).unwrap_or_default();
-            text.lines().filter_map(|line| ObjectId::from_hex(id.kind(), line).ok()).collect()
-        });
-        shallow.contains(id)
+    /// Returns the parents that a commit has instead of those that it names, or `None` if it has the latter.
+    pub fn grafted(&self, id: &ObjectId) -> Option<&[ObjectId]> {
+        self.grafts.get_or_init(|| self.read_grafts(id.kind())).get(id).map(Vec::as_slice)
+    }
+
+    /// Reads the grafts and the ends of a shallow clone. Lines that git does not accept are reported on standard error.
+    fn read_grafts(&self, kind: HashKind) -> HashMap<ObjectId, Vec<ObjectId>> {
+        let mut grafts = HashMap::new();
+        let parse = |hex: &[u8]| ObjectId::from_hex(kind, hex).ok();
+        for line in fs::read(&self.graft_file).unwrap_or_default().lines() {
+            let line = line.trim_ascii_end();
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            let ids = line.split(u8::is_ascii_whitespace).map(parse).collect::<Option<Vec<_>>>();
+            match ids.as_deref().and_then(<[_]>::split_first) {
+                None => say("error: ", &message!["bad graft data: ", line]),
+                Some((id, _)) if grafts.contains_key(id) => say("error: ", &message!["duplicate graft data: ", line]),
+                Some((id, parents)) => drop(grafts.insert(*id, parents.to_vec())),
+            }
+        }
+        let shallow = fs::read(&self.shallow_file).unwrap_or_default();
+        grafts.extend(shallow.lines().filter_map(parse).map(|id| (id, Vec::new())));
+        grafts
     }
 
     /// Returns a commit.
@@ -83,7 +104,10 @@ impl<'a> History<'a> {
         }
         let header = || data.lines().take_while(|line| !line.is_empty());
         let parent = |line: &[u8]| ObjectId::from_hex(id.kind(), line.strip_prefix(b"parent ")?).ok();
-        let parents = if self.is_end(id) { Vec::new() } else { header().filter_map(parent).collect() };
+        let parents = match self.grafted(id) {
+            Some(parents) => parents.to_vec(),
+            None => header().filter_map(parent).collect(),
+        };
         let committer = header().find_map(|line| line.strip_prefix(b"committer "));
         let time = committer.and_then(|line| line.rsplit(|byte| *byte == b'>').next());
         let seconds = time.and_then(|time| time.trim_start().split(|byte| *byte == b' ').next()?.to_str().ok());

@@ -13,10 +13,11 @@ use crate::{
     numbers::{self, WithUnit},
     options::{Command, Opt, Parser, Setting, Value, Word},
     session::Session,
+    shortlist,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
-use std::io::{BufRead, IsTerminal};
+use std::io::BufRead;
 
 pub static COMMAND: Command = Command {
     program: "git",
@@ -199,8 +200,8 @@ impl Options {
     }
 
     /// Returns whether colors are written.
-    pub fn colors(&self) -> bool {
-        self.color.unwrap_or_else(|| std::io::stdout().is_terminal())
+    pub fn colors(&self, session: &Session) -> bool {
+        self.color.unwrap_or_else(|| shortlist::shows_colors(session))
     }
 }
 
@@ -253,7 +254,7 @@ pub fn color(setting: Setting<'_>) -> Result<Option<bool>> {
     match setting {
         Setting::On => Ok(Some(true)),
         Setting::Off => Ok(Some(false)),
-        Setting::Value(value) => match value.as_bytes() {
+        Setting::Value(value) => match &value.to_ascii_lowercase()[..] {
             b"always" => Ok(Some(true)),
             b"never" => Ok(Some(false)),
             b"auto" => Ok(None),

@@ -47,7 +47,9 @@ struct Remote {
 #[derive(Clone, Debug)]
 struct Refspec {
     from: BString,
-    to: BString,
+    /// `None` if the refspec has no `:`, so that it names no destination. A destination may be empty.
+    to: Option<BString>,
+    is_negative: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -223,8 +225,8 @@ impl Remote {
         let there = line.split_once_str("#").map_or(default_branch.as_bytes(), |(_, there)| there);
         let there: BString = [b"refs/heads/", there].concat().into();
         let here: BString = [b"refs/heads/", name.as_bytes()].concat().into();
-        self.fetch.push(Refspec { from: there.clone(), to: here });
-        self.push.push(Refspec { from: "HEAD".into(), to: there });
+        self.fetch.push(Refspec::new(there.clone(), here));
+        self.push.push(Refspec::new("HEAD".into(), there));
         self.has_url = true;
     }
 }
@@ -241,23 +243,44 @@ impl PushDefault {
 }
 
 impl Refspec {
-    /// Parses a refspec. A negative refspec, or `:`, maps no name.
-    fn parse(text: &BStr) -> Self {
-        let text = text.strip_prefix(b"+").unwrap_or(text);
-        let (from, to) = text.split_once_str(":").unwrap_or((text, b""));
-        Refspec { from: from.into(), to: to.into() }
+    fn new(from: BString, to: BString) -> Self {
+        Refspec { from, to: Some(to), is_negative: false }
     }
 
-    fn map(&self, name: &BStr) -> Option<BString> {
-        let Some((before, after)) = self.from.split_once_str("*") else {
-            return (self.from == name).then(|| self.to.clone());
-        };
-        let middle = name.strip_prefix(before)?.strip_suffix(after)?;
-        Some(self.to.replacen("*", middle, 1).into())
+    /// Parses a refspec. `:` maps no name.
+    fn parse(text: &BStr) -> Self {
+        let is_negative = text.starts_with(b"^");
+        let text = text.strip_prefix(b"^").or(text.strip_prefix(b"+")).unwrap_or(text);
+        let (from, to) = text.split_once_str(":").map_or((text, None), |(from, to)| (from, Some(to.into())));
+        Refspec { from: from.into(), to, is_negative }
     }
 }
 
-/// Returns the name to which the first matching refspec maps `name`, or `None` if that refspec has no destination.
+/// Returns the name to which the first matching refspec with a destination maps `name`.
+///
+/// As in git, a negative refspec excludes `name` if it matches what another refspec has as a source: `name` itself if
+/// that refspec names it, but if that refspec is a pattern, the source from which it would make `name`.
 fn map(refspecs: &[Refspec], name: &BStr) -> Option<BString> {
-    refspecs.iter().find_map(|refspec| refspec.map(name)).filter(|to| !to.is_empty())
+    let is_negated =
+        |source: &BStr| refspecs.iter().any(|spec| spec.is_negative && turn(&spec.from, b"", source).is_some());
+    let source = |spec: &Refspec| match &spec.to {
+        _ if spec.is_negative => None,
+        Some(to) if spec.from.contains(&b'*') => turn(to, &spec.from, name),
+        _ => turn(&spec.from, &spec.from, name),
+    };
+    if refspecs.iter().filter_map(source).any(|source| is_negated(source.as_bstr())) {
+        return None;
+    }
+    let positive = refspecs.iter().filter(|spec| !spec.is_negative);
+    positive.filter_map(|spec| turn(&spec.from, spec.to.as_ref()?, name)).next()
+}
+
+/// Returns what `name` becomes if the text for the `*` of `pattern` takes the place of that of `result`, or `None` if
+/// `pattern` does not match.
+fn turn(pattern: &[u8], result: &[u8], name: &BStr) -> Option<BString> {
+    let Some((before, after)) = pattern.split_once_str("*") else {
+        return (pattern == name.as_bytes()).then(|| result.into());
+    };
+    let middle = name.strip_prefix(before)?.strip_suffix(after)?;
+    Some(result.replacen("*", middle, 1).into())
 }

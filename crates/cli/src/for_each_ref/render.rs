@@ -83,6 +83,9 @@ impl<'a> Renderer<'a> {
 
     #[inline(never)]
     fn unusual_row(&mut self, format: &Format, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
+        if format.wants_tags {
+            self.peel(row)?;
+        }
         if let Some(what) = format.misplaced {
             return fatal!["format: ", what];
         }
@@ -141,10 +144,8 @@ impl<'a> Renderer<'a> {
 
     /// Appends the value of a field.
     pub fn atom(&mut self, atom: &Atom, row: &Row<'_>, out: &mut Vec<u8>) -> Result<()> {
-        if atom.peeled && matches!(atom.field, Field::Refname(_) | Field::Symref(_)) {
-            // The value does not depend on the object, but git refuses a broken tag nevertheless.
-            self.peel(row)?;
-        }
+        // Git refuses a broken tag even if the value does not depend on the object.
+        let id = if atom.peeled { self.peel(row)? } else { Some(*row.id) };
         match &atom.field {
             Field::Refname(_) if self.is_detached(row) => {
                 out.extend_from_slice(self.detached.as_ref().map_or(b"", |text| text.as_bytes()));
@@ -178,7 +179,6 @@ impl<'a> Renderer<'a> {
             }
             Field::Rest | Field::Blank { of_object: false } => {}
             field => {
-                let id = if atom.peeled { self.peel(row)? } else { Some(*row.id) };
                 if let Some(id) = id {
                     self.object_field(field, atom.peeled, id, row.name, out)?;
                 }
@@ -243,10 +243,14 @@ impl<'a> Renderer<'a> {
             }
             Field::Parent(parent_form) if commit => {
                 form = *parent_form;
-                ids.extend(parsed.headers("parent").map(BStr::to_owned));
+                match self.world.grafted(&id) {
+                    Some(parents) => ids.extend(parents.iter().map(|id| id.to_string().into())),
+                    None => ids.extend(parsed.headers("parent").map(BStr::to_owned)),
+                }
             }
             Field::Numparent if commit => {
-                out.extend_from_slice(parsed.headers("parent").count().to_string().as_bytes());
+                let count = self.world.grafted(&id).map_or_else(|| parsed.headers("parent").count(), <[_]>::len);
+                out.extend_from_slice(count.to_string().as_bytes());
             }
             Field::TagTarget if tag => out.extend_from_slice(parsed.header("object").unwrap_or_default()),
             Field::TagType if tag => out.extend_from_slice(parsed.header("type").unwrap_or_default()),

@@ -174,6 +174,10 @@ impl World for RepositoryWorld<'_> {
         Ok(self.history.objects()?.content(id, data)?)
     }
 
+    fn grafted(&self, commit: &ObjectId) -> Option<&[ObjectId]> {
+        self.history.grafted(commit)
+    }
+
     fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize> {
         self.session.abbreviate(id, least)
     }

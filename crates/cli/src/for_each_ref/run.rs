@@ -66,7 +66,7 @@ fn list_refs(
         layout: Layout::Format(&format),
         order: &order,
         quote: options.quote,
-        colors: options.colors(),
+        colors: options.colors(session),
         omit_empty: options.omit_empty,
         count: options.count,
         detached: None,

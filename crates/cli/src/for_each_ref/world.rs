@@ -18,6 +18,11 @@ pub trait World {
     /// Replaces `data` by an object's content and returns its type, or `None` if the object is missing.
     fn read(&mut self, id: &ObjectId, data: &mut Vec<u8>) -> Result<Option<ObjectKind>>;
 
+    /// Returns the parents that a commit has instead of those that it names, or `None` if it has the latter.
+    fn grafted(&self, _commit: &ObjectId) -> Option<&[ObjectId]> {
+        None
+    }
+
     /// Returns how many digits distinguish `id` from all other objects: at least `least`, or, if that is `None`, at
     /// least the number that the configuration sets or git's default.
     fn abbreviate(&mut self, id: &ObjectId, least: Option<usize>) -> Result<usize>;

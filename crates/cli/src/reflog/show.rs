@@ -61,7 +61,7 @@ fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
         return Ok(None);
     }
     let Some(wish) = Wish::of(invocation.words) else { return Ok(None) };
-    let session = Session::open(invocation.globals)?;
+    let session = Session::open_silently(invocation.globals)?;
     let config = session.store.config();
     if !is_plain(config) || session.store.repository().is_partial_clone() {
         return Ok(None);
@@ -75,7 +75,11 @@ fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
     let form = wish.date.clone().unwrap_or(configured);
     let clock = Clock::of(session.store.environment());
     let look = Look { session: &session, wish: &wish, clock: &clock, form };
-    Output::default().list(&session.store, |snapshot, output| look.show(snapshot, output))
+    let shown = Output::default().list(&session.store, |snapshot, output| look.show(snapshot, output));
+    if !matches!(shown, Ok(None)) {
+        session.warn();
+    }
+    shown
 }
 
 /// What is shown, and how.

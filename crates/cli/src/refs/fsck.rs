@@ -3,9 +3,12 @@
 use crate::failure::{Failure, Result, fatal};
 use bstr::{BStr, ByteSlice};
 use refdb::{
-    config::{Config, Value},
+    Store,
+    config::{ConfigError, Value},
     verify::{Check, Level},
 };
+use refdb_types::ObjectId;
+use std::os::unix::ffi::OsStrExt;
 
 /// Returns the severity in `wanted` without the number that may follow. Only `largePathname` may have such a number,
 /// the maximum length of a path's component in bytes: `warn:4096`. As in git, the number is parsed before the severity.
@@ -15,6 +18,26 @@ fn without_length<'a>(id: &BStr, wanted: &'a BStr, value: &Value<'_>) -> Result<
         return fatal!["unable to parse max tree entry len: ", length];
     }
     Ok(word.as_bstr())
+}
+
+/// Checks that git can read `fsck.skipList`, which names a file with the ids of objects that git does not check. Refs
+/// are checked even if they hold such an object.
+fn check_skip_list(store: &Store, value: &Value<'_>) -> Result<()> {
+    let report = |error: ConfigError| Failure::Lines(error.report());
+    // To git, the path is one of several options, so these bytes end it.
+    let path = value.text().map_err(report)?.split(|byte| b" ,|".contains(byte)).next().unwrap_or_default();
+    let path = Value { raw: Some(path.as_bstr()), ..*value }.path(store.environment()).map_err(report)?;
+    let Some(path) = path else { return Ok(()) };
+    let Ok(list) = std::fs::read(store.environment().resolve(&path)) else {
+        return fatal!["could not open object name list: ", path.as_os_str().as_bytes()];
+    };
+    for line in list.lines() {
+        let id = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
+        if !id.is_empty() && ObjectId::from_hex(store.hash(), id).is_err() {
+            return fatal!["invalid object name: ", id];
+        }
+    }
+    Ok(())
 }
 
 /// The severity of a fault.
@@ -46,11 +69,12 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    pub(super) fn of(config: &Config, strict: bool) -> Result<Self> {
+    pub(super) fn of(store: &Store, strict: bool) -> Result<Self> {
         let mut levels = Levels { set: Vec::new(), strict };
-        for value in config.iter() {
+        for value in store.config().iter() {
             let Some(id) = value.key.strip_prefix(b"fsck.") else { continue };
             if id == b"skiplist" {
+                check_skip_list(store, &value)?;
                 continue;
             }
             let wanted = value.text().map_err(|error| Failure::Lines(error.report()))?;

@@ -43,7 +43,7 @@ pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
         say("usage: ", b"'git refs verify' takes no arguments");
         return Err(Failure::Exit(WRONG_USE));
     }
-    let levels = Levels::of(session.store.config(), strict)?;
+    let levels = Levels::of(&session.store, strict)?;
     let mut teller = Teller { levels, verbose, errors: 0 };
     session.store.verify(deep, &mut |verified| teller.tell(verified))?;
     Ok(if teller.errors > 0 { 255 } else { 0 })

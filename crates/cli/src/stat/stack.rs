@@ -19,8 +19,7 @@ pub(super) struct Stack {
     /// Why the tables cannot be merged: a record fits into no block of the configured size.
     #[serde(skip_serializing_if = "Option::is_none")]
     incompatible: Option<String>,
-    /// The first and the last of the tables, counted from 0, that git's rule for automatic compaction would merge if
-    /// `reftable.geometricFactor` is not set.
+    /// The first and the last of the tables, counted from 0, that git's rule for automatic compaction would merge.
     #[serde(skip_serializing_if = "Option::is_none")]
     due: Option<[usize; 2]>,
 }
@@ -62,7 +61,8 @@ struct TooLarge {
 pub(super) fn look(repository: &Repository, settings: &Settings) -> Result<Stack> {
     let defaults = WriteOptions::default();
     let block_size = settings.reftable.block_size.unwrap_or(defaults.block_size);
-    let options = StackOptions::new(WriteOptions::new(repository.hash()).block_size(block_size));
+    let mut options = StackOptions::new(WriteOptions::new(repository.hash()).block_size(block_size));
+    options.geometric_factor = settings.reftable.geometric_factor.map_or(options.geometric_factor, Into::into);
     let folder = repository.refs_dir().join("reftable");
     let snapshot = OpenStack::open(Fs::real(), &folder, options.clone()).map_err(failed)?.snapshot();
     let mut tables = Vec::new();

@@ -17,13 +17,14 @@ use refdb::{
 use refdb_types::{ObjectId, RefName};
 use std::io::{self, Read};
 
-/// Standard input whose reads are interrupted by signals.
-struct Stdin(io::StdinLock<'static>);
+/// Standard input whose reads are interrupted by signals. It has no buffer, in which a request could stay unnoticed
+/// while the next read waits for more.
+struct Stdin;
 
 impl Read for Stdin {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         refdb_vfs::interrupt::wait_readable(io::stdin())?;
-        self.0.read(buffer)
+        Ok(rustix::io::read(io::stdin(), buffer)?)
     }
 }
 
@@ -104,7 +105,7 @@ pub(super) fn run(session: &Session, options: &Options) -> Result<u8> {
         asked: options.batch_updates.then(Vec::new),
     };
     let mut revisions = session.revisions();
-    let mut records = Records::new(Stdin(io::stdin().lock()));
+    let mut records = Records::new(Stdin);
     loop {
         let record = if options.nul { records.fields(request::field_count)? } else { records.line()? };
         let Some(record) = record else { break };

@@ -355,3 +355,57 @@ fn a_head_whose_branch_leads_to_a_bad_name_is_as_in_git() {
         }
     }
 }
+
+/// Regression: `column.branch` outranked every `column.ui`, and not only those before it.
+#[test]
+fn settings_of_columns_apply_in_their_order() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs(["main", "a", "b", "c", "d"].map(|name| (format!("refs/heads/{name}"), id)));
+    repo.create_refs(["a", "b", "c", "d"].map(|name| (format!("refs/tags/{name}"), id)));
+    for command in ["branch", "tag"] {
+        let own = format!("column.{command}");
+        for (first, last) in [("row", "never"), ("never", "always"), ("always", "never"), ("dense", "always,nodense")] {
+            for (one, two) in [("column.ui", own.as_str()), (&own, "column.ui")] {
+                let (one, two) = (format!("{one}={first}"), format!("{two}={last}"));
+                same(repo.dir(), &["-c", &one, "-c", &two, command], b"");
+            }
+        }
+    }
+}
+
+/// Regression: what is wrong with the configuration was told by refdb, and again by the git to which it left the rest.
+#[test]
+fn warnings_are_told_once_also_where_git_goes_on() {
+    for setting in ["core.fsync=bogus", "core.fsyncMethod=bogus"] {
+        let twins = Twins::new(RefFormat::Files, &|repo| {
+            repo.create_refs([("refs/heads/main", repo.commit())]);
+        });
+        for words in [
+            &["branch"][..],
+            &["branch", "--show-current"],
+            &["tag", "-l"],
+            &["tag", "-l", "--contains=main"],
+            &["branch", "--contains=none"],
+            &["tag", "--points-at=none"],
+            &["reflog", "show", "main"],
+            &["reflog", "show", "none"],
+            &["-c", "core.abbrev=bogus", "branch"],
+            &["-c", "tag.gpgSign=bogus", "tag"],
+            &["-c", "log.showSignature=false", "reflog", "show", "main"],
+            &["branch", "new"],
+            &["tag", "new"],
+        ] {
+            twins.same(&[&["-c", setting], words].concat(), b"");
+        }
+    }
+}
+
+#[test]
+fn a_bad_color_of_any_slot_stops_the_list() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    repo.create_refs([("refs/heads/main", repo.commit())]);
+    for slot in ["plain", "reset", "remote", "local", "current", "upstream", "worktree", "Plain", "other"] {
+        same(repo.dir(), &["-c", &format!("color.branch.{slot}=bogus"), "branch"], b"");
+    }
+}

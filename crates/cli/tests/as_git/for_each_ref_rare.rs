@@ -1,6 +1,9 @@
 //! Compares `refdb for-each-ref` with git's in rare cases: mistakes, odd fields, colors, a HEAD that leads elsewhere.
 
-use crate::{common::same, for_each_ref::repo};
+use crate::{
+    common::{Twins, git, refdb, same},
+    for_each_ref::repo,
+};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::process::Command;
@@ -207,5 +210,106 @@ fn what_cannot_be_quoted_is_named_as_it_was_asked_for() {
     let repo = repo(RefFormat::Files, HashKind::Sha1);
     for format in ["%(raw)", "%(*raw)", "%(raw:)", "%(*raw:size)"] {
         same(repo.dir(), &["for-each-ref", "--shell", &format!("--format={format}")], b"");
+    }
+}
+
+/// Regression: the search for the ref that tracks a branch ended at a refspec without a destination.
+#[test]
+fn a_refspec_without_a_destination_leaves_a_name_to_the_others() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs(["refs/heads/b", "refs/heads/bc", "refs/remotes/o/b", "refs/remotes/p/b"].map(|name| (name, id)));
+    for (key, value) in [("url", "x"), ("remote", "o"), ("merge", "refs/heads/b")] {
+        let section = if key == "url" { "remote.o" } else { "branch.b" };
+        repo.config(&format!("{section}.{key}"), value);
+    }
+    let all = "+refs/heads/*:refs/remotes/o/*";
+    let specs = [
+        &["refs/heads/b", all][..],
+        &["refs/heads/b", "+refs/heads/b:refs/remotes/p/b", all],
+        &["refs/heads/b:", all],
+        &["^refs/heads/b", all],
+        &[all, "^refs/heads/b"],
+        &["+refs/heads/*:refs/heads/*", "^refs/heads/b"],
+        &["+refs/heads/*:refs/heads/*", "^refs/heads/b*"],
+        &["+refs/heads/x:refs/heads/b", "+refs/heads/b:refs/heads/bc", "^refs/heads/x"],
+        &["+refs/heads/x*:refs/heads/*", "+refs/heads/b:refs/heads/bc", "^refs/heads/xb"],
+        &["+refs/heads/x*:refs/heads/*", "+refs/heads/b:refs/heads/bc", "^refs/heads/xc"],
+        &["+refs/heads/b:refs/heads/bc", "^refs/heads/b*"],
+        &["refs/heads/b", all, "^refs/heads/b*"],
+        &[all, "^refs/heads/b*", "+refs/heads/bc:refs/heads/b"],
+    ];
+    let fields = "%(upstream) %(upstream:track) %(upstream:remotename) %(push) %(push:track) %(push:remoteref)";
+    for (key, specs) in ["fetch", "push"].into_iter().flat_map(|key| specs.iter().map(move |specs| (key, specs))) {
+        // git refuses to delete a branch by an empty destination.
+        if key == "push" && specs[0].ends_with(':') {
+            continue;
+        }
+        let others = if key == "push" { format!("remote.o.fetch={all}") } else { "push.default=current".to_owned() };
+        let settings = specs.iter().map(|spec| format!("remote.o.{key}={spec}")).chain([others]);
+        let mut words: Vec<String> = settings.flat_map(|setting| ["-c".to_owned(), setting]).collect();
+        words.extend(["for-each-ref".into(), format!("--format=%(refname) {fields}")]);
+        same(repo.dir(), &words, b"");
+    }
+}
+
+/// Regression: for-each-ref wrote colors to a terminal that has none, and no list wrote them to git's pager.
+#[test]
+fn colors_depend_on_the_terminal_and_the_pager() {
+    let mut twins = Twins::new(RefFormat::Files, &|repo| {
+        repo.create_refs([("refs/heads/main", repo.commit()), ("refs/heads/other", repo.commit())]);
+    });
+    let format = "--format=%(color:red)%(refname)";
+    for (term, pager) in [("xterm", "1"), ("xterm", "0"), ("xterm", ""), ("dumb", "true"), ("", "yes")] {
+        twins.environment = vec![("TERM", term.into()), ("GIT_PAGER_IN_USE", pager.into())];
+        for settings in [
+            &[][..],
+            &["-c", "color.pager=false"],
+            &["-c", "color.pager"],
+            &["-c", "color.ui=false"],
+            &["-c", "color.branch=auto"],
+            &["-c", "column.ui=auto"],
+        ] {
+            for words in [&["for-each-ref", format][..], &["branch"], &["branch", format], &["tag", "-l", format]] {
+                twins.same(&[settings, words].concat(), b"");
+            }
+        }
+        for date in ["auto:raw", "auto:bogus"] {
+            twins.same(&["for-each-ref", &format!("--format=%(committerdate:{date})")], b"");
+        }
+    }
+    for when in ["ALWAYS", "Never", "AUTO", "", "true"] {
+        for words in [&["for-each-ref", format][..], &["branch", "--list"]] {
+            twins.same(&[words, &[&format!("--color={when}")]].concat(), b"");
+        }
+    }
+}
+
+/// Regression: fields that need no object were shown for a tag that git refuses.
+#[test]
+fn every_starred_field_needs_a_sound_tag() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let lie = format!("object {id}\ntype blob\ntag t\ntagger T <t@x> 1 +0000\n\nm\n");
+    let lie = repo.git_with_input(["hash-object", "-t", "tag", "-w", "--stdin", "--literally"], lie);
+    repo.create_refs([("refs/heads/main", id), ("refs/tags/good", repo.tag_object(id, "good"))]);
+    let fields = ["HEAD", "color:red", "flag", "worktreepath", "refname", "symref", "body:"];
+    let ask = |field: &str, tag: &str| ["for-each-ref".to_owned(), format!("--format=%(*{field})|"), tag.to_owned()];
+    for field in fields {
+        same(repo.dir(), &ask(field, "refs/tags/good"), b"");
+    }
+    repo.git(["update-ref", "refs/tags/lie", &lie]);
+    for field in fields.into_iter().chain([
+        "upstream",
+        "push",
+        "is-base:main",
+        "ahead-behind:main",
+        "align:9)%(end",
+        "if)%(then)x%(end",
+    ]) {
+        let said = [git, refdb].map(|run| run(repo.dir(), &ask(field, "refs/tags/lie"), b""));
+        let [of_git, own] = said.map(|output| (output.status.code(), output.stdout));
+        assert_eq!(own, of_git, "{field}");
+        assert_eq!(own.0, Some(128), "{field}");
     }
 }

@@ -315,3 +315,50 @@ fn an_object_of_a_partial_clone_is_fetched_unless_told_not_to() {
         assert!(shown.starts_with(blob.as_bytes()), "it was fetched: {}", String::from_utf8_lossy(&shown));
     }
 }
+
+/// Regression: name and value were joined and separated again at the first equals sign, so that another setting was set.
+#[test]
+fn a_setting_from_a_variable_may_have_an_equals_sign_in_its_name() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    repo.create_refs([("refs/heads/a=b", repo.commit())]);
+    let words = ["-c", "branch.a.remote=x", "--config-env=branch.a=b.remote=REMOTE", "-c", "push.default=current"];
+    let format = "--format=%(refname) %(push:remotename)";
+    same_with(repo.dir(), ("REMOTE", "o=p"), &[&words[..], &["for-each-ref", format]].concat());
+}
+
+/// Regression: `--bare` named the folder in which the command runs, after every `-C`.
+#[test]
+fn bare_names_the_folder_at_its_place() {
+    let repo = Repo::with_worktree(RefFormat::Files, HashKind::Sha1);
+    repo.create_refs([("refs/heads/main", repo.commit())]);
+    for before in [
+        &["-C", ".git", "--bare"][..],
+        &["-C", ".git", "--bare", "-C", "refs"],
+        &["--bare", "-C", ".git"],
+        &["-C", ".git/refs", "--bare", "-C", "..", "--bare"],
+        &["--git-dir=.git", "--bare"],
+        &["-C", "..", "--bare", "-C", ".git", "--git-dir=../.git"],
+    ] {
+        same(repo.dir(), &[before, &["show-ref"]].concat(), b"");
+        same_with(repo.dir(), ("GIT_DIR", ".git"), &[before, &["show-ref"]].concat());
+    }
+    for option in ["--bare=1", "--help=x", "--version=1"] {
+        let words = [option, "show-ref"];
+        let codes = [git(repo.dir(), &words, b""), refdb(repo.dir(), &words, b"")].map(|output| output.status.code());
+        assert_eq!(codes[0], codes[1], "{option}");
+    }
+}
+
+/// Regression: `--no-advice` reached only the git to which a command is left.
+#[test]
+fn without_advice_nothing_is_said_about_an_ignored_hook() {
+    let mut twins = Twins::new(RefFormat::Files, &|repo| {
+        repo.create_refs([("refs/heads/main", repo.commit())]);
+        std::fs::create_dir_all(repo.git_dir().join("hooks")).unwrap();
+        std::fs::write(repo.git_dir().join("hooks/reference-transaction"), "#!/bin/sh\n").unwrap();
+    });
+    twins.same(&["update-ref", "refs/heads/new", "main"], b"");
+    twins.same(&["--no-advice", "update-ref", "refs/heads/other", "main"], b"");
+    twins.environment = vec![("GIT_ADVICE", "1".into())];
+    twins.same(&["--no-advice", "update-ref", "-d", "refs/heads/other"], b"");
+}

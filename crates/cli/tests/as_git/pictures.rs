@@ -1,5 +1,6 @@
 //! `refdb dump` and `refdb stat`, which git does not have.
 
+use crate::common::refdb;
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::HashKind;
 use std::{
@@ -115,4 +116,78 @@ fn statistics_count_what_git_lists() {
         };
         assert!(json.contains("\"total\": 3") && json.contains(mark), "{json}");
     }
+}
+
+/// Regression: `tables.list` among the tables was dumped as a list again, until the stack overflowed.
+#[test]
+fn a_list_of_tables_that_names_itself_is_no_endless_dump() {
+    let repo = repo(RefFormat::Reftable);
+    let list = repo.git_dir().join("reftable/tables.list");
+    let text = fs::read_to_string(&list).unwrap();
+    fs::write(&list, format!("{text}tables.list\n../reftable/tables.list\n")).unwrap();
+    let output = repo.try_run(env!("CARGO_BIN_EXE_refdb"), ["dump", "."], b"");
+    assert!(output.status.code().is_some(), "{output:?}");
+    let dump = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(dump.matches("table ").count(), text.lines().count(), "{dump}");
+}
+
+/// Regression: such folders were dumped as if they had no refs.
+#[test]
+fn a_linked_worktree_is_dumped_and_a_folder_without_refs_is_refused() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, HashKind::Sha1);
+        repo.create_refs([("refs/heads/main", repo.commit())]);
+        repo.git(["worktree", "add", "-q", "linked"]);
+        let linked = repo.dir().join("linked");
+        // The paths of tables are written differently.
+        let lines = |words: &[&str]| {
+            let dump = run(&repo, words);
+            dump.lines().filter(|line| !line.starts_with("table ")).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(lines(&["dump", "linked"]), lines(&["-C", "linked", "dump"]));
+        fs::create_dir(repo.dir().join("other")).unwrap();
+        for (folder, target) in [("other", ""), ("linked", "/nonexistent"), ("linked", ".")] {
+            fs::write(linked.join(".git"), format!("gitdir: {target}\n")).unwrap();
+            let output = repo.try_run(env!("CARGO_BIN_EXE_refdb"), ["dump", folder], b"");
+            assert_eq!(output.status.code(), Some(128), "{output:?}");
+        }
+    }
+}
+
+/// Regression: a symbolic link whose target does not exist was left out.
+#[test]
+fn a_symbolic_link_is_dumped_as_the_ref_it_means() {
+    let repo = repo(RefFormat::Files);
+    symlink("refs/heads/none", repo.git_dir().join("refs/heads/link")).unwrap();
+    symlink("refs/heads/new", repo.git_dir().join("refs/heads/other")).unwrap();
+    symlink("nowhere", repo.git_dir().join("refs/heads/broken")).unwrap();
+    fs::remove_file(repo.git_dir().join("HEAD")).unwrap();
+    symlink("refs/heads/none", repo.git_dir().join("HEAD")).unwrap();
+    let dump = run(&repo, &["dump"]);
+    for line in [
+        "loose HEAD -> refs/heads/none\n",
+        "loose refs/heads/link -> refs/heads/none\n",
+        "loose refs/heads/other -> refs/heads/new\n",
+        "loose refs/heads/broken -> nowhere\n",
+    ] {
+        assert!(dump.contains(line), "{line}{dump}");
+    }
+}
+
+/// Regression: `reftable.geometricFactor` was ignored.
+#[test]
+fn compaction_is_due_as_the_configured_factor_says() {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let id = repo.commit();
+    let name = |at: usize| (format!("refs/heads/{at:040}"), id);
+    repo.create_refs((0..300).map(name));
+    repo.git(["pack-refs", "--all"]);
+    repo.git(["-c", "reftable.geometricFactor=2", "update-ref", "refs/heads/new", &id.to_string()]);
+    let stat = |factor: &str| {
+        let output = refdb(repo.dir(), &["-c", &format!("reftable.geometricFactor={factor}"), "stat"], b"");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let is_due = |text: String| text.contains("automatic compaction is due");
+    assert!(!is_due(stat("2")), "{}", stat("2"));
+    assert!(is_due(stat("200")), "{}", stat("200"));
 }

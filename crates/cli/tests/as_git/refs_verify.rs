@@ -481,3 +481,42 @@ fn what_gits_own_tests_plant_among_reftables_is_found_in_every_place() {
         );
     }
 }
+
+/// Regression: `fsck.skipList` was not read, so that a list that git cannot use stopped nothing.
+#[test]
+fn a_list_of_objects_to_skip_must_be_readable() {
+    let (repo, id) = repo(RefFormat::Files, HashKind::Sha1);
+    fs::write(repo.git_dir().join("refs/heads/x"), &id).unwrap();
+    let list = repo.scratch().join("list");
+    let path = list.to_str().unwrap();
+    for content in [
+        "",
+        "x\n",
+        "ID",
+        "ID\n",
+        " ID \r\n",
+        "ID # why\n",
+        "# why\n\n \t\n",
+        "ID x\n",
+        "ID0\n",
+        "1234\n",
+        "ID\nx # y\n",
+    ] {
+        fs::write(&list, content.replace("ID", &id)).unwrap();
+        agree(content, &repo, &["-c", &format!("fsck.skipList={path}")], &[]);
+    }
+    for setting in [
+        "fsck.skipList=/nonexistent",
+        "fsck.skipList=/",
+        "fsck.skipList=",
+        "fsck.skipList",
+        "fsck.skipList=~/none",
+        "fsck.skipList=:(optional)/nonexistent",
+        "fsck.skipList=/none,/other",
+    ] {
+        for other in ["fsck.badRefName=warn", "fsck.badRefName=x"] {
+            agree(setting, &repo, &["-c", setting, "-c", other], &[]);
+            agree(setting, &repo, &["-c", other, "-c", setting], &[]);
+        }
+    }
+}

@@ -175,3 +175,81 @@ fn a_tag_that_lies_leads_to_no_commit() {
         assert_eq!(kept.iter().filter(|entry| entry.contains_str("a lie")).count(), 2, "{kept:?}");
     }
 }
+
+/// Regression: only direct refs whose whole name after the base is an id replaced an object.
+#[test]
+fn a_replace_ref_may_be_symbolic_and_lie_in_a_folder() {
+    for format in RefFormat::ALL {
+        let repo = Repo::with_worktree(format, Default::default());
+        set_up(&repo);
+        let (main, topic) = (repo.rev_parse("main").to_string(), repo.rev_parse("topic").to_string());
+        let shown = || {
+            for words in [
+                &["for-each-ref", "--format=%(refname) %(subject) %(parent)", "refs/heads/"][..],
+                &["for-each-ref", "--merged=main", "refs/heads/"],
+            ] {
+                same(repo.dir(), words, b"");
+            }
+        };
+        for folder in ["a", "a/b"] {
+            let name = format!("refs/replace/{folder}/{main}");
+            repo.git(["update-ref", &name, &topic]);
+            shown();
+            repo.git(["--no-replace-objects", "update-ref", "-d", &name]);
+        }
+        let name = format!("refs/replace/{main}");
+        for target in ["refs/heads/topic", "refs/heads/alias"] {
+            repo.git(["symbolic-ref", "refs/heads/alias", "refs/heads/old"]);
+            repo.git(["symbolic-ref", &name, target]);
+            shown();
+            repo.git(["symbolic-ref", "-d", &name]);
+            repo.git(["symbolic-ref", "-d", "refs/heads/alias"]);
+        }
+        repo.git(["symbolic-ref", &name, "refs/heads/dangling"]);
+        same(repo.dir(), &["for-each-ref", "--format=%(subject)", "refs/heads/main"], b"");
+        repo.git(["symbolic-ref", "-d", &name]);
+        repo.git(["update-ref", "refs/replace/a/no-id", &topic]);
+        shown();
+        repo.git(["update-ref", &format!("refs/replace/b/{main}"), &topic]);
+        repo.git(["update-ref", &format!("refs/replace/a/{main}"), &topic]);
+        shown();
+    }
+}
+
+/// Regression: grafts were ignored, so that `--merged` and `--contains` listed other refs than git, and said nothing.
+#[test]
+fn grafts_change_what_a_list_is_about() {
+    let repo = Repo::with_worktree(RefFormat::Files, Default::default());
+    set_up(&repo);
+    repo.config("advice.graftFileDeprecated", "false");
+    let id = |name: &str| repo.rev_parse(name).to_string();
+    let (main, topic, old) = (id("main"), id("topic"), id("old"));
+    let orphan = repo.git(["commit-tree", "-m", "elsewhere", "main^{tree}"]).trim_end().to_owned();
+    repo.git(["update-ref", "refs/heads/orphan", &orphan]);
+    let file = repo.git_dir().join("info/grafts");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let lines = [
+        &["for-each-ref", "--format=%(refname) %(ahead-behind:topic) %(is-base:main) %(parent) %(numparent)"][..],
+        &["branch", "-v", "--contains", "topic"],
+    ];
+    for grafts in [
+        format!("{main} {old}\n"),
+        format!("{main}\n"),
+        format!("# why\n\n{main} {old} {orphan}\n{topic}\n"),
+        format!("{old} {orphan}\r\n{orphan}"),
+    ] {
+        fs::write(&file, &grafts).unwrap();
+        let graft_file = ("GIT_GRAFT_FILE", file.to_str().unwrap());
+        for words in LINES.iter().chain(&lines) {
+            same(repo.dir(), words, b"");
+            same_with(repo.dir(), ("GIT_GRAFT_FILE", "/dev/null"), words);
+            same_with(repo.dir(), graft_file, words);
+        }
+    }
+    // Git tells of bad lines whenever it reads an object, refdb only where parents matter.
+    fs::write(&file, format!("{main} {topic}\nrubbish\n{topic}  {old}\n{main} {old}\n{old}\n")).unwrap();
+    for words in LINES.iter().chain(&lines) {
+        let [of_git, own] = [git, refdb].map(|run| run(repo.dir(), words, b"").stdout);
+        assert_eq!(own, of_git, "{words:?}");
+    }
+}

@@ -314,3 +314,15 @@ fn a_ref_can_hold_each_tag_that_git_can_parse() {
         }
     }
 }
+
+/// Regression: a full id, which means the object whatever refs there are, was refused if the setting was bad.
+#[test]
+fn a_full_id_does_not_depend_on_whether_names_may_be_ambiguous() {
+    let twins = Twins::new(RefFormat::Files, &|repo| {
+        repo.create_refs([("refs/heads/main", repo.commit())]);
+    });
+    let id = twins.git.rev_parse("main").to_string();
+    for name in [&id, &id.to_uppercase(), &format!("{id}^{{commit}}"), "main", "refs/heads/main", "main^{commit}"] {
+        twins.same(&["-c", "core.warnAmbiguousRefs=x", "update-ref", "refs/heads/new", name], b"");
+    }
+}

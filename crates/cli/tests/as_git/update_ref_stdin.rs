@@ -2,6 +2,12 @@
 
 use crate::common::{Twins, git, refdb};
 use refdb_testkit::{RefFormat, Repo};
+use refdb_types::HashKind;
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
 
 fn set_up(repo: &Repo) {
     let commits = repo.commits(3);
@@ -281,4 +287,30 @@ fn a_name_that_no_file_can_have_ends_a_batch_as_with_git() {
             twins.same(&["for-each-ref", &format!("refs/heads/{long}")], b"");
         }
     }
+}
+
+/// Regression: the session waited for more input although the end of a long request had been read already.
+#[test]
+fn a_long_request_is_read_to_its_end_however_it_arrives() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_refdb"))
+        .args(["update-ref", "--stdin"])
+        .current_dir(repo.dir())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    // The rest does not fit into what is left of the reader's 64 KiB.
+    input.write_all(&[b'x'; 60_000]).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    input.write_all(&[&[b'x'; 6_500][..], b"\n"].concat()).unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ended = child.try_wait().unwrap();
+    drop(input);
+    child.wait().unwrap();
+    assert_eq!(ended.and_then(|status| status.code()), Some(128), "the request is refused");
 }

@@ -500,7 +500,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_ALIKE,
     },
     Difference {
-        why: "where a list turns out to be git's, or asks git for fields, refdb has warned of core.fsync, and git does so again",
+        why: "where a list asks git for fields, refdb has warned of core.fsync, and git does so again",
         unify: settings_read_twice,
         left: LEFT_ALIKE,
     },

@@ -226,7 +226,7 @@ pub(crate) fn links_that_lead_nowhere(step: &Step, git: &mut Said, refdb: &mut S
 pub(crate) fn cut_messages(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is(step, "refs", "migrate") && git.code == 0 && refdb.code == 0 {
         let is_other = |line: &&[u8]| {
-            !line.starts_with(b"warning: reflog messages ") && !line.starts_with(b"warning: lines of reflogs ")
+            !line.starts_with(b"warning: reflog entries ") && !line.starts_with(b"warning: lines of reflogs ")
         };
         refdb.err = refdb.err.lines_with_terminator().filter(is_other).collect::<Vec<_>>().concat().into();
     }
@@ -329,8 +329,8 @@ pub(crate) fn root_refs_behind_a_fault(step: &Step, git: &mut Said, refdb: &mut 
     }
 }
 
-/// Removes repeated warnings about `core.fsync`: refdb reads the settings before it delegates a mistake to git or asks
-/// it for a field, and git reads them again.
+/// Removes repeated warnings about `core.fsync`: refdb reads the settings before it asks git for a field, and git reads
+/// them again.
 pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said) {
     let mut lines: Vec<&[u8]> = Vec::new();
     for line in refdb.err.lines_with_terminator() {
@@ -338,7 +338,7 @@ pub(crate) fn settings_read_twice(step: &Step, git: &mut Said, refdb: &mut Said)
             lines.push(line);
         }
     }
-    if ["branch", "tag", "for-each-ref", "refs", "reflog"].contains(&step.command) && lines.concat() == git.err[..] {
+    if ["branch", "tag", "for-each-ref", "refs"].contains(&step.command) && lines.concat() == git.err[..] {
         refdb.err.clone_from(&git.err);
     }
 }

@@ -79,25 +79,32 @@ impl FilesBackend {
     }
 
     /// Recovers the batches whose processes have ended, and removes unused journal files and the signed locks of
-    /// packed-refs and below `refs/` whose owners have died. Returns the result for each journal entry.
+    /// packed-refs and below `refs/` whose owners have died. Returns the result for each journal entry. If packed-refs
+    /// cannot be examined, or an unused journal file that could be opened cannot be read, cleared or removed, the last
+    /// result is that error with the path of `refs/`. Journal files and folders below `refs/` that cannot be opened are
+    /// skipped, and a stale lock that cannot be removed stays.
     ///
     /// # Errors
     ///
-    /// Fails if the refs have another format by now, the folder of the journal cannot be read, packed-refs cannot be
-    /// examined, or an unused journal file that could be opened cannot be read, cleared or removed. Journal files and
-    /// folders below `refs/` that cannot be opened are skipped, and a stale lock that cannot be removed stays. The
-    /// result for each entry has the entry's own error.
+    /// Fails if the refs have another format by now or the folder of the journal cannot be read. The result for each
+    /// entry has the entry's own error.
     pub fn recover(&self) -> Result<Vec<(PathBuf, Result<TakenOver>)>> {
         self.store.check_format()?;
         let alone = Arc::new(self.store.without_recovery());
         let (open, _) = journal::list(&alone)?;
         let recover = |id| (journal::path(&alone, id), recover::take_over(&alone, id, None));
-        let recovered = open.into_iter().map(recover).collect();
+        let mut recovered: Vec<_> = open.into_iter().map(recover).collect();
         // A batch that ended before it wrote its entry has left its locks, for which git and JGit would wait.
-        let (fs, layout) = (&self.store.options.fs, &self.store.layout);
-        stale::clear_of(fs, &self.store.packed_target()?);
-        stale::clear(fs, &layout.common_dir.join("refs"))?;
-        journal_file::remove_free(&alone)?;
+        let (fs, refs) = (&self.store.options.fs, self.store.layout.common_dir.join("refs"));
+        let clear = || {
+            stale::clear_of(fs, &self.store.packed_target()?);
+            stale::clear(fs, &refs)?;
+            journal_file::remove_free(&alone)
+        };
+        // What has been recovered is told even if this fails.
+        if let Err(error) = clear() {
+            recovered.push((refs.clone(), Err(error)));
+        }
         Ok(recovered)
     }
 

@@ -170,3 +170,34 @@ fn a_batch_whose_record_nobody_could_read_again_goes_to_packed_refs() {
         scene.repo.verify();
     }
 }
+
+/// Fails to remove a file.
+struct Keeps(PathBuf);
+
+impl refdb_vfs::IoHook for Keeps {
+    fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+        match op {
+            refdb_vfs::Op::Remove(path) if path == self.0 => {
+                refdb_vfs::Verdict::Fail(std::io::ErrorKind::PermissionDenied.into())
+            }
+            _ => refdb_vfs::Verdict::Proceed,
+        }
+    }
+}
+
+/// Regression: what became of the batches was not told if something failed after their recovery.
+#[test]
+fn batches_are_told_of_although_an_unused_slot_cannot_be_removed() {
+    let scene = Scene::new();
+    let (dir, ids) = (scene.repo.git_dir(), &scene.ids);
+    transact_whole(&store(&Fs::real(), dir, false), &pair(&scene, 0, 0)).unwrap();
+    let slot = slots(dir).remove(0).0;
+    left_behind(dir, &journal(&[(LOOSE, Some(ids[1]), ids[2]), (PACKED, Some(ids[3]), ids[2])]));
+    let store = store(&Fs::with_hook(std::sync::Arc::new(Keeps(slot.clone()))), dir, false);
+    let mut outcomes = settle_when_free(&store);
+    let (path, error) = outcomes.pop().unwrap();
+    assert_eq!(path, dir.join("refs"));
+    assert!(error.unwrap_err().to_string().contains(&slot.display().to_string()));
+    assert_eq!(outcomes.remove(0).1.unwrap(), TakenOver::Recovered(Outcome::Dropped));
+    assert!(slot.exists());
+}

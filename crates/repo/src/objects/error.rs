@@ -41,6 +41,9 @@ pub enum ObjectError {
     /// An object is replaced by another one more times in a row than git follows.
     #[error("replace depth too high for object {0}")]
     ReplacedTooOften(ObjectId),
+    /// Two replace refs replace the same object. This is the second, without `refs/replace/`.
+    #[error("duplicate replace ref: {0}")]
+    ReplacedTwice(String),
     /// The ids that begin with these digits cannot be looked up.
     #[error("cannot look for objects that begin with {0}")]
     Prefix(String),

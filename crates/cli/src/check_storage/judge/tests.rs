@@ -114,3 +114,13 @@ fn very_many_reads_at_once_are_judged_like_few() {
     assert_eq!(judged(&lines), Ok(()));
     assert!(matches!(judged(&format!("{lines}, 3 100-101 r 1")), Err(Fault::Late { .. } | Fault::Back { .. })));
 }
+
+/// Regression: a client that had found no ref before the ref was created was said to have gone back to the value before
+/// the deletion.
+#[test]
+fn only_a_client_that_saw_the_deletion_goes_back_to_the_value_before_it() {
+    let by = Duration::from_nanos(3);
+    let end = "0 5-6 1>0, 2 9-10 r 1, 0 11-12 r 0";
+    assert_eq!(judged(&format!("2 1-2 r 0, 0 3-4 0>1, {end}")), Err(Fault::Late { host: 1, value: 1, by }));
+    assert_eq!(judged(&format!("0 3-4 0>1, 2 7-8 r 0, {end}")), Err(Fault::Back { host: 1, value: 1 }));
+}

@@ -11,7 +11,7 @@ pub(super) enum Form {
     /// A sentence.
     #[default]
     Text,
-    /// Fields with tabs between them; ASCII control characters become `?`.
+    /// Fields with tabs between them; control characters become `?`.
     Fields,
     /// Fields, with a NUL at the end of the line and the path as it is.
     Exact,
@@ -75,10 +75,14 @@ fn push_fields(out: &mut Vec<u8>, fields: &[String], path: &Path, form: Form) {
     }
 }
 
-/// Appends text with `?` in place of ASCII control characters, because other users of a shared repository, who can
-/// write a lock file and choose its name, must not control a terminal.
+/// Appends text with `?` in place of control characters, in UTF-8 or in one byte, because other users of a shared
+/// repository, who can write a lock file and choose its name, must not control a terminal.
 fn push_plain(out: &mut Vec<u8>, text: &[u8]) {
-    out.extend(text.iter().map(|&byte| if byte.is_ascii_control() { b'?' } else { byte }));
+    for chunk in text.utf8_chunks() {
+        let plain = |char: char| if char.is_control() { '?' } else { char };
+        out.extend_from_slice(chunk.valid().chars().map(plain).collect::<String>().as_bytes());
+        out.extend(chunk.invalid().iter().map(|&byte| if matches!(byte, 0x80..=0x9f) { b'?' } else { byte }));
+    }
 }
 
 fn state_word(state: LockState) -> &'static str {
@@ -151,6 +155,7 @@ fn age(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bstr::BString;
 
     #[test]
     fn an_age_is_told_in_its_largest_unit() {
@@ -173,5 +178,17 @@ mod tests {
         push_lock(&mut out, &file, Form::Exact);
         assert!(out.ends_with(b"\t/r/refs/a\nb\x1b.lock\0"));
         assert_eq!(out.iter().filter(|byte| **byte == b'\t').count(), 6, "the tab of a boot id is none of its own");
+    }
+
+    /// Regression: control characters outside ASCII were printed as they are.
+    #[test]
+    fn control_characters_outside_ascii_do_not_control_a_terminal_either() {
+        let shown = |text: &[u8]| {
+            let mut out = Vec::new();
+            push_plain(&mut out, text);
+            BString::from(out)
+        };
+        assert_eq!(shown("a\u{9b}2J\u{85}ä€\u{7f}\u{1b}".as_bytes()), "a?2J?ä€??");
+        assert_eq!(shown(b"a\x9b2J\xe4\xff\xc3"), BString::from(b"a?2J\xe4\xff\xc3"));
     }
 }
