@@ -5,6 +5,7 @@ use super::{
     loose::{self, folders},
     packing::write,
     reflog,
+    strategy::is_packed_name,
 };
 use crate::{Result, TargetView, backend::LogLine};
 use bstr::{BStr, ByteSlice};
@@ -95,7 +96,7 @@ impl FreshFiles {
     /// the object is peeled unless `peeled` is given. Any other ref becomes a loose file.
     pub(crate) fn put(&mut self, name: &BStr, target: TargetView<'_>, peeled: Option<ObjectId>) -> Result<()> {
         match (target, peeled) {
-            (TargetView::Direct(id), peeled) if name.starts_with(b"refs/") && Scope::of(name) == Scope::Shared => {
+            (TargetView::Direct(id), peeled) if is_packed_name(name) => {
                 let Some(peeled) = peeled else { return self.put_packed(name, &id) };
                 self.begin_packed()?;
                 write::encode(name, id, Some(peeled), &mut self.buffer);

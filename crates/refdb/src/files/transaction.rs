@@ -17,7 +17,7 @@ use super::{
     reflog,
     snapshot::FilesSnapshot,
     store::Store,
-    strategy::{WritePlan, WriteStrategy},
+    strategy::{self, WritePlan, WriteStrategy},
 };
 use crate::{
     Error, Locked, Rejection, RejectionReason, Result, Snapshot, Step, TargetView,
@@ -187,7 +187,10 @@ impl FilesLocked {
 
     /// Returns whether the step is a deletion that must become visible together with the new packed-refs.
     fn is_packed_removal(&self, claim: usize, step: &Step<'_>) -> bool {
-        self.atomic_visibility && matches!(step.new, Some(NewValue::Deleted)) && !self.through_links.contains(&claim)
+        self.atomic_visibility
+            && matches!(step.new, Some(NewValue::Deleted))
+            && strategy::is_packed_name(step.name)
+            && !self.through_links.contains(&claim)
     }
 
     /// Moves the loose values of refs that will change in packed-refs into packed-refs, so that no loose file hides a
