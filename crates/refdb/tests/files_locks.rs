@@ -5,7 +5,10 @@
 mod files_common;
 
 use files_common::*;
-use refdb::{Error, HashKind, Maintenance, RejectionClass, Result, files::FilesBackend};
+use refdb::{
+    Error, HashKind, Maintenance, RejectionClass, Result,
+    files::{FilesBackend, FilesOptions},
+};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_vfs::{Fs, IoHook, LockTimeout, Op, Verdict};
 use std::{
@@ -17,7 +20,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Much longer than anything here takes.
@@ -85,6 +88,29 @@ fn a_lock_that_others_take_again_and_again_is_not_waited_for_for_ever() {
         assert!(text.contains(busy) && text.contains("user ") && text.contains(" s"), "{text}");
         assert_eq!(leftovers(repo.git_dir()), Vec::<std::path::PathBuf>::new());
         assert_eq!(repo.refs().len(), 2);
+    }
+}
+
+/// Previously, each of the locks was waited for as long as the first.
+#[test]
+fn many_locks_that_were_left_behind_are_waited_for_at_length_once() {
+    for is_free in [false, true] {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let id = repo.commit();
+        let wishes: Vec<Wish> = (0..8).map(|at| create(format!("refs/heads/x{at}"), id)).collect();
+        for wish in wishes.iter().skip(usize::from(is_free)) {
+            std::fs::write(repo.git_dir().join(format!("{}.lock", wish.name)), "").unwrap();
+        }
+        let lock_timeout = LockTimeout::For(Duration::from_secs(2));
+        let options = FilesOptions {
+            ref_lock_timeout: Some(lock_timeout),
+            ..options(Fs::real(), repo.git_dir(), HashKind::Sha1)
+        };
+        let begun = Instant::now();
+        let refused = transact(&FilesBackend::new(options), &wishes).unwrap_err();
+        assert!(matches!(&refused, Error::Rejected(why) if why.class() == RejectionClass::CreateExists), "{refused}");
+        let took = begun.elapsed();
+        assert!((2..8).contains(&took.as_secs()), "{took:?}");
     }
 }
 
