@@ -390,14 +390,19 @@ fn a_file_of_git_was_made_or_replaced_by_a_ref_of_its_name() {
         fs::write(folder.join("shallow"), format!("{id}\n")).unwrap();
         let before = other_files(folder);
         let store = Store::open(folder).unwrap();
-        let tried = ["config", "packed-refs", "shallow", "info/grafts", "hooks/update", "COMMIT_EDITMSG", "logs/HEAD"];
+        let tried = [
+            ["config", "packed-refs", "shallow", "info/grafts", "hooks/update", "COMMIT_EDITMSG", "logs/HEAD"].as_slice(),
+            // The folder of objects is empty in a new repository.
+            &["objects", "refs", "worktrees", "packed-refs.refdb", "packed-refs.refdb-fold", "packed-refs.new"],
+        ]
+        .concat();
         for mends in [false, true] {
             let begin = || {
                 let mut tx = store.transaction();
                 tx.options(TransactionOptions::new().allow_broken(mends));
                 tx
             };
-            for name in tried {
+            for name in tried.iter().copied() {
                 let mut creates = begin();
                 creates.create(name, id);
                 let made = creates.commit().unwrap_err();

@@ -1,8 +1,9 @@
 use crate::Scope;
 use bstr::{BStr, ByteSlice};
 
-/// Files that git and its programs keep in the folder of a repository or of a linked worktree and that are not refs.
-const FILES: [&str; 31] = [
+/// Files that git and its programs keep in the folder of a repository or of a linked worktree and that are not refs, and
+/// the folders with refs.
+const FILES: [&str; 33] = [
     "ADD_EDIT.patch",
     "BISECT_ANCESTORS_OK",
     "BISECT_FIRST_PARENT",
@@ -33,11 +34,14 @@ const FILES: [&str; 31] = [
     "index",
     "locked",
     "packed-refs",
+    "refs",
     "shallow",
+    "worktrees",
 ];
 
-/// Prefixes of the names of further files and folders of git: `next-index-PID.lock`, `ref_migration.XXXXXX`.
-const STARTS: [&str; 4] = ["fsmonitor--daemon", "next-index-", "ref_migration.", "sharedindex."];
+/// Prefixes of the names of further files and folders of git and refdb: `next-index-PID.lock`, `packed-refs.new`,
+/// `ref_migration.XXXXXX`.
+const STARTS: [&str; 5] = ["fsmonitor--daemon", "next-index-", "packed-refs.", "ref_migration.", "sharedindex."];
 
 /// Folders beside `refs/` in which git, its extensions and refdb keep files that are not refs.
 const FOLDERS: [&str; 18] = [
@@ -62,7 +66,7 @@ const FOLDERS: [&str; 18] = [
 ];
 
 /// Returns whether a ref of this name would be stored as a file that git, one of its extensions or refdb uses for
-/// something else: `packed-refs`, `hooks/update`, `worktrees/ID/index`.
+/// something else, or in the place of a folder: `packed-refs`, `hooks/update`, `worktrees/ID/index`, `objects`.
 ///
 /// Git's rules for names allow nearly all of these. A reftable could hold such a ref, but the repository could then no
 /// longer be migrated to files.
@@ -84,9 +88,9 @@ pub fn is_file_of_git(name: &BStr) -> bool {
 /// Returns whether a name, which is relative to the folder of the repository or of a linked worktree, is that of a file
 /// in [`FILES`], [`STARTS`] or [`FOLDERS`].
 fn is_in_folder(name: &BStr) -> bool {
-    // The name of the folder itself is not refused, as in git: a loose ref does not replace a folder that contains
-    // files, and a ref in a table does no harm.
-    let top = name.split_once_str("/").map_or(&b""[..], |(top, _)| top);
+    // The name of the folder itself is refused, too, because a loose ref replaces a folder that contains no file, and the
+    // folder of objects contains none in a new repository.
+    let top = name.split_once_str("/").map_or(name.as_bytes(), |(top, _)| top);
     let is_file = || FILES.iter().any(|file| name == *file) || STARTS.iter().any(|start| name.starts_with_str(start));
     FOLDERS.iter().any(|folder| top == folder.as_bytes()) || is_file()
 }
@@ -114,6 +118,12 @@ mod tests {
             "worktrees/w/index",
             "worktrees/w/logs/HEAD",
             "sharedindex.1",
+            "packed-refs.new",
+            "packed-refs.refdb",
+            "objects",
+            "refs",
+            "worktrees",
+            "worktrees/w/refs",
         ] {
             assert!(is_file_of_git(file.into()), "{file}");
         }
