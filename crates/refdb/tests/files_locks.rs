@@ -149,6 +149,24 @@ fn those_who_are_busy_below_a_packed_ref_are_not_waited_for_for_ever() {
     assert_eq!(repo.refs().len(), 0);
 }
 
+/// Previously, nobody else could lock packed-refs any more, and a batch that turned out too large waited for that lock
+/// while it held the one that was waited for here.
+#[test]
+fn a_lock_below_a_packed_ref_is_not_waited_for_without_limit() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    std::fs::create_dir_all(repo.git_dir().join("refs/heads/new/x00")).unwrap();
+    std::fs::write(repo.git_dir().join("refs/heads/new/x00/child.lock"), "").unwrap();
+    let options = FilesOptions {
+        ref_lock_timeout: Some(LockTimeout::Forever),
+        ..options(Fs::real(), repo.git_dir(), HashKind::Sha1)
+    };
+    let wishes: Vec<Wish> = (0..40).map(|at| create(format!("refs/heads/new/x{at:02}"), id)).collect();
+    let said = end_of(move || transact(&FilesBackend::new(options), &wishes)).unwrap_err().to_string();
+    assert!(said.contains("refs/heads/new/x00/child"), "{said}");
+    assert!(!repo.git_dir().join("packed-refs.lock").exists());
+}
+
 #[test]
 fn packing_does_not_fail_because_a_lock_that_it_gives_up_is_gone() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

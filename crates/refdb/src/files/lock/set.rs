@@ -547,9 +547,10 @@ pub(crate) fn heed_signals() -> Result<()> {
     interrupt::check().map_err(Error::Interrupted)
 }
 
-/// How long to wait for a writer that is about to finish.
+/// How long to wait for a writer that is about to finish, while the lock of packed-refs is held: never without limit,
+/// because that writer may wait for packed-refs in turn.
 pub(crate) fn rival_lock_timeout(store: &Store) -> LockTimeout {
-    store.options.ref_lock_timeout.unwrap_or(GENEROUS)
+    store.options.ref_lock_timeout.filter(|timeout| *timeout != LockTimeout::Forever).unwrap_or(GENEROUS)
 }
 
 /// How long to wait for the lock of packed-refs while no other is held.
