@@ -167,6 +167,29 @@ fn a_lock_below_a_packed_ref_is_not_waited_for_without_limit() {
     assert!(!repo.git_dir().join("packed-refs.lock").exists());
 }
 
+/// A server holds the lock of packings for as long as it packs.
+#[test]
+fn a_ref_makes_room_for_one_below_it_while_a_server_packs() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let store = with(&repo, Busy("packed-refs.refdb-fold.lock"), Duration::from_millis(1));
+    for is_packed in [false, true] {
+        repo.create_refs([("refs/heads/a", id), ("refs/heads/other", id)]);
+        std::fs::write(repo.git_dir().join("refs/heads/lost"), format!("{}\n", "1".repeat(40))).unwrap();
+        if is_packed {
+            repo.git(["pack-refs", "--include", "refs/heads/a", "--no-prune"]);
+        }
+        transact_whole(&store, &[delete("refs/heads/a"), create("refs/heads/a/b", id)]).unwrap();
+        assert_eq!(
+            read(repo.git_dir()).into_keys().collect::<Vec<_>>(),
+            ["a/b", "lost", "other"].map(|name| format!("refs/heads/{name}"))
+        );
+        assert!(repo.git_dir().join("refs/heads/other").exists() && repo.git_dir().join("refs/heads/lost").exists());
+        transact_whole(&store, &[delete("refs/heads/a/b"), delete("refs/heads/other")]).unwrap();
+    }
+    assert_eq!(leftovers(repo.git_dir()), Vec::<PathBuf>::new());
+}
+
 #[test]
 fn packing_does_not_fail_because_a_lock_that_it_gives_up_is_gone() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

@@ -391,7 +391,8 @@ fn a_file_of_git_was_made_or_replaced_by_a_ref_of_its_name() {
         let before = other_files(folder);
         let store = Store::open(folder).unwrap();
         let tried = [
-            ["config", "packed-refs", "shallow", "info/grafts", "hooks/update", "COMMIT_EDITMSG", "logs/HEAD"].as_slice(),
+            ["config", "packed-refs", "shallow", "info/grafts", "hooks/update", "COMMIT_EDITMSG", "logs/HEAD"]
+                .as_slice(),
             // The folder of objects is empty in a new repository.
             &["objects", "refs", "worktrees", "packed-refs.refdb", "packed-refs.refdb-fold", "packed-refs.new"],
         ]

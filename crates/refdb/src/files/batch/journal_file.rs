@@ -1,7 +1,6 @@
 //! A reusable journal file, which holds the entry of one batch at a time. The process that holds its `flock(2)` lock
 //! owns it. A file with an entry belongs to a batch in flight, or to one that failed or whose process has ended.
 
-use crate::{Error, Result};
 use crate::files::{
     batch::{
         entry::{ENTRY_AT, JournalEntry, entry_in_journal_file},
@@ -10,6 +9,7 @@ use crate::files::{
     loose::folders,
     store::Store,
 };
+use crate::{Error, Result};
 use refdb_vfs::{BatchId, File, Stat, slot_start};
 use std::{
     path::Path,
