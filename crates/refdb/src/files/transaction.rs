@@ -271,6 +271,7 @@ impl FilesLocked {
                 None => {
                     self.store.options.fs.remove_existing(&self.store.packed_target()?)?;
                     self.has_new_packed = false;
+                    new.sync_name()?;
                 }
             }
         }
