@@ -396,17 +396,17 @@ impl FilesLocked {
         let options = &self.store.options;
         debug_assert!(deleted.iter().all(|name| self.locks.holds(name)), "a ref's file is removed under its lock");
         let mut changed = BTreeSet::new();
-        for name in deleted {
-            let Some(path) = self.store.layout.ref_path(name) else { continue };
+        let removed = deleted.iter().filter_map(|name| self.store.layout.ref_path(name)).try_for_each(|path| {
             match options.fs.remove_file(&path) {
                 Ok(()) => changed.extend(path.parent().filter(|_| options.sync).map(Path::to_owned)),
                 Err(error) if error.is_not_found() || error.is_folder() => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
-        }
-        for folder in changed {
-            self.sync_dir(&folder)?;
-        }
+            Ok(())
+        });
+        // Even after a failure, because a file that reappeared after a loss of power would hide the next packed value.
+        changed.iter().try_for_each(|folder| self.sync_dir(folder))?;
+        removed?;
         deleted.iter().try_for_each(|name| match reflog::remove(&self.store, name) {
             // The ref is gone, so a reflog that may not be removed stays, as in git.
             Err(Error::Io(error)) if error.is_forbidden() => Ok(()),
