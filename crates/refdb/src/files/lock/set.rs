@@ -248,7 +248,7 @@ impl Locks {
             LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => {
                 return Err(Stop::Fatal(error.into()));
             }
-            LockError::Io(error) => match self.blocker(path) {
+            LockError::Io(error) => match self.blocker(self.name(at), path) {
                 Some(blocker) => RejectionReason::Conflict { with: blocker, is_new: false, prevents_lock: true },
                 None => RejectionReason::NoLock {
                     path: absolute(&Lock::path_of(path)),
@@ -259,12 +259,12 @@ impl Locks {
         })
     }
 
-    /// The ref whose file stands where `path` needs a folder.
-    fn blocker(&self, path: &Path) -> Option<BString> {
-        let layout = &self.store.layout;
-        let base = if path.starts_with(&layout.git_dir) { &layout.git_dir } else { &layout.common_dir };
-        let file = folders::file_in_the_way(&self.store.options.fs, base, path)?;
-        Some(file.strip_prefix(base).ok()?.as_os_str().as_bytes().into())
+    /// The ref whose file stands where `path`, that of the ref `name`, needs a folder.
+    fn blocker(&self, name: &BStr, path: &Path) -> Option<BString> {
+        let base = self.store.layout.base_path(name);
+        let file = folders::file_in_the_way(&self.store.options.fs, &base, path)?;
+        let below = path.strip_prefix(&file).ok()?.as_os_str();
+        Some(name.strip_suffix(below.as_bytes())?.strip_suffix(b"/")?.into())
     }
 
     fn lock_timeout(&self, set: Option<LockTimeout>) -> LockTimeout {
