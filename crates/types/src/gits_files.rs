@@ -1,9 +1,8 @@
 use crate::Scope;
 use bstr::{BStr, ByteSlice};
 
-/// Files that git and its programs keep in the folder of a repository or of a linked worktree and that are not refs, and
-/// the folders with refs.
-const FILES: [&str; 33] = [
+/// Files that git and its programs keep in the folder of a repository or of a linked worktree and that are not refs.
+const FILES: [&str; 31] = [
     "ADD_EDIT.patch",
     "BISECT_ANCESTORS_OK",
     "BISECT_FIRST_PARENT",
@@ -34,9 +33,7 @@ const FILES: [&str; 33] = [
     "index",
     "locked",
     "packed-refs",
-    "refs",
     "shallow",
-    "worktrees",
 ];
 
 /// Prefixes of the names of further files and folders of git and refdb: `next-index-PID.lock`, `packed-refs.new`,
@@ -66,7 +63,7 @@ const FOLDERS: [&str; 18] = [
 ];
 
 /// Returns whether a ref of this name would be stored as a file that git, one of its extensions or refdb uses for
-/// something else, or in the place of a folder: `packed-refs`, `hooks/update`, `worktrees/ID/index`, `objects`.
+/// something else: `packed-refs`, `hooks/update`, `worktrees/ID/index`.
 ///
 /// Git's rules for names allow nearly all of these. A reftable could hold such a ref, but the repository could then no
 /// longer be migrated to files.
@@ -88,9 +85,9 @@ pub fn is_file_of_git(name: &BStr) -> bool {
 /// Returns whether a name, which is relative to the folder of the repository or of a linked worktree, is that of a file
 /// in [`FILES`], [`STARTS`] or [`FOLDERS`].
 fn is_in_folder(name: &BStr) -> bool {
-    // The name of the folder itself is refused, too, because a loose ref replaces a folder that contains no file, and the
-    // folder of objects contains none in a new repository.
-    let top = name.split_once_str("/").map_or(name.as_bytes(), |(top, _)| top);
+    // The name of the folder itself is not refused, as in git: a loose ref does not replace a folder that contains
+    // files, and a ref in a table does no harm.
+    let top = name.split_once_str("/").map_or(&b""[..], |(top, _)| top);
     let is_file = || FILES.iter().any(|file| name == *file) || STARTS.iter().any(|start| name.starts_with_str(start));
     FOLDERS.iter().any(|folder| top == folder.as_bytes()) || is_file()
 }
@@ -120,10 +117,6 @@ mod tests {
             "sharedindex.1",
             "packed-refs.new",
             "packed-refs.refdb",
-            "objects",
-            "refs",
-            "worktrees",
-            "worktrees/w/refs",
         ] {
             assert!(is_file_of_git(file.into()), "{file}");
         }

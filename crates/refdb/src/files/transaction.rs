@@ -34,6 +34,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+/// Folders that no ref replaces, even if they contain no file. Without them git does not recognise the repository, or
+/// writes no reflogs.
+const KEPT_FOLDERS: [&str; 3] = ["logs", "objects", "refs"];
+
 /// A transaction on the files backend that holds its locks.
 pub(super) struct FilesLocked {
     store: Arc<Store>,
@@ -151,7 +155,7 @@ impl FilesLocked {
         let Some(path) = self.store.layout.ref_path(step.name) else { return Ok(()) };
         // A ref that is only packed may have a folder in its place. That is checked here, before other refs change.
         let may_be_blocked = step.old.is_none() || options.fs.is_folder_itself(&path)?;
-        if may_be_blocked && !self.has_room(&path)? {
+        if may_be_blocked && !self.has_room(step.name, &path)? {
             return Err(Rejection::of_claim(step.name, RejectionReason::Folder { path }).into());
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
@@ -176,7 +180,10 @@ impl FilesLocked {
 
     /// Makes room for a ref's file: removes empty folders, and locks whose owners are gone. Returns `false` if
     /// something else is in the way.
-    fn has_room(&self, path: &Path) -> Result<bool> {
+    fn has_room(&self, name: &BStr, path: &Path) -> Result<bool> {
+        if KEPT_FOLDERS.iter().any(|kept| name == *kept) {
+            return Ok(!is_folder(&self.store, path));
+        }
         let fs = &self.store.options.fs;
         if fs.remove_empty_tree(path)? || !is_folder(&self.store, path) {
             return Ok(true);
