@@ -10,8 +10,12 @@ use refdb_testkit::{
     RefFormat, Repo,
     crash::{Crash, Disk, kill_everywhere, lose_power_everywhere, refuse_everywhere},
 };
-use refdb_vfs::Fs;
-use std::path::Path;
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+};
 
 fn store(fs: &Fs, dir: &Path, sync: bool) -> FilesBackend {
     let mut options = options(fs.clone(), dir, HashKind::Sha1);
@@ -327,5 +331,50 @@ fn a_name_below_the_old_one_or_above_it_leaves_one_of_the_two_and_the_reflog_who
             let name = one_is_there(dir, crash);
             assert!(has_log(dir, name), "{crash}");
         });
+    }
+}
+
+/// Fails to remove one loose ref, and notes the folders in which the removals of others were not synced.
+#[derive(Default)]
+struct Stuck(Mutex<BTreeSet<PathBuf>>);
+
+impl IoHook for Stuck {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let mut unsynced = self.0.lock().unwrap();
+        match op {
+            Op::Remove(path) if path.ends_with("refs/heads/b/stuck") => {
+                return Verdict::Fail(std::io::ErrorKind::PermissionDenied.into());
+            }
+            Op::Remove(path) if path.ends_with("refs/heads/a/gone") => {
+                unsynced.insert(path.parent().unwrap().to_owned());
+            }
+            Op::RemoveDir(folder) if unsynced.remove(folder) => {
+                unsynced.insert(folder.parent().unwrap().to_owned());
+            }
+            Op::SyncDir(folder) => drop(unsynced.remove(folder)),
+            _ => {}
+        }
+        Verdict::Proceed
+    }
+}
+
+/// A loose file that came back after a loss of power would hide the next value in packed-refs.
+#[test]
+fn removals_before_one_that_fails_are_synced() {
+    let names = ["refs/heads/a/gone", "refs/heads/b/stuck"];
+    for work in ["pack", "set", "delete"] {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let ids = repo.commits(2);
+        repo.create_refs(names.map(|name| (name, ids[0])));
+        let hook = Arc::new(Stuck::default());
+        let store = store(&Fs::with_hook(hook.clone()), repo.git_dir(), true);
+        let worked = match work {
+            "pack" => store.optimize(&pack_all()).map(drop),
+            "set" => transact_whole(&store, &names.map(|name| set(name, ids[1]))),
+            _ => transact(&store, &names.map(delete)),
+        };
+        worked.unwrap_err();
+        assert!(!repo.git_dir().join(names[0]).exists());
+        assert_eq!(*hook.0.lock().unwrap(), BTreeSet::new(), "{work}");
     }
 }

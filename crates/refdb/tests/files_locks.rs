@@ -5,7 +5,10 @@
 mod files_common;
 
 use files_common::*;
-use refdb::{Error, HashKind, Maintenance, RejectionClass, Result, files::FilesBackend};
+use refdb::{
+    Error, HashKind, Maintenance, RejectionClass, Result,
+    files::{FilesBackend, FilesOptions},
+};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_vfs::{Fs, IoHook, LockTimeout, Op, Verdict};
 use std::{
@@ -17,7 +20,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Much longer than anything here takes.
@@ -88,6 +91,29 @@ fn a_lock_that_others_take_again_and_again_is_not_waited_for_for_ever() {
     }
 }
 
+/// Previously, each of the locks was waited for as long as the first.
+#[test]
+fn many_locks_that_were_left_behind_are_waited_for_at_length_once() {
+    for is_free in [false, true] {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let id = repo.commit();
+        let wishes: Vec<Wish> = (0..8).map(|at| create(format!("refs/heads/x{at}"), id)).collect();
+        for wish in wishes.iter().skip(usize::from(is_free)) {
+            std::fs::write(repo.git_dir().join(format!("{}.lock", wish.name)), "").unwrap();
+        }
+        let lock_timeout = LockTimeout::For(Duration::from_secs(2));
+        let options = FilesOptions {
+            ref_lock_timeout: Some(lock_timeout),
+            ..options(Fs::real(), repo.git_dir(), HashKind::Sha1)
+        };
+        let begun = Instant::now();
+        let refused = transact(&FilesBackend::new(options), &wishes).unwrap_err();
+        assert!(matches!(&refused, Error::Rejected(why) if why.class() == RejectionClass::CreateExists), "{refused}");
+        let took = begun.elapsed();
+        assert!((2..8).contains(&took.as_secs()), "{took:?}");
+    }
+}
+
 #[test]
 fn those_who_are_busy_below_a_packed_ref_are_not_waited_for_for_ever() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
@@ -121,6 +147,47 @@ fn those_who_are_busy_below_a_packed_ref_are_not_waited_for_for_ever() {
     let text = ended.unwrap_err().to_string();
     assert!(text.contains("refs/heads/new/x00/child") && text.contains("exists; cannot create"), "{text}");
     assert_eq!(repo.refs().len(), 0);
+}
+
+/// Previously, nobody else could lock packed-refs any more, and a batch that turned out too large waited for that lock
+/// while it held the one that was waited for here.
+#[test]
+fn a_lock_below_a_packed_ref_is_not_waited_for_without_limit() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    std::fs::create_dir_all(repo.git_dir().join("refs/heads/new/x00")).unwrap();
+    std::fs::write(repo.git_dir().join("refs/heads/new/x00/child.lock"), "").unwrap();
+    let options = FilesOptions {
+        ref_lock_timeout: Some(LockTimeout::Forever),
+        ..options(Fs::real(), repo.git_dir(), HashKind::Sha1)
+    };
+    let wishes: Vec<Wish> = (0..40).map(|at| create(format!("refs/heads/new/x{at:02}"), id)).collect();
+    let said = end_of(move || transact(&FilesBackend::new(options), &wishes)).unwrap_err().to_string();
+    assert!(said.contains("refs/heads/new/x00/child"), "{said}");
+    assert!(!repo.git_dir().join("packed-refs.lock").exists());
+}
+
+/// A server holds the lock of packings for as long as it packs.
+#[test]
+fn a_ref_makes_room_for_one_below_it_while_a_server_packs() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let store = with(&repo, Busy("packed-refs.refdb-fold.lock"), Duration::from_millis(1));
+    for is_packed in [false, true] {
+        repo.create_refs([("refs/heads/a", id), ("refs/heads/other", id)]);
+        std::fs::write(repo.git_dir().join("refs/heads/lost"), format!("{}\n", "1".repeat(40))).unwrap();
+        if is_packed {
+            repo.git(["pack-refs", "--include", "refs/heads/a", "--no-prune"]);
+        }
+        transact_whole(&store, &[delete("refs/heads/a"), create("refs/heads/a/b", id)]).unwrap();
+        assert_eq!(
+            read(repo.git_dir()).into_keys().collect::<Vec<_>>(),
+            ["a/b", "lost", "other"].map(|name| format!("refs/heads/{name}"))
+        );
+        assert!(repo.git_dir().join("refs/heads/other").exists() && repo.git_dir().join("refs/heads/lost").exists());
+        transact_whole(&store, &[delete("refs/heads/a/b"), delete("refs/heads/other")]).unwrap();
+    }
+    assert_eq!(leftovers(repo.git_dir()), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -83,6 +83,35 @@ fn a_child_that_was_committed_before_our_packed_refs_wins_and_ours_is_taken_back
     }
 }
 
+/// Acts as [`AtReplacement`] does, and notes the removals of packed-refs and the syncs of the repository's folder.
+struct Noted(AtReplacement, PathBuf, Arc<Mutex<Vec<&'static str>>>);
+
+impl IoHook for Noted {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let mut noted = self.2.lock().unwrap();
+        match op {
+            Op::SyncDir(folder) if folder == self.1 => noted.push("synced"),
+            Op::Remove(path) if path.ends_with("packed-refs") => noted.push("removed"),
+            _ => {}
+        }
+        self.0.before(op)
+    }
+}
+
+/// Otherwise, the refs of a transaction that failed would be there after a loss of power.
+#[test]
+fn the_removal_of_a_packed_refs_that_is_taken_back_is_synced() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let child = repo.git_dir().join("refs/heads/deep/b07/child");
+    let act = AtReplacement(Mutex::new(Some(Box::new(move || put(&child, &format!("{id}\n"))))));
+    let noted = Arc::default();
+    let hook = Noted(act, repo.git_dir().to_owned(), Arc::clone(&noted));
+    let options = options(Fs::with_hook(Arc::new(hook)), repo.git_dir(), HashKind::Sha1);
+    transact(&FilesBackend::new(FilesOptions { sync: true, ..options }), &bulk(id)).unwrap_err();
+    assert_eq!(*noted.lock().unwrap(), ["synced", "removed", "synced"]);
+}
+
 #[test]
 fn our_packed_refs_is_taken_back_if_rivals_cannot_be_looked_for() {
     for with_packed in [false, true] {

@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 
 use refdb::{
-    Error, HashKind, Misuse, ObjectId, OptimizeOptions, Precondition, RejectionClass, RejectionReason, RepositoryError,
-    Store, Target, Transaction, TransactionOptions,
+    Error, HashKind, Misuse, ObjectId, OptimizeOptions, Precondition, RefName, RejectionClass, RejectionReason,
+    RepositoryError, Store, Target, Transaction, TransactionOptions,
     transaction::{Context, Hook, HookSource, HookState, Mode},
     verify::{Looking, Verified},
     was,
@@ -400,6 +400,21 @@ fn other_files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     ours.iter().filter_map(|name| read(name)).collect()
 }
 
+/// Git replaces the folders by files, after which the repository is none.
+#[test]
+fn a_ref_replaces_no_folder_of_a_repository_though_it_contains_no_file() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    fs::create_dir(repo.git_dir().join("logs")).unwrap();
+    let store = Store::open(repo.git_dir()).unwrap();
+    for name in ["logs", "objects", "refs"] {
+        let mut tx = store.transaction();
+        tx.update(name, RefName::new("refs/heads/main").unwrap(), Precondition::Any);
+        let said = tx.commit().unwrap_err().to_string();
+        assert!(said.contains("there is a non-empty directory"), "{said}");
+        assert!(repo.git_dir().join(name).is_dir(), "{name}");
+    }
+}
+
 #[test]
 fn a_file_of_git_was_made_or_replaced_by_a_ref_of_its_name() {
     for format in FORMATS {
@@ -414,14 +429,19 @@ fn a_file_of_git_was_made_or_replaced_by_a_ref_of_its_name() {
         fs::write(folder.join("shallow"), format!("{id}\n")).unwrap();
         let before = other_files(folder);
         let store = Store::open(folder).unwrap();
-        let tried = ["config", "packed-refs", "shallow", "info/grafts", "hooks/update", "COMMIT_EDITMSG", "logs/HEAD"];
+        let tried = [
+            ["config", "packed-refs", "shallow", "info/grafts", "hooks/update", "COMMIT_EDITMSG", "logs/HEAD"]
+                .as_slice(),
+            &["packed-refs.refdb", "packed-refs.refdb-fold", "packed-refs.new"],
+        ]
+        .concat();
         for mends in [false, true] {
             let begin = || {
                 let mut tx = store.transaction();
                 tx.options(TransactionOptions::new().allow_broken(mends));
                 tx
             };
-            for name in tried {
+            for name in tried.iter().copied() {
                 let mut creates = begin();
                 creates.create(name, id);
                 let made = creates.commit().unwrap_err();

@@ -15,7 +15,9 @@ use std::{
 pub fn queued_writers(folder: &Path) -> usize {
     let found = fs::metadata(folder).expect("the folder is there");
     let queue = format!("-{:x}-{:x}-", found.dev(), found.ino());
-    let sockets = fs::read_to_string("/proc/net/unix").expect("the kernel lists its sockets");
+    // The names of other programs' sockets may be any bytes.
+    let sockets = fs::read("/proc/net/unix").expect("the kernel lists its sockets");
+    let sockets = String::from_utf8_lossy(&sockets);
     sockets.lines().filter(|line| line.contains("@refdb-queue-") && line.contains(&queue)).count()
 }
 

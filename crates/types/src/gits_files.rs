@@ -36,8 +36,9 @@ const FILES: [&str; 31] = [
     "shallow",
 ];
 
-/// Prefixes of the names of further files and folders of git: `next-index-PID.lock`, `ref_migration.XXXXXX`.
-const STARTS: [&str; 4] = ["fsmonitor--daemon", "next-index-", "ref_migration.", "sharedindex."];
+/// Prefixes of the names of further files and folders of git and refdb: `next-index-PID.lock`, `packed-refs.new`,
+/// `ref_migration.XXXXXX`.
+const STARTS: [&str; 5] = ["fsmonitor--daemon", "next-index-", "packed-refs.", "ref_migration.", "sharedindex."];
 
 /// Folders beside `refs/` in which git, its extensions and refdb keep files that are not refs.
 const FOLDERS: [&str; 18] = [
@@ -114,6 +115,8 @@ mod tests {
             "worktrees/w/index",
             "worktrees/w/logs/HEAD",
             "sharedindex.1",
+            "packed-refs.new",
+            "packed-refs.refdb",
         ] {
             assert!(is_file_of_git(file.into()), "{file}");
         }

@@ -106,12 +106,11 @@ pub fn is_pseudo(name: &BStr) -> bool {
 /// Returns whether `name` is a root ref: `HEAD`, a name [spelt like one](is_root_syntax) that ends in `_HEAD` and is
 /// not a [pseudo ref](is_pseudo), or one of the few irregular names that git lists.
 pub fn is_root_ref(name: &BStr) -> bool {
-    const IRREGULAR: [&str; 5] =
-        ["HEAD", "AUTO_MERGE", "BISECT_EXPECTED_REV", "NOTES_MERGE_PARTIAL", "NOTES_MERGE_REF"];
+    const IRREGULAR: [&str; 6] =
+        ["HEAD", "AUTO_MERGE", "BISECT_EXPECTED_REV", "MERGE_AUTOSTASH", "NOTES_MERGE_PARTIAL", "NOTES_MERGE_REF"];
     is_root_syntax(name)
         && !is_pseudo(name)
         && (name.ends_with(b"_HEAD") || IRREGULAR.iter().any(|irregular| name == *irregular))
-        || name == "MERGE_AUTOSTASH"
 }
 
 #[cfg(test)]

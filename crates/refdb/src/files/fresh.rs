@@ -5,6 +5,7 @@ use super::{
     loose::{self, folders},
     packing::write,
     reflog,
+    strategy::is_packed_name,
 };
 use crate::{Result, TargetView, backend::LogLine};
 use bstr::{BStr, ByteSlice};
@@ -30,8 +31,8 @@ pub(crate) struct FreshFiles {
     buffer: Vec<u8>,
     /// Recent objects in the form of their lines.
     objects: Memo<ObjectId, Known, OBJECTS_MAX>,
-    /// Folders that are known to exist.
-    made: BTreeSet<PathBuf>,
+    /// Folders that are known to exist and have new entries.
+    folders: BTreeSet<PathBuf>,
     small_files: usize,
 }
 
@@ -86,7 +87,7 @@ impl FreshFiles {
             packed: None,
             buffer: Vec::with_capacity(BUFFER_LEN + 4096),
             objects: Memo::default(),
-            made: BTreeSet::new(),
+            folders: BTreeSet::new(),
             small_files: 0,
         }
     }
@@ -95,7 +96,7 @@ impl FreshFiles {
     /// the object is peeled unless `peeled` is given. Any other ref becomes a loose file.
     pub(crate) fn put(&mut self, name: &BStr, target: TargetView<'_>, peeled: Option<ObjectId>) -> Result<()> {
         match (target, peeled) {
-            (TargetView::Direct(id), peeled) if name.starts_with(b"refs/") && Scope::of(name) == Scope::Shared => {
+            (TargetView::Direct(id), peeled) if is_packed_name(name) => {
                 let Some(peeled) = peeled else { return self.put_packed(name, &id) };
                 self.begin_packed()?;
                 write::encode(name, id, Some(peeled), &mut self.buffer);
@@ -161,15 +162,15 @@ impl FreshFiles {
         let options = &self.backend.store.options;
         debug_assert!(path.starts_with(&options.common_dir), "it stays in its folder: {}", path.display());
         let create = || options.fs.create_new(path, 0o666);
-        let known = path.parent().is_some_and(|folder| self.made.contains(folder));
+        let known = path.parent().is_some_and(|folder| self.folders.contains(folder));
         let mut file = if known {
             create()?
         } else {
             let is_missing = |error: &refdb_vfs::Error| error.source.kind() == ErrorKind::NotFound;
             let mut made = Vec::new();
             let file = folders::with_parents(&options.fs, path, options.sharing, &mut made, is_missing, create)?;
-            self.made.extend(made);
-            self.made.extend(path.parent().map(Path::to_owned));
+            let new = made.iter().map(PathBuf::as_path).chain([path]);
+            self.folders.extend(new.filter_map(Path::parent).map(Path::to_owned));
             file
         };
         if !content.is_empty() {
@@ -202,7 +203,43 @@ impl FreshFiles {
             return Ok(false);
         }
         let fs = &self.backend.store.options.fs;
-        self.made.iter().try_for_each(|folder| fs.sync_dir(folder))?;
+        self.folders.iter().try_for_each(|folder| fs.sync_dir(folder))?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::AnyObject;
+    use refdb_types::HashKind;
+    use refdb_vfs::{Fs, IoHook, Op, Verdict};
+    use std::sync::{Arc, Mutex};
+
+    /// Notes the folders that are synced.
+    #[derive(Default)]
+    struct Synced(Mutex<BTreeSet<PathBuf>>);
+
+    impl IoHook for Synced {
+        fn before(&self, op: Op<'_>) -> Verdict {
+            if let Op::SyncDir(folder) = op {
+                self.0.lock().unwrap().insert(folder.to_owned());
+            }
+            Verdict::Proceed
+        }
+    }
+
+    #[test]
+    fn the_folder_that_gets_a_new_folder_is_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("refs/heads")).unwrap();
+        let hook = Arc::new(Synced::default());
+        let fs = Fs::with_hook(hook.clone());
+        let options = FilesOptions::new(fs, dir.path().to_owned(), HashKind::Sha1, Arc::new(AnyObject));
+        let mut fresh = FreshFiles::new(options);
+        fresh.put("refs/heads/x/y/z".into(), TargetView::Symbolic("refs/heads/main".into()), None).unwrap();
+        assert!(fresh.finish().unwrap());
+        let expected = ["refs/heads", "refs/heads/x", "refs/heads/x/y"].map(|name| dir.path().join(name));
+        assert_eq!(*hook.0.lock().unwrap(), BTreeSet::from(expected));
     }
 }

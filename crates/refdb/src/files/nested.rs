@@ -2,12 +2,18 @@
 //! `a/b`. One name cannot be a file and a folder at once, so the changes go to packed-refs, and the reflog in the way
 //! is moved aside.
 
-use super::{loose::folders, packing::optimize, store::Store};
+use super::{
+    lock::set::{self, Held},
+    loose::{self, At, LooseRef, folders, listing::Rivals},
+    packing::bulk,
+    store::Store,
+    strategy::{self, WritePlan},
+};
 use crate::{
     Rejection, RejectionReason, Result,
-    backend::{ClaimKind, Claims, OptimizeOptions, Steps},
+    backend::{Claim, ClaimKind, Claims, Steps},
 };
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, ByteSlice};
 use refdb_types::is_below;
 use std::{
     collections::BTreeSet,
@@ -38,15 +44,38 @@ pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> 
     let mut outer = BTreeSet::new();
     for inner in all().filter(|claim| claim.kind != ClaimKind::Delete) {
         let above = inner.name.find_iter(b"/").map(|end| inner.name[..end].as_bstr());
-        outer.extend(above.filter(|name| deleted.binary_search(name).is_ok() && is_file(store, name)));
+        let is_meant = |name: &&BStr| {
+            deleted.binary_search(name).is_ok() && strategy::is_packed_name(name) && is_file(store, name)
+        };
+        outer.extend(above.filter(is_meant));
     }
-    // A valid refname contains no character that is special in a pattern.
-    let include: Vec<BString> = outer.into_iter().map(ToOwned::to_owned).collect();
-    if include.is_empty() {
+    if outer.is_empty() {
         return Ok(());
     }
-    let options = OptimizeOptions { all: false, prune: true, auto: false, include, exclude: Vec::new() };
-    optimize::optimize(store, &options).map(drop)
+    let claims: Vec<Claim<'_>> = outer.into_iter().map(|name| Claim { name, kind: ClaimKind::Delete }).collect();
+    let Some((locks, _)) = set::lock(store, &claims, WritePlan::of(&claims, 0, &store.options), None)? else {
+        return Ok(());
+    };
+    store.check_format()?;
+    let through_links = bulk::through_links(store, claims.iter().map(|claim| claim.name))?;
+    let (mut loose, mut buffer) = (Vec::new(), Vec::new());
+    for (at, Claim { name, .. }) in claims.iter().enumerate() {
+        if locks.held(at) == Held::No || through_links.contains(&at) {
+            continue;
+        }
+        let Some(path) = store.layout.ref_path(name) else { continue };
+        let (fs, hash) = (&store.options.fs, store.options.hash);
+        match loose::read(fs, hash, &path, Rivals::LockedOut, &mut buffer)? {
+            At::Ref(LooseRef::Direct(id)) if !id.is_null() => loose.push((*name, id)),
+            At::Ref(_) | At::Broken(_) | At::Missing | At::Folder => {}
+        }
+    }
+    if !loose.is_empty() {
+        bulk::pack_old_values(store, &*store.packed()?, &loose)?;
+    }
+    drop(locks);
+    bulk::remove_emptied(store, &loose.into_iter().map(|(name, _)| name).collect::<Vec<_>>());
+    Ok(())
 }
 
 fn is_file(store: &Store, name: &BStr) -> bool {

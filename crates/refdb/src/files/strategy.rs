@@ -3,6 +3,7 @@
 
 use super::FilesOptions;
 use crate::backend::{Claim, ClaimKind, Claims};
+use bstr::BStr;
 use refdb_types::Scope;
 use refdb_vfs::Lock;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
@@ -47,9 +48,16 @@ pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bo
     sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from * sets as u64)
 }
 
-/// Returns whether a claimed ref may be written to packed-refs: it is shared, below `refs/`, and is set to an object.
+/// Returns whether a claimed ref may be written to packed-refs: its [name allows it](is_packed_name), and the ref is set
+/// to an object.
 pub(super) fn packable(claim: &Claim<'_>) -> bool {
-    claim.kind == ClaimKind::SetDirect && claim.name.starts_with(b"refs/") && Scope::of(claim.name) == Scope::Shared
+    claim.kind == ClaimKind::SetDirect && is_packed_name(claim.name)
+}
+
+/// Returns whether packed-refs may have a ref of this name: it is shared and below `refs/`. All worktrees would see any
+/// other.
+pub(super) fn is_packed_name(name: &BStr) -> bool {
+    name.starts_with(b"refs/") && Scope::of(name) == Scope::Shared
 }
 
 /// The fewest locks without content for which links to one file are worthwhile.

@@ -17,7 +17,7 @@ use super::{
     reflog,
     snapshot::FilesSnapshot,
     store::Store,
-    strategy::{WritePlan, WriteStrategy},
+    strategy::{self, WritePlan, WriteStrategy},
 };
 use crate::{
     Error, Locked, Rejection, RejectionReason, Result, Snapshot, Step, TargetView,
@@ -33,6 +33,10 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
+
+/// Folders that no ref replaces, even if they contain no file. Without them git does not recognise the repository, or
+/// writes no reflogs.
+const KEPT_FOLDERS: [&str; 3] = ["logs", "objects", "refs"];
 
 /// A transaction on the files backend that holds its locks.
 pub(super) struct FilesLocked {
@@ -151,7 +155,7 @@ impl FilesLocked {
         let Some(path) = self.store.layout.ref_path(step.name) else { return Ok(()) };
         // A ref that is only packed may have a folder in its place. That is checked here, before other refs change.
         let may_be_blocked = step.old.is_none() || options.fs.is_folder_itself(&path)?;
-        if may_be_blocked && !self.has_room(&path)? {
+        if may_be_blocked && !self.has_room(step.name, &path)? {
             return Err(Rejection::of_claim(step.name, RejectionReason::Folder { path }).into());
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
@@ -176,7 +180,10 @@ impl FilesLocked {
 
     /// Makes room for a ref's file: removes empty folders, and locks whose owners are gone. Returns `false` if
     /// something else is in the way.
-    fn has_room(&self, path: &Path) -> Result<bool> {
+    fn has_room(&self, name: &BStr, path: &Path) -> Result<bool> {
+        if KEPT_FOLDERS.iter().any(|kept| name == *kept) {
+            return Ok(!is_folder(&self.store, path));
+        }
         let fs = &self.store.options.fs;
         if fs.remove_empty_tree(path)? || !is_folder(&self.store, path) {
             return Ok(true);
@@ -187,7 +194,10 @@ impl FilesLocked {
 
     /// Returns whether the step is a deletion that must become visible together with the new packed-refs.
     fn is_packed_removal(&self, claim: usize, step: &Step<'_>) -> bool {
-        self.atomic_visibility && matches!(step.new, Some(NewValue::Deleted)) && !self.through_links.contains(&claim)
+        self.atomic_visibility
+            && matches!(step.new, Some(NewValue::Deleted))
+            && strategy::is_packed_name(step.name)
+            && !self.through_links.contains(&claim)
     }
 
     /// Moves the loose values of refs that will change in packed-refs into packed-refs, so that no loose file hides a
@@ -268,6 +278,7 @@ impl FilesLocked {
                 None => {
                     self.store.options.fs.remove_existing(&self.store.packed_target()?)?;
                     self.has_new_packed = false;
+                    new.sync_name()?;
                 }
             }
         }
@@ -392,17 +403,17 @@ impl FilesLocked {
         let options = &self.store.options;
         debug_assert!(deleted.iter().all(|name| self.locks.holds(name)), "a ref's file is removed under its lock");
         let mut changed = BTreeSet::new();
-        for name in deleted {
-            let Some(path) = self.store.layout.ref_path(name) else { continue };
+        let removed = deleted.iter().filter_map(|name| self.store.layout.ref_path(name)).try_for_each(|path| {
             match options.fs.remove_file(&path) {
                 Ok(()) => changed.extend(path.parent().filter(|_| options.sync).map(Path::to_owned)),
                 Err(error) if error.is_not_found() || error.is_folder() => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
-        }
-        for folder in changed {
-            self.sync_dir(&folder)?;
-        }
+            Ok(())
+        });
+        // Even after a failure, because a file that reappeared after a loss of power would hide the next packed value.
+        changed.iter().try_for_each(|folder| self.sync_dir(folder))?;
+        removed?;
         deleted.iter().try_for_each(|name| match reflog::remove(&self.store, name) {
             // The ref is gone, so a reflog that may not be removed stays, as in git.
             Err(Error::Io(error)) if error.is_forbidden() => Ok(()),

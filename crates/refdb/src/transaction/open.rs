@@ -158,10 +158,10 @@ impl<'s> Transaction<'s> {
 
     /// Locks every ref, checks every edit and stages the new values beside the old ones.
     ///
-    /// Waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref) and
-    /// `core.packedRefsTimeout`, or 10 seconds if they are not set, in reftables for `reftable.lockTimeout`, or 15
-    /// seconds if that is not set, and in memory for 10 seconds, unless
-    /// [`lock_timeout`](crate::memory::MemoryBackend::lock_timeout) was called.
+    /// Waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref, but once the lock of one ref
+    /// has been waited for in vain, at most 0.1 seconds for each of the others) and `core.packedRefsTimeout`, or 10
+    /// seconds if they are not set, in reftables for `reftable.lockTimeout`, or 15 seconds if that is not set, and in
+    /// memory for 10 seconds, unless [`lock_timeout`](crate::memory::MemoryBackend::lock_timeout) was called.
     ///
     /// # Errors
     ///

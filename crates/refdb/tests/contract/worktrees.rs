@@ -129,6 +129,13 @@ fn a_ref_of_another_worktree_is_refused_if_that_worktree_has_refs_below_it() {
         }
         let said = subject.refusal([create("worktrees/w1/refs/worktree/x", ids[0])]);
         assert!(said.contains("'worktrees/w1/refs/worktree/x/y' exists"), "{said}");
+        // Previously, the files backend called it by the name that the main worktree has for it.
+        let below = "main-worktree/refs/worktree/a/b/c";
+        let refused = from_linked(subject, &linked, vec![create(below, ids[0])]).unwrap_err().to_string();
+        assert!(
+            refused.ends_with(&format!("'main-worktree/refs/worktree/a/b' exists; cannot create '{below}'")),
+            "{refused}"
+        );
         // The names in one stack do not ascend as those that are given do.
         let both = vec![create("main-worktree/refs/worktree/a", ids[0]), create("refs/heads/d", ids[0])];
         from_linked(subject, &linked, both).unwrap_err();
@@ -171,5 +178,27 @@ fn a_ref_of_another_worktree_replaces_no_folder_of_refs() {
         let name = RefName::new("main-worktree/refs/worktree/a").unwrap();
         let logged = store.append_log(&name, ids[0], ids[0], "why".into());
         assert_eq!(logged.is_err(), subject.repo.format() == RefFormat::Files, "{logged:?}");
+    });
+}
+
+/// Previously, the value was moved to the packed-refs of all worktrees before the commit, and stayed there.
+#[test]
+fn an_aborted_deletion_of_a_worktrees_own_ref_shows_it_in_no_other_worktree() {
+    on_disk(|subject| {
+        let ids = subject.commits(2);
+        subject.repo.create_refs([("refs/heads/main", ids[0]), ("refs/heads/loose", ids[0])]);
+        let linked = linked(subject);
+        let own = ["CHERRY_PICK_HEAD", "HEAD", "refs/bisect/bad", "refs/worktree/a"];
+        let set_own = own.iter().map(|name| set(name, ids[1]).no_deref()).collect();
+        from_linked(subject, &linked, set_own).unwrap();
+        let (before, mains) = (git_lists(subject, &linked), subject.git_lists());
+        let context = refdb::transaction::Context { backend: &*linked.backend, ..subject.context() };
+        let mut transaction = Transaction::new(context, TransactionOptions::new().atomic_visibility(true));
+        let edits = own.iter().map(|name| delete(name).no_deref());
+        let edits = edits.chain([create("refs/heads/b", ids[0]), delete("refs/heads/loose")]);
+        edits.into_iter().try_for_each(|edit| transaction.add(edit)).unwrap();
+        drop(transaction.prepare().unwrap());
+        assert_eq!((git_lists(subject, &linked), subject.git_lists()), (before, mains));
+        subject.repo.verify();
     });
 }

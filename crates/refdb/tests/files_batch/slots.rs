@@ -51,6 +51,33 @@ fn there_are_as_many_slots_as_batches_at_once_and_each_is_used_again() {
     assert_eq!(slots(dir).len(), 1, "the one that is gone is not missed");
 }
 
+/// Forbids what another user's folder with journal files does: an operation on its entries, or to make it.
+struct OfAnother(&'static str);
+
+impl refdb_vfs::IoHook for OfAnother {
+    fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+        use refdb_vfs::Op::{Create, MakeDir};
+        match op {
+            Create(path) | MakeDir(path) if path.to_string_lossy().contains(self.0) => {
+                refdb_vfs::Verdict::Fail(std::io::ErrorKind::PermissionDenied.into())
+            }
+            _ => refdb_vfs::Verdict::Proceed,
+        }
+    }
+}
+
+/// Previously, each transaction of a batch's size failed, however it could have been written.
+#[test]
+fn without_a_journal_file_that_may_be_made_a_batch_goes_to_packed_refs() {
+    for forbidden in ["refdb-batches", "refdb-batches/"] {
+        let scene = Scene::new();
+        let fs = Fs::with_hook(std::sync::Arc::new(OfAnother(forbidden)));
+        transact_whole(&store(&fs, scene.repo.git_dir(), true), &scene.wishes()).unwrap();
+        assert_eq!(read(scene.repo.git_dir()), scene.after);
+        assert!(!scene.repo.git_dir().join(META).exists());
+    }
+}
+
 /// Counts the syncs of the repository's folder.
 #[derive(Default)]
 struct SyncsOf(PathBuf, std::sync::atomic::AtomicU32);

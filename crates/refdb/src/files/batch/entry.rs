@@ -96,8 +96,9 @@ impl JournalEntry {
         }
         let body = summed(bytes)?;
         let mut lines = journal_lines(body);
-        let Some((_, first)) = lines.next() else { return fault(0, "nothing but a checksum") };
-        let Some(mut parsed) = head(first) else { return fault(0, "no first line of a journal entry") };
+        let Some(mut parsed) = lines.next().and_then(|(_, first)| head(first)) else {
+            return fault(0, "no first line of a journal entry");
+        };
         for (offset, line) in lines {
             match line.split_once_str(" ") {
                 Some((b"ref", rest)) if parsed.refs.len() < REFS_MAX => match journal_ref(parsed.hash, rest) {

@@ -1,7 +1,6 @@
 //! A reusable journal file, which holds the entry of one batch at a time. The process that holds its `flock(2)` lock
 //! owns it. A file with an entry belongs to a batch in flight, or to one that failed or whose process has ended.
 
-use crate::Result;
 use crate::files::{
     batch::{
         entry::{ENTRY_AT, JournalEntry, entry_in_journal_file},
@@ -10,6 +9,7 @@ use crate::files::{
     loose::folders,
     store::Store,
 };
+use crate::{Error, Result};
 use refdb_vfs::{BatchId, File, Stat, slot_start};
 use std::{
     path::Path,
@@ -51,8 +51,15 @@ enum Attempt {
 impl JournalFile {
     /// Takes a journal file without an entry, or creates one. Returns `None` on a network file system, where locks that
     /// are links to the file could not show whether their owner is alive, or if the new file cannot be locked, usually
-    /// because another process has taken it.
+    /// because another process has taken it, or may not be created, because the folder belongs to another user.
     pub(crate) fn take(store: &Arc<Store>) -> Result<Option<Self>> {
+        match Self::take_or_make(store) {
+            Err(Error::Io(error)) if error.is_forbidden() => Ok(None),
+            taken => taken,
+        }
+    }
+
+    fn take_or_make(store: &Arc<Store>) -> Result<Option<Self>> {
         let journal_files = &store.journal_files;
         if !store.options.fs.is_local(&store.layout.common_dir)? {
             return Ok(None);

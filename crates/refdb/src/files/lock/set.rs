@@ -2,7 +2,8 @@
 //!
 //! Only the first lock is waited for at length, except by [`Locks::add_packed`]. A transaction that holds locks waits
 //! at most [`NEXT_LOCK_TIMEOUT`] for each holder of the next one, then releases all of them, waits while it holds none,
-//! and starts over, so that no two processes wait for each other for long.
+//! and starts over, so that no two processes wait for each other for long. Once a lock has been waited for in vain, the
+//! next ones are waited for as briefly, and it does not start over for their sake.
 
 use crate::files::{loose::folders, store::Store, strategy::WritePlan};
 use crate::{
@@ -24,7 +25,8 @@ use std::{
 /// How long to wait for a lock if the configuration says nothing: longer than writers usually hold one.
 const GENEROUS: LockTimeout = LockTimeout::For(Duration::from_secs(10));
 
-/// How long to wait for one holder of a lock while others are held, unless less is configured.
+/// How long to wait for one holder of a lock while others are held, or after another lock was waited for in vain, unless
+/// less is configured.
 const NEXT_LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The most lock files that stay open between locking and writing.
@@ -54,6 +56,8 @@ pub(crate) struct Locks {
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
+    /// Whether a claim was refused because its lock was waited for in vain.
+    gave_up: bool,
     /// Whether there is only one claim.
     is_single: bool,
     /// Whether the locks are those of a small batch, all of them links to its journal file.
@@ -168,6 +172,7 @@ fn attempt(
         made: Vec::new(),
         packed: None,
         any: false,
+        gave_up: refused.values().any(|why| matches!(why, RejectionReason::Locked { .. })),
         is_single: claims.count() == 1,
         is_batch: journal_file.is_some(),
         cannot_sign: false,
@@ -228,19 +233,22 @@ impl Locks {
     }
 
     /// Decides what a lock that could not be taken means: the claim is refused, or the attempt ends.
-    fn refuse(&self, at: usize, path: &Path, error: LockError) -> std::result::Result<RejectionReason, Stop> {
+    fn refuse(&mut self, at: usize, path: &Path, error: LockError) -> std::result::Result<RejectionReason, Stop> {
         Ok(match error {
             LockError::Held { .. } if let Some(own) = self.twin(path) => {
                 RejectionReason::LockedBySelf { path: absolute(&Lock::path_of(path)), other: own.to_owned() }
             }
-            LockError::Held { .. } if self.any => return Err(Stop::Blocked(Some(at), path.to_owned(), error)),
+            LockError::Held { .. } if self.any && !self.gave_up => {
+                return Err(Stop::Blocked(Some(at), path.to_owned(), error));
+            }
             LockError::Held { path, age_seconds, uid, .. } => {
+                self.gave_up = true;
                 RejectionReason::Locked { path: absolute(&path), age_seconds, uid }
             }
             LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => {
                 return Err(Stop::Fatal(error.into()));
             }
-            LockError::Io(error) => match self.blocker(path) {
+            LockError::Io(error) => match self.blocker(self.name(at), path) {
                 Some(blocker) => RejectionReason::Conflict { with: blocker, is_new: false, prevents_lock: true },
                 None => RejectionReason::NoLock {
                     path: absolute(&Lock::path_of(path)),
@@ -251,20 +259,20 @@ impl Locks {
         })
     }
 
-    /// The ref whose file stands where `path` needs a folder.
-    fn blocker(&self, path: &Path) -> Option<BString> {
-        let layout = &self.store.layout;
-        let base = if path.starts_with(&layout.git_dir) { &layout.git_dir } else { &layout.common_dir };
-        let file = folders::file_in_the_way(&self.store.options.fs, base, path)?;
-        Some(file.strip_prefix(base).ok()?.as_os_str().as_bytes().into())
+    /// The ref whose file stands where `path`, that of the ref `name`, needs a folder.
+    fn blocker(&self, name: &BStr, path: &Path) -> Option<BString> {
+        let base = self.store.layout.base_path(name);
+        let file = folders::file_in_the_way(&self.store.options.fs, &base, path)?;
+        let below = path.strip_prefix(&file).ok()?.as_os_str();
+        Some(name.strip_suffix(below.as_bytes())?.strip_suffix(b"/")?.into())
     }
 
     fn lock_timeout(&self, set: Option<LockTimeout>) -> LockTimeout {
-        let long = set.unwrap_or(GENEROUS);
-        let timeout = match long {
+        let is_brief = self.any || self.gave_up;
+        let timeout = match set.unwrap_or(GENEROUS) {
             LockTimeout::None => LockTimeout::None,
-            LockTimeout::For(limit) if self.any => LockTimeout::For(limit.min(NEXT_LOCK_TIMEOUT)),
-            LockTimeout::Forever if self.any => LockTimeout::For(NEXT_LOCK_TIMEOUT),
+            LockTimeout::For(limit) if is_brief => LockTimeout::For(limit.min(NEXT_LOCK_TIMEOUT)),
+            LockTimeout::Forever if is_brief => LockTimeout::For(NEXT_LOCK_TIMEOUT),
             long => long,
         };
         let is_long =
@@ -539,9 +547,10 @@ pub(crate) fn heed_signals() -> Result<()> {
     interrupt::check().map_err(Error::Interrupted)
 }
 
-/// How long to wait for a writer that is about to finish.
+/// How long to wait for a writer that is about to finish, while the lock of packed-refs is held: never without limit,
+/// because that writer may wait for packed-refs in turn.
 pub(crate) fn rival_lock_timeout(store: &Store) -> LockTimeout {
-    store.options.ref_lock_timeout.unwrap_or(GENEROUS)
+    store.options.ref_lock_timeout.filter(|timeout| *timeout != LockTimeout::Forever).unwrap_or(GENEROUS)
 }
 
 /// How long to wait for the lock of packed-refs while no other is held.

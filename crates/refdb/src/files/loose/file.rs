@@ -115,7 +115,7 @@ pub fn read<'a>(fs: &Fs, hash: HashKind, path: &Path, rivals: Rivals, buffer: &'
             Err(error) => return unread(fs, path, error),
         }
     };
-    buffer.resize(buffer.len().max(CONTENT_LEN_USUAL), 0);
+    buffer.resize(buffer.len().clamp(CONTENT_LEN_USUAL, CONTENT_LEN_MAX), 0);
     let mut len = match file.read_at(buffer, 0) {
         Err(error) if error.is_folder() => return Ok(At::Folder),
         Err(error) => return unread(fs, path, error),
@@ -219,6 +219,18 @@ mod tests {
         // A zero byte ends the value.
         assert_eq!(parsed("ref: refs/heads/main\0").unwrap(), "-> refs/heads/main");
         assert_eq!(parsed("ref: refs/heads/main \0x\n").unwrap(), "-> refs/heads/main");
+    }
+
+    #[test]
+    fn a_file_is_read_in_part_whatever_the_buffer_was_used_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        std::fs::write(&path, format!("{HEX}\n{}", " ".repeat(3 * CONTENT_LEN_MAX))).unwrap();
+        for len in [0, CONTENT_LEN_USUAL, CONTENT_LEN_MAX, CONTENT_LEN_MAX + 1, 2 * CONTENT_LEN_MAX] {
+            let mut buffer = vec![0; len];
+            let read = read(&Fs::real(), HashKind::Sha1, &path, Rivals::LockedOut, &mut buffer).unwrap();
+            assert!(matches!(read, At::Ref(LooseRef::Direct(_))), "{read:?}");
+        }
     }
 
     #[test]

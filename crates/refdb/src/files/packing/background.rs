@@ -36,6 +36,7 @@ const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(2));
 /// Returns `None` if another pack-refs of refdb is running in this repository, and fails with [`Limit::Packing`] if
 /// other programs changed the refs during each attempt.
 pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
+    store.check_storage()?;
     store.check_format()?;
     let one = match job::lock_aside(store, LockTimeout::None) {
         Err(Error::Lock(LockError::Held { .. })) => return Ok(None),

@@ -36,18 +36,17 @@ pub(crate) fn pack_old_values(store: &Arc<Store>, old: &PackedFile, loose: &[(&B
     }
     write::rewrite(store, old, &mut edits.into_iter())?.publish()?;
     let mut emptied = BTreeSet::new();
-    for (name, _) in loose {
-        let Some(path) = store.layout.ref_path(name) else { continue };
-        store.options.fs.remove_existing(&path)?;
+    let removed = loose.iter().filter_map(|(name, _)| store.layout.ref_path(name)).try_for_each(|path| {
         emptied.extend(path.parent().map(Path::to_owned));
-    }
+        store.options.fs.remove_existing(&path)
+    });
     if store.options.sync {
-        // A file that reappeared after a loss of power would hide the new value.
+        // A file that reappeared after a loss of power would hide the new value, or the next one after a failure.
         for folder in &emptied {
             store.options.fs.sync_dir(folder)?;
         }
     }
-    Ok(())
+    Ok(removed?)
 }
 
 /// The positions of the names (which are sorted) that lead through a folder that is a symbolic link, so that their

@@ -83,8 +83,8 @@ fn remove_portion(store: &Store, seed: &Path, pieces: &[&[Loose]], portion: usiz
         *next = (next.0 + 1, next.1 + refs.len());
         Some(*refs)
     };
-    let work = || -> Result<(usize, BTreeSet<PathBuf>)> {
-        let (mut removed, mut position, mut pruning) = (0, old.packed.start(), Pruning::new(store, seed));
+    let prune = |pruning: &mut Pruning<'_>| -> Result<usize> {
+        let (mut removed, mut position) = (0, old.packed.start());
         let mut folder = None;
         while let Some(refs) = take() {
             let present = folder_of(refs[0].name.as_bstr());
@@ -97,16 +97,22 @@ fn remove_portion(store: &Store, seed: &Path, pieces: &[&[Loose]], portion: usiz
                 removed += usize::from(value == Some(loose.id) && pruning.remove(loose)?);
             }
         }
-        pruning.remove_folders();
-        Ok((removed, pruning.into_changed()))
+        Ok(removed)
     };
-    let (mut removed, mut changed) = (0, BTreeSet::new());
-    for done in store.options.fs.side_by_side(THREADS.min(pieces.len()), &work) {
-        let (files, mut folders) = done?;
-        removed += files;
+    let work = || {
+        let mut pruning = Pruning::new(store, seed);
+        let removed = prune(&mut pruning);
+        pruning.remove_folders();
+        (removed, pruning.into_changed())
+    };
+    let (mut removed, mut changed) = (Vec::new(), BTreeSet::new());
+    for (files, mut folders) in store.options.fs.side_by_side(THREADS.min(pieces.len()), &work) {
+        removed.push(files);
         changed.append(&mut folders);
     }
+    // Even after a failure, what was removed must not come back.
     make_durable(store, &changed)?;
+    let removed = removed.into_iter().sum::<Result<usize>>()?;
     let (taken, _) = *next.lock().unwrap_or_else(PoisonError::into_inner);
     debug_assert!(taken > 0, "each portion gets on");
     Ok((taken, removed))
@@ -159,13 +165,13 @@ impl<'s> Pruning<'s> {
             At::Missing => options.fs.find_link_content(&path)?.is_some(),
             _ => false,
         };
+        if let Some(folder) = path.parent().filter(|folder| !self.emptied.contains(*folder)) {
+            self.emptied.insert(folder.to_owned());
+        }
         if is_removable {
             options.fs.remove_existing(&path)?;
         }
         lock.release()?;
-        if let Some(folder) = path.parent().filter(|folder| !self.emptied.contains(*folder)) {
-            self.emptied.insert(folder.to_owned());
-        }
         Ok(is_removable)
     }
 

@@ -106,7 +106,7 @@ impl NewPacked {
         Ok(())
     }
 
-    /// Makes the renaming durable where refs are synced.
+    /// Makes the renaming, or a later removal of packed-refs, durable where refs are synced.
     pub(crate) fn sync_name(&self) -> Result<()> {
         match self.target.parent().filter(|_| self.store.options.sync) {
             Some(folder) => Ok(self.store.options.fs.sync_dir(folder)?),
