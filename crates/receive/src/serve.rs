@@ -20,6 +20,7 @@ mod ancestry;
 mod channel;
 mod child;
 mod connectivity;
+mod deadline;
 mod error;
 mod hooks;
 mod large_tags;
