@@ -119,6 +119,16 @@ fn files_are_read_in_gits_order() {
     place.compare().unwrap_err();
 }
 
+/// Regression: the current folder was read as a file.
+#[test]
+fn a_variable_that_names_no_file_is_no_error() {
+    let mut place = Place::new();
+    place.write("system", "[x]\n\ty = system\n");
+    place.write("home/.gitconfig", "[x]\n\ty = home\n");
+    place.variables.extend([("GIT_CONFIG_SYSTEM", String::new()), ("GIT_CONFIG_GLOBAL", String::new())]);
+    assert!(!place.compare().unwrap().contains("x.y"));
+}
+
 #[test]
 fn xdg_config_home_moves_the_first_global_file() {
     let mut place = Place::new();
