@@ -473,10 +473,12 @@ impl Session<'_, '_> {
     fn run_maintenance(&mut self) -> Result<(), ServeError> {
         if self.settings.auto_gc && self.flag("maintenance.auto").unwrap_or(true) {
             let detach = self.flag("maintenance.autodetach").or(self.flag("gc.autodetach")).unwrap_or(true);
-            // Git before 2.47 does not know `--detach`, but its gc detaches by itself. A newer one that detaches prints
-            // nothing, so its output can be dropped.
+            // Git before 2.47 knows neither `--detach` nor `--no-detach`, but its gc detaches by itself if
+            // `gc.autoDetach` says so. A newer one that detaches prints nothing, so its output can be dropped.
             if !detach {
-                self.maintain(&["--no-detach"], Output::ToUser)?;
+                let mut git = self.maintenance(&[]);
+                git.arguments.splice(0..0, ["-c", "gc.autoDetach=false"].map(Into::into));
+                git.run(Input::Nothing, Output::ToUser, Alive::Always, &mut self.channel)?;
             } else if let Some(maintenance) = &self.call.maintenance {
                 let commands = [&["--detach"][..], &[]].map(|words| self.maintenance(words).command());
                 maintenance.is_due(&self.maintenance(&[]).directory, commands.into());
