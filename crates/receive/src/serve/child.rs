@@ -492,7 +492,7 @@ mod tests {
     fn a_program_of_git_has_ended_when_its_push_fails() {
         let temp = tempfile::tempdir().unwrap();
         let (reader, writer) = io::pipe().unwrap();
-        let mut channel = Channel::new(writer.as_fd(), Redactor::of(Path::new("")));
+        let mut channel = Channel::new(writer.as_fd(), Redactor::of([]));
         channel.use_side_band(0);
         drop(reader);
         let script = "sleep 60 & trap 'sleep 0.2; echo >ended; kill %1; exit' TERM; echo x; wait";
