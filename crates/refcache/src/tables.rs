@@ -70,6 +70,7 @@ impl TablesReader {
     ) -> Result<Self> {
         let stack = backend.stack()?;
         let snapshot = stack.snapshot();
+        counters.forget_files();
         Ok(TablesReader {
             seen: AtomicU64::new(snapshot.sequence()),
             before: 0,
