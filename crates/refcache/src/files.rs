@@ -95,6 +95,8 @@ pub(crate) struct FilesReader {
     seen_generation: AtomicU64,
     /// The index from objects to refs, as it was last built, maybe of an older packed-refs.
     tips: Mutex<Option<Arc<Tips>>>,
+    /// Held while `tips` is built, so that one thread does it.
+    indexing: Mutex<()>,
     /// The batches of this process that are being written as loose files.
     in_flight: Arc<InFlightBatches>,
 }
@@ -153,6 +155,7 @@ impl FilesReader {
             knowledge: Arc::new(Knowledge::none(memory, owner)),
             seen_generation: AtomicU64::new(0),
             tips: Mutex::new(None),
+            indexing: Mutex::default(),
             in_flight: Arc::clone(in_flight),
         }
     }
@@ -341,6 +344,10 @@ impl FilesReader {
         self.seen_generation.store(file.generation, Ordering::Release);
     }
 
+    fn held_tips(&self) -> MutexGuard<'_, Option<Arc<Tips>>> {
+        self.tips.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn folders(&self) -> MutexGuard<'_, Folders> {
         self.knowledge.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -421,7 +428,7 @@ impl ReadRefs for FilesReader {
     }
 
     fn bytes(&self) -> usize {
-        let tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
+        let tips = self.held_tips();
         self.backend.loaded_bytes() + tips.as_ref().map_or(0, |tips| tips.bytes()) + self.folders().bytes()
     }
 
@@ -432,7 +439,7 @@ impl ReadRefs for FilesReader {
             Part::Pages => return self.backend.shed(),
             Part::All => self.backend.shed(),
         }
-        *self.tips.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.held_tips() = None;
         *self.folders() = Folders::new(&self.memory.pages);
     }
 }
