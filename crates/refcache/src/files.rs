@@ -33,7 +33,7 @@ use refdb::{
     files::{FilesBackend, Look, PackedFile},
     transaction::ObjectCheck,
 };
-use refdb_types::{HashKind, ObjectId, Scope};
+use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::{Fs, Stat};
 use std::{
     sync::{
@@ -172,13 +172,13 @@ impl FilesReader {
     }
 
     /// Looks up several refs, each as it is at the moment it is read. Packed-refs is checked after all loose paths.
-    fn get_each(&self, store: &Store, names: &[&BStr]) -> Result<Seen<Answer<Vec<Option<Found>>>>> {
+    fn get_each(&self, names: &[&BStr]) -> Result<Seen<Answer<Vec<Option<Found>>>>> {
         let moment = self.moment();
         let mut answers = Vec::with_capacity(names.len());
         let mut needs_revalidation = false;
         let mut not_loose = Vec::new();
         for name in names {
-            match self.get_first(store, name, moment)? {
+            match self.get_first(name, moment)? {
                 First::Found(answer) => answers.push(answer.into_part(&mut needs_revalidation)),
                 First::NotLoose(known) => {
                     not_loose.push((answers.len(), known));
@@ -213,10 +213,7 @@ impl FilesReader {
     }
 
     /// Looks up a ref as far as possible without reading packed-refs.
-    fn get_first(&self, store: &Store, name: &BStr, moment: Moment) -> Result<First> {
-        if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
-            return Ok(First::Found(Answer::NeedsRevalidation(store.get(name)?.map(Found::of_other_place))));
-        }
+    fn get_first(&self, name: &BStr, moment: Moment) -> Result<First> {
         let known = if self.knowledge.may_know.has(name) {
             self.memory.name_cache.get(self.knowledge.number, name)
         } else {
@@ -354,9 +351,9 @@ impl FilesReader {
 }
 
 impl ReadRefs for FilesReader {
-    fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
+    fn get(&self, _: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
         let moment = self.moment();
-        let answer = match self.get_first(store, name, moment) {
+        let answer = match self.get_first(name, moment) {
             Ok(First::Found(answer)) => Ok(answer),
             Ok(First::NotLoose(known)) => self.get_packed(&*self.packed()?, name, known.as_deref(), moment),
             Err(error) => Err(error),
@@ -367,9 +364,9 @@ impl ReadRefs for FilesReader {
         }
     }
 
-    fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
+    fn get_many(&self, _: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
         debug_assert!(names.is_sorted(), "loose refs are looked at in order of name");
-        let (answers, back) = self.whole(|| self.get_each(store, names))?;
+        let (answers, back) = self.whole(|| self.get_each(names))?;
         Ok(answers.map(|mut answers| {
             for (name, old) in back {
                 let same = names.partition_point(|other| *other < name)..names.partition_point(|other| *other <= name);
