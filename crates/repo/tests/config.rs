@@ -289,6 +289,20 @@ fn conditional_includes_follow_the_repository() {
     place.compare().unwrap_err();
 }
 
+/// Regression: the file to which the link leads was read instead.
+#[test]
+fn a_head_that_is_a_symbolic_link_names_its_branch() {
+    let place = Place::new();
+    place.local("[includeIf \"onbranch:main/a\"]\n\tpath = found\n");
+    place.write("repo/.git/found", "[x]\n\tfound\n");
+    place.git(&["commit", "-q", "--allow-empty", "-m", "x"], "repo").unwrap();
+    for (target, holds) in [("refs/heads/main/a", true), ("refs/heads/b", false)] {
+        fs::remove_file(place.path("repo/.git/HEAD")).unwrap();
+        std::os::unix::fs::symlink(target, place.path("repo/.git/HEAD")).unwrap();
+        assert_eq!(place.compare().unwrap().contains("x.found"), holds, "{target}");
+    }
+}
+
 #[test]
 fn settings_on_the_command_line_are_checked() {
     let mut place = Place::new();
