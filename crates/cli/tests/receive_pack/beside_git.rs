@@ -269,8 +269,7 @@ fn an_old_git_sweeps_up_behind_a_push_and_the_client_is_told_nothing_of_words_th
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && !said.contains("option"), "{setting}: {said}");
         let trace = std::fs::read_to_string(trace).unwrap();
-        // The maintenance itself starts gc.
-        assert!(trace.contains("built-in: git gc --auto --quiet"), "{setting}: {trace}");
+        assert!(trace.contains("built-in: git maintenance run --auto --quiet\n"), "{setting}: {trace}");
         assert_eq!(server.rev_parse("refs/heads/main"), client.commits[2]);
     }
 }
