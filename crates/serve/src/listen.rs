@@ -209,7 +209,7 @@ async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sock
     }
 }
 
-/// Reloads the settings on each signal. A root may be on a network that hangs, so that a reload has a thread of its own.
+/// Reloads the settings on each signal, in a thread of its own, because a root may be on a network that hangs.
 async fn reload_on(mut hup: Signal, options: Arc<Options>, kept: Arc<Kept>, server: Arc<ArcSwap<Server>>) {
     while hup.recv().await.is_some() {
         let (options, kept, server) = (Arc::clone(&options), Arc::clone(&kept), Arc::clone(&server));

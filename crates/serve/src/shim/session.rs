@@ -196,8 +196,8 @@ impl Session {
         Ok(self.hand_over(reader.into_bytes(), is_checked))
     }
 
-    /// Returns whether git would certainly send the client all of these objects. `false` proves nothing, and is also the
-    /// result of an error, because git can still make the check.
+    /// Returns whether git would certainly send the client all of these objects. `false` proves nothing, and is also
+    /// the result of an error, because git can still make the check.
     fn may_have(&self, facts: &Facts, wants: &[ObjectId], advertised: Option<Rows>) -> bool {
         let checked = at_disk(self.served.is_remote(), || {
             // In a conversation over one connection, git by default accepts only wants that it has advertised.
