@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod delegation;
+mod ending;
 mod hidden;
 mod proc_receive;
 mod reception;

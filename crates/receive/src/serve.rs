@@ -7,7 +7,7 @@
 //! check        connectivity, hidden refs, pre-receive         connectivity, hooks
 //! release      moves the objects to the repository            quarantine
 //! update       policy, update hook, transaction of refs       policy, update, aliases, large_tags
-//! report       answers; post-receive, post-update             session, turn_away
+//! report       answers; post-receive, post-update             session, maintenance, turn_away
 //! ```
 //!
 //! The push has changed no ref if the client disconnects, or a signal or a kill ends the process, before `update`. Once
@@ -20,10 +20,12 @@ mod ancestry;
 mod channel;
 mod child;
 mod connectivity;
+mod deadline;
 mod error;
 mod hooks;
 mod large_tags;
 pub(crate) mod long_names;
+mod maintenance;
 mod policy;
 mod quarantine;
 mod redactor;

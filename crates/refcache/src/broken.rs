@@ -86,6 +86,13 @@ impl BrokenRefs {
         }
     }
 
+    /// Forgets all refs, because the repository has no files of refs any more.
+    pub(crate) fn clear(&self) {
+        let mut known = self.known();
+        known.clear();
+        self.recount(&known);
+    }
+
     /// Returns the unreported broken refs, which count as reported from now on.
     pub(crate) fn take_unreported(&self) -> Vec<BrokenRef> {
         if self.unreported() == 0 {

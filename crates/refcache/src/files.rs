@@ -33,7 +33,7 @@ use refdb::{
     files::{FilesBackend, Look, PackedFile},
     transaction::ObjectCheck,
 };
-use refdb_types::{HashKind, ObjectId, Scope};
+use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::{Fs, Stat};
 use std::{
     sync::{
@@ -95,6 +95,8 @@ pub(crate) struct FilesReader {
     seen_generation: AtomicU64,
     /// The index from objects to refs, as it was last built, maybe of an older packed-refs.
     tips: Mutex<Option<Arc<Tips>>>,
+    /// Held while `tips` is built, so that one thread does it.
+    indexing: Mutex<()>,
     /// The batches of this process that are being written as loose files.
     in_flight: Arc<InFlightBatches>,
 }
@@ -153,6 +155,7 @@ impl FilesReader {
             knowledge: Arc::new(Knowledge::none(memory, owner)),
             seen_generation: AtomicU64::new(0),
             tips: Mutex::new(None),
+            indexing: Mutex::default(),
             in_flight: Arc::clone(in_flight),
         }
     }
@@ -169,13 +172,13 @@ impl FilesReader {
     }
 
     /// Looks up several refs, each as it is at the moment it is read. Packed-refs is checked after all loose paths.
-    fn get_each(&self, store: &Store, names: &[&BStr]) -> Result<Seen<Answer<Vec<Option<Found>>>>> {
+    fn get_each(&self, names: &[&BStr]) -> Result<Seen<Answer<Vec<Option<Found>>>>> {
         let moment = self.moment();
         let mut answers = Vec::with_capacity(names.len());
         let mut needs_revalidation = false;
         let mut not_loose = Vec::new();
         for name in names {
-            match self.get_first(store, name, moment)? {
+            match self.get_first(name, moment)? {
                 First::Found(answer) => answers.push(answer.into_part(&mut needs_revalidation)),
                 First::NotLoose(known) => {
                     not_loose.push((answers.len(), known));
@@ -210,10 +213,7 @@ impl FilesReader {
     }
 
     /// Looks up a ref as far as possible without reading packed-refs.
-    fn get_first(&self, store: &Store, name: &BStr, moment: Moment) -> Result<First> {
-        if matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. }) {
-            return Ok(First::Found(Answer::NeedsRevalidation(store.get(name)?.map(Found::of_other_place))));
-        }
+    fn get_first(&self, name: &BStr, moment: Moment) -> Result<First> {
         let known = if self.knowledge.may_know.has(name) {
             self.memory.name_cache.get(self.knowledge.number, name)
         } else {
@@ -341,15 +341,19 @@ impl FilesReader {
         self.seen_generation.store(file.generation, Ordering::Release);
     }
 
+    fn held_tips(&self) -> MutexGuard<'_, Option<Arc<Tips>>> {
+        self.tips.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn folders(&self) -> MutexGuard<'_, Folders> {
         self.knowledge.folders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl ReadRefs for FilesReader {
-    fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
+    fn get(&self, _: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
         let moment = self.moment();
-        let answer = match self.get_first(store, name, moment) {
+        let answer = match self.get_first(name, moment) {
             Ok(First::Found(answer)) => Ok(answer),
             Ok(First::NotLoose(known)) => self.get_packed(&*self.packed()?, name, known.as_deref(), moment),
             Err(error) => Err(error),
@@ -360,9 +364,9 @@ impl ReadRefs for FilesReader {
         }
     }
 
-    fn get_many(&self, store: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
+    fn get_many(&self, _: &Store, names: &[&BStr]) -> Result<Answer<Vec<Option<Found>>>> {
         debug_assert!(names.is_sorted(), "loose refs are looked at in order of name");
-        let (answers, back) = self.whole(|| self.get_each(store, names))?;
+        let (answers, back) = self.whole(|| self.get_each(names))?;
         Ok(answers.map(|mut answers| {
             for (name, old) in back {
                 let same = names.partition_point(|other| *other < name)..names.partition_point(|other| *other <= name);
@@ -421,7 +425,7 @@ impl ReadRefs for FilesReader {
     }
 
     fn bytes(&self) -> usize {
-        let tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
+        let tips = self.held_tips();
         self.backend.loaded_bytes() + tips.as_ref().map_or(0, |tips| tips.bytes()) + self.folders().bytes()
     }
 
@@ -432,7 +436,7 @@ impl ReadRefs for FilesReader {
             Part::Pages => return self.backend.shed(),
             Part::All => self.backend.shed(),
         }
-        *self.tips.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.held_tips() = None;
         *self.folders() = Folders::new(&self.memory.pages);
     }
 }

@@ -119,6 +119,13 @@ pub(crate) fn count(counter: &AtomicU64, more: u64) {
 }
 
 impl Counters {
+    /// Forgets what was wrong with the files of refs, because the repository has reftables.
+    pub(crate) fn forget_files(&self) {
+        self.broken.clear();
+        self.disorders.note(None);
+        self.failing_pack.note(None);
+    }
+
     /// Counts a load that began at `begun` and has ended now, and the time that it took.
     pub(crate) fn loaded(&self, begun: Instant) {
         count(&self.loads, 1);

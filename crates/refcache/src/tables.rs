@@ -17,7 +17,7 @@ use refdb::{
     RefName, Store, Target, TargetView, backend::Peeled, files::Charge, reftable::ReftableBackend,
     transaction::ObjectCheck,
 };
-use refdb_types::{ObjectId, Scope, is_pseudo};
+use refdb_types::{ObjectId, is_pseudo};
 use reftable::{
     MergedRefCursor, RefRecord, RefValue,
     stack::{Snapshot, Stack},
@@ -70,6 +70,7 @@ impl TablesReader {
     ) -> Result<Self> {
         let stack = backend.stack()?;
         let snapshot = stack.snapshot();
+        counters.forget_files();
         Ok(TablesReader {
             seen: AtomicU64::new(snapshot.sequence()),
             before: 0,
@@ -168,7 +169,7 @@ impl TablesReader {
 
 impl ReadRefs for TablesReader {
     fn get(&self, store: &Store, name: &BStr) -> Result<Answer<Option<Found>>> {
-        if is_elsewhere(name) {
+        if is_pseudo(name) {
             return Ok(Answer::NeedsRevalidation(store.get(name)?.map(Found::of_other_place)));
         }
         self.fresh()?.try_map(|snapshot| self.get_in(&snapshot, name))
@@ -180,7 +181,7 @@ impl ReadRefs for TablesReader {
         let snapshot = self.fresh()?.into_part(&mut needs_revalidation);
         let mut answers = Vec::with_capacity(names.len());
         for name in names {
-            answers.push(if is_elsewhere(name) {
+            answers.push(if is_pseudo(name) {
                 needs_revalidation = true;
                 store.get(name)?.map(Found::of_other_place)
             } else {
@@ -322,12 +323,6 @@ fn row(record: RefRecord<'_>) -> Option<Row<'_>> {
 /// Bytes of memory that the tables of a snapshot take, besides blocks.
 fn bytes_of(snapshot: &Snapshot) -> usize {
     snapshot.tables().iter().map(|listed| listed.table.held_bytes()).sum()
-}
-
-/// Returns whether a ref is read through the store instead of this reader's stack, because it is outside the stack or
-/// may be: a pseudo-ref, or a ref whose name begins with its worktree, as `main-worktree/HEAD` and `worktrees/ID/HEAD`.
-fn is_elsewhere(name: &BStr) -> bool {
-    is_pseudo(name) || matches!(Scope::of(name), Scope::Main(_) | Scope::Other { .. })
 }
 
 fn found(name: &BStr, record: &RefRecord<'_>) -> Result<Found> {

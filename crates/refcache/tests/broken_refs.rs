@@ -9,7 +9,10 @@ use refdb::{Precondition, Target};
 use refdb_refcache::{Batch, ListOptions, View};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+};
 
 const EMPTY: &str = "refs/changes/77/77/1";
 const BACKUP: &str = "refs/heads/x.bak";
@@ -118,6 +121,35 @@ fn broken_refs_are_counted_told_once_and_forgotten_when_they_are_whole() {
     assert_eq!(direct(&view, BACKUP), Some(ids[0]));
     assert_eq!(names(&view, &ListOptions::default()).len(), 4);
     assert_eq!((view.stats().broken, broken_names(&view)), (1, vec![EMPTY.to_string()]));
+}
+
+/// Regression: the files of a repository that has become one of reftables stayed in the way of new refs.
+#[test]
+fn broken_files_are_forgotten_when_the_refs_move_to_reftables() {
+    let (repo, _) = broken();
+    let view = open(&repo);
+    names(&view, &ListOptions::default());
+    assert_eq!(view.stats().broken, 3);
+    for name in [EMPTY, BACKUP, README] {
+        fs::remove_file(repo.git_dir().join(name)).unwrap();
+    }
+    repo.git(["refs", "migrate", "--ref-format=reftable"]);
+    assert_eq!(view.conflicting("refs".into()).unwrap().len(), 5);
+    assert_eq!((view.stats().broken, view.unreported(), broken_names(&view)), (0, 0, Vec::new()));
+}
+
+/// Regression: any error but that of a broken ref was taken for the news that the ref is whole.
+#[test]
+fn a_broken_ref_that_cannot_be_looked_at_stays_broken() {
+    let (repo, _) = broken();
+    let view = open(&repo);
+    assert_eq!(broken_names(&view).len(), 3);
+    let folder = repo.git_dir().join("refs/changes/77/77");
+    fs::rename(&folder, repo.git_dir().join("aside")).unwrap();
+    symlink("77", &folder).unwrap();
+    let error = view.get(EMPTY.into()).unwrap_err();
+    assert!(error.broken_ref().is_none(), "{error}");
+    assert_eq!(view.stats().broken, 3);
 }
 
 #[test]

@@ -4,18 +4,24 @@
 
 mod common;
 
-use common::{each, open, set};
-use refdb::{Precondition, Target};
-use refdb_refcache::{Batch, View};
-use refdb_testkit::Repo;
-use refdb_types::ObjectId;
+use common::{each, open, set, unsynced};
+use refdb::{
+    Precondition, Target,
+    objects::ObjectError,
+    transaction::{ObjectCheck, ObjectClass},
+};
+use refdb_refcache::{Batch, TrustSettings, View, Views, ViewsSettings};
+use refdb_testkit::{RefFormat, Repo};
+use refdb_types::{HashKind, ObjectId};
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        mpsc,
     },
     thread,
+    time::Duration,
 };
 
 const REFS: usize = 3;
@@ -124,4 +130,43 @@ fn race(repo: &Repo) {
 #[test]
 fn readers_see_every_commit_that_was_made_before_they_ask() {
     each(race);
+}
+
+/// The types of objects, which are not told before the test says so.
+#[derive(Debug)]
+struct Slow {
+    asked: mpsc::SyncSender<()>,
+    goes_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl ObjectCheck for Slow {
+    fn classify(&self, _: &ObjectId) -> Result<ObjectClass, ObjectError> {
+        let _ = self.asked.try_send(());
+        let _ = self.goes_on.lock().unwrap().recv();
+        Ok(ObjectClass::Commit)
+    }
+}
+
+/// Regression: the counters and the release of memory waited until the index from objects to refs was built.
+#[test]
+fn counters_are_read_while_an_index_is_built() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/tags/t", id)]);
+    repo.git(["pack-refs", "--all"]);
+    let (asked, is_asked) = mpsc::sync_channel(1);
+    let (go_on, goes_on) = mpsc::channel();
+    let slow = Arc::new(Slow { asked, goes_on: Mutex::new(goes_on) });
+    let settings = unsynced(TrustSettings::default()).objects(Some(slow));
+    let view = &Views::new(&ViewsSettings::default()).open(repo.git_dir(), &settings).unwrap();
+    thread::scope(|scope| {
+        let found = scope.spawn(|| view.pointing_at(&id).unwrap());
+        is_asked.recv().unwrap();
+        let (told, tells) = mpsc::channel();
+        scope.spawn(move || told.send(view.stats().bytes));
+        let bytes = tells.recv_timeout(Duration::from_secs(10));
+        drop(go_on);
+        assert!(bytes.is_ok(), "the counters were not told in time");
+        assert_eq!(found.join().unwrap(), ["refs/tags/t"]);
+    });
 }

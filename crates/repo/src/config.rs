@@ -19,7 +19,6 @@ mod settings;
 mod value;
 
 pub(crate) use edit::Edit;
-pub(crate) use error::reason;
 pub use error::{BadSetting, ConfigError, Place};
 pub use git_packs::GitPacks;
 pub use hooks::ConfiguredHook;

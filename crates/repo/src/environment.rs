@@ -113,8 +113,9 @@ impl Environment {
     /// changes outrank earlier ones.
     pub fn changes(&self) -> Vec<(OsString, Option<OsString>)> {
         let is_kept = |name: &OsStr| match self.inherit {
-            Inherit::Replaced => self.variables.iter().any(|(known, _)| known == name),
-            Inherit::AllButGit => self.inherit.has(name.as_bytes()),
+            Inherit::AllButGit | Inherit::Replaced => {
+                self.inherit.has(name.as_bytes()) || self.variables.iter().any(|(known, _)| known == name)
+            }
             // Variables that are not read here, such as `PATH`, are still those of the process.
             Inherit::All | Inherit::Nothing => true,
         };
@@ -216,6 +217,25 @@ mod tests {
         }
         assert_eq!(expand("/a", "~no such user/x"), None);
         assert_eq!(Environment::empty("/").expand_home(b"~/x"), None);
+    }
+
+    /// Regression: a variable that was added with the value that it has in this process was removed.
+    #[test]
+    fn a_variable_of_git_that_is_added_is_never_removed() {
+        const NAME: &str = "GIT_REFDB_TEST";
+        if std::env::var_os(NAME).is_some() {
+            let of = |environment: Environment| -> Vec<_> {
+                environment.changes().into_iter().filter(|(name, _)| name == NAME).collect()
+            };
+            assert_eq!(of(Environment::without_git("/").with(NAME, "1")), []);
+            assert_eq!(of(Environment::without_git("/").with(NAME, "2")), [(NAME.into(), Some("2".into()))]);
+            assert_eq!(of(Environment::without_git("/")), [(NAME.into(), None)]);
+            return;
+        }
+        let this = std::env::current_exe().expect("a test is a program");
+        let test = "environment::tests::a_variable_of_git_that_is_added_is_never_removed";
+        let status = Command::new(this).args(["--exact", test]).env(NAME, "1").status();
+        assert!(status.expect("it can be started again").success());
     }
 
     #[test]

@@ -82,13 +82,9 @@ impl RepositoryHooks {
     /// Fails if git refuses the settings of hooks, for example because a hook has no command, even if the event is
     /// disabled.
     pub fn programs(&self, event: &str) -> Result<Vec<HookProgram>, ConfigError> {
-        let mut programs = Vec::new();
-        let configured = self.config.hooks(event)?;
-        if self.config.is_event_enabled(event) {
-            programs.extend(
-                configured.into_iter().map(|hook| HookProgram::Command(OsString::from_vec(hook.command.into()))),
-            );
-        }
+        let configured = self.config.hooks(event)?.into_iter();
+        let mut programs: Vec<_> =
+            configured.map(|hook| HookProgram::Command(OsString::from_vec(hook.command.into()))).collect();
         let file = self.folder.join(event);
         // As in git, a folder with the event's name is taken for a hook, and fails when it is run.
         if self.fs.is_executable(&file) {

@@ -27,7 +27,7 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{FormatOptions, HashKind, RefName, SYMREF_DEPTH_MAX, Scope, check_format};
 use refdb_vfs::Fs;
 use std::{
-    os::unix::ffi::OsStrExt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
 
@@ -370,6 +370,11 @@ impl Repository {
     pub fn branch_in_files(&self, fs: &Fs) -> Option<BString> {
         debug_assert!(self.ref_format() == RefFormat::Files, "in a reftable the file HEAD names no branch");
         let target = |path: PathBuf| {
+            // A link into `refs/` is an old form of a symbolic ref.
+            let link = fs.find_link_content(&path).ok()?.map(|link| link.into_os_string().into_vec());
+            if let Some(link) = link.filter(|link| link.starts_with(b"refs/")) {
+                return RefName::new(link).ok();
+            }
             let text = fs.read(&path).ok()?;
             RefName::new(text.strip_prefix(b"ref:")?.trim_ascii().to_vec()).ok()
         };

@@ -119,6 +119,16 @@ fn files_are_read_in_gits_order() {
     place.compare().unwrap_err();
 }
 
+/// Regression: the current folder was read as a file.
+#[test]
+fn a_variable_that_names_no_file_is_no_error() {
+    let mut place = Place::new();
+    place.write("system", "[x]\n\ty = system\n");
+    place.write("home/.gitconfig", "[x]\n\ty = home\n");
+    place.variables.extend([("GIT_CONFIG_SYSTEM", String::new()), ("GIT_CONFIG_GLOBAL", String::new())]);
+    assert!(!place.compare().unwrap().contains("x.y"));
+}
+
 #[test]
 fn xdg_config_home_moves_the_first_global_file() {
     let mut place = Place::new();
@@ -277,6 +287,20 @@ fn conditional_includes_follow_the_repository() {
     place.compare().unwrap();
     place.write("found", "[remote \"p\"]\n\turl = ssh://x/y\n");
     place.compare().unwrap_err();
+}
+
+/// Regression: the file to which the link leads was read instead.
+#[test]
+fn a_head_that_is_a_symbolic_link_names_its_branch() {
+    let place = Place::new();
+    place.local("[includeIf \"onbranch:main/a\"]\n\tpath = found\n");
+    place.write("repo/.git/found", "[x]\n\tfound\n");
+    place.git(&["commit", "-q", "--allow-empty", "-m", "x"], "repo").unwrap();
+    for (target, holds) in [("refs/heads/main/a", true), ("refs/heads/b", false)] {
+        fs::remove_file(place.path("repo/.git/HEAD")).unwrap();
+        std::os::unix::fs::symlink(target, place.path("repo/.git/HEAD")).unwrap();
+        assert_eq!(place.compare().unwrap().contains("x.found"), holds, "{target}");
+    }
 }
 
 #[test]

@@ -225,6 +225,25 @@ mod tests {
         assert!(gate.pushes.known() < 1000, "{} repositories and clients are known", gate.pushes.known());
     }
 
+    /// Regression: a place let one request run, although another waited under another of its limits.
+    #[tokio::test]
+    async fn a_place_that_frees_two_limits_lets_two_requests_run() {
+        let limits =
+            Limits { pushes_each: Some(2), pushes_per_client: Some(2), queue: Duration::from_secs(2), ..limits() };
+        let gate = Gate::new(limits);
+        let push = |client: &'static str, repository| gate.program(Service::ReceivePack, client, repository);
+        let both_limits = push("c", "r").await.unwrap();
+        let _others = [push("c", "s").await.unwrap(), push("d", "r").await.unwrap()];
+        let in_repository = push("e", "r");
+        let of_client = push("c", "t");
+        let end = async {
+            tokio::task::yield_now().await;
+            drop(both_limits);
+        };
+        let (in_repository, of_client, ()) = tokio::join!(in_repository, of_client, end);
+        assert!(in_repository.is_ok() && of_client.is_ok(), "{in_repository:?} {of_client:?}");
+    }
+
     #[tokio::test]
     async fn one_client_never_has_all_places() {
         let gate = Gate::new(Limits { fetches: 6, ..limits() });

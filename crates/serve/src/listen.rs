@@ -30,7 +30,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    signal::unix::{SignalKind, signal},
+    signal::unix::{Signal, SignalKind, signal},
     sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
@@ -135,28 +135,29 @@ impl Kept {
 
 async fn run(options: Options, settings: Settings, listeners: Vec<Listener>) -> Result<(), StartError> {
     let (limits, metrics) = (settings.limits.clone(), settings.metrics);
-    let kept = Kept {
+    let kept = Arc::new(Kept {
         repositories: Arc::new(Repositories::new(&limits, Environment::without_git(std::env::current_dir()?))),
         capabilities: Arc::default(),
         records: Records::new(),
         pushes: Pushes::new(tokio::runtime::Handle::current()),
-    };
+    });
     let server = Arc::new(ArcSwap::from_pointee(kept.server(settings, None)?));
     let mut acceptor = Acceptor::new(listeners)?;
     let status = metrics.map(|address| status::listen(address, Arc::clone(&server))).transpose()?;
     let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut hup = signal(SignalKind::hangup())?;
+    let reloads = reload_on(signal(SignalKind::hangup())?, Arc::new(options), Arc::clone(&kept), Arc::clone(&server));
+    let reloads = tokio::spawn(reloads);
     let connections = Connections::new(Arc::clone(&server));
     let permits = Arc::new(Semaphore::new(connections_max(&limits).min(Semaphore::MAX_PERMITS)));
     loop {
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
-            _ = hup.recv() => reload(&options, &kept, &server),
             Some((stream, permit)) = next(&mut acceptor, &permits) => connections.attend(stream, permit),
         }
     }
     drop(acceptor);
+    reloads.abort();
     let all_have_ended = async {
         connections.drain().await;
         // Pushes go on without a connection once their clients have disconnected.
@@ -205,6 +206,15 @@ async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sock
             permit.merge(others);
         }
         return Some((stream, permit));
+    }
+}
+
+/// Reloads the settings on each signal, in a thread of its own, because a root may be on a network that hangs.
+async fn reload_on(mut hup: Signal, options: Arc<Options>, kept: Arc<Kept>, server: Arc<ArcSwap<Server>>) {
+    while hup.recv().await.is_some() {
+        let (options, kept, server) = (Arc::clone(&options), Arc::clone(&kept), Arc::clone(&server));
+        // A reload that panics changes nothing.
+        let _ = tokio::task::spawn_blocking(move || reload(&options, &kept, &server)).await;
     }
 }
 

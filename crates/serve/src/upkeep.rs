@@ -121,7 +121,7 @@ impl Shared {
             run(commands).await;
             drop(turn);
             let lock = folder.join("objects/maintenance.lock");
-            while lock.exists() && !self.is_ending.is_cancelled() {
+            while is_there(lock.clone()).await && !self.is_ending.is_cancelled() {
                 // A lock that a dead process has left may stay for ever.
                 self.pause(Instant::now() + LOOK.max(began.elapsed() / SHARE)).await;
             }
@@ -156,6 +156,11 @@ impl Shared {
     fn due(&self) -> MutexGuard<'_, HashMap<PathBuf, Due>> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns whether there is a file. The look may take long on a network file system, so it has a thread of its own.
+async fn is_there(file: PathBuf) -> bool {
+    tokio::task::spawn_blocking(move || file.exists()).await.unwrap_or(false)
 }
 
 /// Runs the commands one after another until one succeeds. As in git, a push does not depend on whether one does.

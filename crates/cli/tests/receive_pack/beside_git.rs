@@ -238,7 +238,8 @@ fn what_is_done_behind_a_push_is_what_git_does() {
                 let output = push.arg(server.dir()).arg(format!("{}:refs/heads/main", client.commits[2])).output();
                 let trace = std::fs::read_to_string(trace).unwrap();
                 let started = trace.lines().filter_map(|line| line.split_once("built-in: git maintenance "));
-                let swept: Vec<_> = started.map(|(_, words)| words.to_owned()).collect();
+                // For git before 2.47, which lacks the option, refdb overrides `gc.autoDetach` instead.
+                let swept: Vec<_> = started.map(|(_, words)| words.replace(" --no-detach", "")).collect();
                 let info = ["info/refs", "objects/info/packs"]
                     .map(|file| std::fs::read_to_string(server.git_dir().join(file)).unwrap_or_default());
                 (shown(server, &output.unwrap()), swept, info)
@@ -252,19 +253,23 @@ fn what_is_done_behind_a_push_is_what_git_does() {
     }
 }
 
-/// Git before 2.47, such as 2.39 of Debian 12, has no `git maintenance run --detach`.
+/// Git before 2.47, such as 2.39 of Debian 12, has no `git maintenance run --detach` and no `--no-detach`.
 #[test]
 fn an_old_git_sweeps_up_behind_a_push_and_the_client_is_told_nothing_of_words_that_it_lacks() {
     let client = Client::new(refdb_types::HashKind::Sha1);
-    let server = Repo::bare(refdb_testkit::RefFormat::Files, refdb_types::HashKind::Sha1);
-    let trace = server.scratch().join("trace");
-    let mut push = client.repo.command(refdb_testkit::Git::find().program());
-    push.env_remove("GIT_EXEC_PATH").env("REFDB_GIT", "/usr/bin/git").env("GIT_TRACE", &trace);
-    push.args(["push", "--porcelain"]).arg(format!("--receive-pack={}", client.receive_pack.display()));
-    let output = push.arg(server.dir()).arg(format!("{}:refs/heads/main", client.commits[2])).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && !said.contains("option"), "{said}");
-    let trace = std::fs::read_to_string(trace).unwrap();
-    assert!(trace.contains("built-in: git maintenance run --auto --quiet"), "{trace}");
-    assert_eq!(server.rev_parse("refs/heads/main"), client.commits[2]);
+    for setting in ["gc.autoDetach=true", "gc.autoDetach=false", "maintenance.autoDetach=false"] {
+        let server = Repo::bare(refdb_testkit::RefFormat::Files, refdb_types::HashKind::Sha1);
+        let (key, value) = setting.split_once('=').unwrap();
+        server.config(key, value);
+        let trace = server.scratch().join("trace");
+        let mut push = client.repo.command(refdb_testkit::Git::find().program());
+        push.env_remove("GIT_EXEC_PATH").env("REFDB_GIT", "/usr/bin/git").env("GIT_TRACE", &trace);
+        push.args(["push", "--porcelain"]).arg(format!("--receive-pack={}", client.receive_pack.display()));
+        let output = push.arg(server.dir()).arg(format!("{}:refs/heads/main", client.commits[2])).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !said.contains("option"), "{setting}: {said}");
+        let trace = std::fs::read_to_string(trace).unwrap();
+        assert!(trace.contains("built-in: git maintenance run --auto --quiet\n"), "{setting}: {trace}");
+        assert_eq!(server.rev_parse("refs/heads/main"), client.commits[2]);
+    }
 }

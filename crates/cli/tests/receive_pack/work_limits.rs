@@ -102,6 +102,10 @@ fn a_program_that_takes_memory_or_time_without_end_is_ended_and_the_push_refused
                     child.stdout.take().unwrap().read_to_end(&mut raw).unwrap();
                     said = String::from_utf8_lossy(&raw).into_owned();
                 } else {
+                    // A client that has left before would be noticed before the program is started.
+                    while started.elapsed() < ENDED_MAX && !server.scratch().join("pids").exists() {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
                     drop((stdin, child.stdout.take()));
                 }
                 let output = child.wait_with_output().unwrap();

@@ -1,13 +1,13 @@
 //! Runs a `git receive-pack` that receives a delegated push, within the limits on memory and processor time.
 
 use super::{Client, FATAL, Failure, relay::Relay};
-use crate::{Watch, WorkLimits, watch::end};
+use crate::{Watch, WorkLimits, ending::Ending, watch::end};
 use refdb::messages::{say, system_text};
 use refdb_vfs::interrupt;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::{PollFd, PollFlags, poll},
     io::Errno,
-    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
+    process::{Pid, Signal, kill_process},
 };
 use std::{
     io,
@@ -93,8 +93,7 @@ impl Supervised {
     }
 
     fn until_end(&mut self) -> io::Result<()> {
-        let git = pidfd_open(self.pid, PidfdFlags::empty())?;
-        let pause = Timespec { tv_sec: 0, tv_nsec: Watch::PAUSE.subsec_nanos().into() };
+        let ending = Ending::of(self.pid);
         let mut told = None;
         loop {
             let received = interrupt::received();
@@ -105,9 +104,12 @@ impl Supervised {
                 }
             }
             self.look();
-            match poll(&mut [PollFd::new(&git, PollFlags::IN)], Some(&pause)) {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
+            if ending.has_come()? {
+                return Ok(());
+            }
+            let mut ends: Vec<_> = ending.fd().iter().map(|git| PollFd::new(*git, PollFlags::IN)).collect();
+            match poll(&mut ends, Some(&ending.pause(Watch::PAUSE))) {
+                Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }

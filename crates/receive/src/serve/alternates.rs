@@ -4,7 +4,7 @@
 use super::{ServeError, child::pid};
 use crate::watch::{self, Watch, WorkLimits};
 use bstr::{BStr, ByteSlice};
-use refdb::{Store, messages::say};
+use refdb::{Store, hooks::SHELL, messages::say};
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::interrupt;
 use rustix::{
@@ -140,7 +140,7 @@ fn listing_command(store: &Store, git: &OsStr, repository: &Path) -> Command {
     let text = |key: &str| store.config().last(key).and_then(|value| value.raw.map(BStr::to_owned));
     let mut command = match text("core.alternaterefscommand") {
         Some(words) => {
-            let mut shell = Command::new("sh");
+            let mut shell = Command::new(SHELL);
             let line = [&words[..], b" \"$@\""].concat();
             shell.arg("-c").arg(OsStr::from_bytes(&line)).arg(OsStr::from_bytes(&words)).arg(repository);
             shell

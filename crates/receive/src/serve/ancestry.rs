@@ -1,5 +1,6 @@
 //! Decides whether one commit is an ancestor of another, with one cache of commits for all commands of a push.
 
+use super::deadline::{Deadline, WALKS};
 use bstr::ByteSlice;
 use refdb::{
     Objects,
@@ -9,6 +10,7 @@ use refdb_types::ObjectId;
 use std::{
     collections::{BinaryHeap, HashMap},
     rc::Rc,
+    time::{Duration, Instant},
 };
 
 /// Maximum number of commits in the cache, which is cleared before another commit is added to a full one.
@@ -32,23 +34,33 @@ pub(super) struct Ancestry<'o> {
     objects: &'o Objects,
     /// Maximum size in bytes of a commit that is read.
     read_max_bytes: u64,
+    /// The time that is left for walks.
+    left: Duration,
     known: HashMap<ObjectId, Rc<Commit>>,
 }
 
 impl<'o> Ancestry<'o> {
     pub(super) fn new(objects: &'o Objects, read_max_bytes: u64) -> Self {
-        Ancestry { objects, read_max_bytes, known: HashMap::new() }
+        Ancestry { objects, read_max_bytes, left: WALKS, known: HashMap::new() }
     }
 
     /// Returns whether `old` is reachable from `new`, or `None` if one of the objects that the walk visits is not a
-    /// commit, cannot be read or is too large.
+    /// commit, cannot be read or is too large, or if this walk and those before it take longer than [`WALKS`].
     pub(super) fn leads_to(&mut self, new: ObjectId, old: ObjectId) -> Option<bool> {
+        let begun = Instant::now();
+        let found = self.walk(new, old, Deadline::after(self.left));
+        self.left = self.left.saturating_sub(begun.elapsed());
+        found
+    }
+
+    fn walk(&mut self, new: ObjectId, old: ObjectId, deadline: Deadline) -> Option<bool> {
         let mut walk = Walk::default();
         walk.reach(old, OLD, self)?;
         walk.reach(new, NEW, self)?;
         // No ancestor of `old` can lead to `old`. The walk therefore ends when every commit in the queue is known to be
         // reachable from `old`.
         while !walk.is_found(&old) && walk.open > 0 {
+            deadline.check()?;
             let (id, by) = walk.next()?;
             for parent in &self.commit(id)?.parents {
                 walk.reach(*parent, by, self)?;
@@ -187,5 +199,8 @@ mod tests {
         let missing = ObjectId::from_hex(HashKind::Sha1, "12".repeat(20).as_bytes()).unwrap();
         assert_eq!(ancestry.leads_to(commits[0], missing), None);
         assert_eq!(Ancestry::new(&objects, 1).leads_to(commits[0], commits[1]), None);
+        // The time is up.
+        let mut late = Ancestry { left: Duration::ZERO, ..Ancestry::new(&objects, 1 << 20) };
+        assert_eq!(late.leads_to(commits[59], commits[0]), None);
     }
 }

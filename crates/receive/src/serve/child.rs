@@ -1,13 +1,16 @@
 //! Runs programs for a push, and passes their output on to the client.
 
 use super::channel::Channel;
-use crate::watch::{self, Excess, Watch, WorkLimits};
+use crate::{
+    ending::Ending,
+    watch::{self, Excess, Watch, WorkLimits},
+};
 use refdb::{hooks::SHELL, messages::say};
 use refdb_vfs::interrupt;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::{PollFd, PollFlags, poll},
     io::Errno,
-    process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid},
+    process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid},
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -201,6 +204,10 @@ impl Program {
             }
             Err(error) => {
                 let _ = kill_process(pid, Signal::TERM);
+                // Git's own programs end soon, and the quarantine into which they write can then be removed.
+                if self.limits.is_some() {
+                    await_end(pid);
+                }
                 reap(pid);
                 return Err(error);
             }
@@ -293,6 +300,15 @@ pub(super) fn pid(child: &Child) -> io::Result<Pid> {
     id.ok_or_else(|| io::Error::other("the system gave a process an invalid id"))
 }
 
+/// Waits for the end of a program that was told to end, but not for long.
+fn await_end(pid: Pid) {
+    const GRACE: Duration = Duration::from_secs(1);
+    let (ending, told) = (Ending::of(pid), Instant::now());
+    while told.elapsed() < GRACE && matches!(ending.has_come(), Ok(false)) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Lets a thread wait for the end of a program that was told to end. The caller does not wait, because the program may
 /// ignore the signal; but in a server, programs for which nobody waits would use up the process ids.
 fn reap(pid: Pid) {
@@ -342,7 +358,7 @@ impl Pipes<'_> {
         channel: &mut Channel<'_>,
     ) -> io::Result<Attended> {
         let pause = if watch.is_some() { Watch::PAUSE } else { PAUSE };
-        let ended = pidfd_open(pid, PidfdFlags::empty())?;
+        let ending = Ending::of(pid);
         let mut has_ended = false;
         let mut heard = Instant::now();
         loop {
@@ -365,8 +381,8 @@ impl Pipes<'_> {
             {
                 return Ok(Attended::Excessive(excess));
             }
-            let ready = self.wait(&ended, has_ended, left.map_or(pause, |left| left.min(pause)))?;
-            has_ended |= ready.ended;
+            let ready = self.wait(&ending, has_ended, left.map_or(pause, |left| left.min(pause)))?;
+            has_ended = has_ended || ending.has_come()?;
             if has_ended {
                 self.feed = None;
             }
@@ -388,24 +404,23 @@ impl Pipes<'_> {
         }
     }
 
-    fn wait(&self, ended: &OwnedFd, has_ended: bool, pause: Duration) -> io::Result<Ready> {
+    fn wait(&self, ending: &Ending, has_ended: bool, pause: Duration) -> io::Result<Ready> {
         let ends = [
             (self.feed.as_ref().map(AsFd::as_fd), PollFlags::OUT),
             (self.relay.as_ref().map(AsFd::as_fd), PollFlags::IN),
             (self.wanted.as_ref().map(AsFd::as_fd), PollFlags::IN),
-            ((!has_ended).then(|| ended.as_fd()), PollFlags::IN),
+            (ending.fd().filter(|_| !has_ended).map(AsFd::as_fd), PollFlags::IN),
         ];
         let open = ends.iter().filter_map(|(fd, events)| Some((fd.as_ref()?, *events)));
         let mut polled: Vec<_> = open.map(|(fd, events)| PollFd::new(fd, events)).collect();
-        let pause = Timespec { tv_sec: 0, tv_nsec: pause.subsec_nanos().into() };
-        match poll(&mut polled, Some(&pause)) {
+        match poll(&mut polled, Some(&ending.pause(pause))) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         let mut polled = polled.iter();
         let mut is_ready =
             |at: usize| ends[at].0.is_some() && polled.next().is_some_and(|polled| !polled.revents().is_empty());
-        Ok(Ready { feed: is_ready(0), relay: is_ready(1), wanted: is_ready(2), ended: is_ready(3) })
+        Ok(Ready { feed: is_ready(0), relay: is_ready(1), wanted: is_ready(2) })
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -460,10 +475,38 @@ impl Pipes<'_> {
     }
 }
 
-/// The ends of pipes that are ready, and whether the program has ended.
+/// The ends of pipes that are ready.
 struct Ready {
     feed: bool,
     relay: bool,
     wanted: bool,
-    ended: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::redactor::Redactor;
+
+    /// Regression: the quarantine was removed while a program still wrote into it.
+    #[test]
+    fn a_program_of_git_has_ended_when_its_push_fails() {
+        let temp = tempfile::tempdir().unwrap();
+        let (reader, writer) = io::pipe().unwrap();
+        let mut channel = Channel::new(writer.as_fd(), Redactor::of([]));
+        channel.use_side_band(0);
+        drop(reader);
+        let script = "sleep 60 & trap 'sleep 0.2; echo >ended; kill %1; exit' TERM; echo x; wait";
+        let program = Program {
+            name: "sh".into(),
+            path: SHELL.into(),
+            arguments: vec!["-c".into(), script.into()],
+            directory: temp.path().to_owned(),
+            variables: Vec::new(),
+            timeout: None,
+            limits: Some(WorkLimits { memory_bytes: 0, seconds: 0 }),
+        };
+        let failed = program.run(Input::Nothing, Output::ToUser, Alive::Always, &mut channel).unwrap_err();
+        assert_eq!(failed.kind(), io::ErrorKind::BrokenPipe);
+        assert!(temp.path().join("ended").exists(), "it is still running");
+    }
 }

@@ -19,6 +19,7 @@ mod walk;
 use super::{
     ServeError,
     child::{Alive, Input, Output},
+    deadline::{Deadline, WALKS},
     session::Session,
 };
 use incoming::Incoming;
@@ -79,6 +80,7 @@ impl Session<'_, '_> {
         add_lines(&distinct, "", &mut lines);
         let walked = if self.is_history_changed()? { Walked::Open(Vec::new()) } else { self.walk(&distinct)? };
         let Walked::Open(tips) = walked else { return Ok(()) };
+        self.channel.check_client()?;
         self.make_lacking_quarantine()?;
         if self.is_connected_to(&lines, &tips)? {
             return Ok(());
@@ -148,11 +150,12 @@ impl Session<'_, '_> {
             let commits = near.iter().filter(|id| matches!(self.objects.classify(id), Ok(ObjectClass::Commit)));
             Ok(Walked::Open(commits.copied().collect()))
         };
+        let deadline = Deadline::after(WALKS);
         let incoming = match &self.quarantine {
             Some(quarantine) if self.pack_objects > 0 => {
-                Incoming::of(quarantine.folder().to_owned(), self.store.hash(), self.settings.read_max_bytes)
+                Incoming::of(quarantine.folder().to_owned(), self.store.hash(), self.settings.read_max_bytes, deadline)
             }
-            _ => Some(Incoming::nothing(self.store.hash())),
+            _ => Some(Incoming::nothing(self.store.hash(), deadline)),
         };
         let Some(incoming) = incoming else { return open(&near) };
         let Some(reached) = walk::history(&incoming, new) else { return open(&near) };
@@ -170,7 +173,7 @@ impl Session<'_, '_> {
             }
             old.extend(self.objects.commit(commit).map_err(refdb::Error::from)?.map(|commit| commit.tree));
         }
-        let bounds = Bounds { depth: self.settings.tree_depth, read_bytes: self.settings.read_max_bytes };
+        let bounds = Bounds { depth: self.settings.tree_depth, read_bytes: self.settings.read_max_bytes, deadline };
         let trees = Trees::new(&incoming, self.objects, old, reached.met, bounds);
         if trees.are_whole(&reached.roots, &reached.blobs) { Ok(Walked::Connected) } else { open(&near) }
     }

@@ -3,7 +3,7 @@ use super::{
     advertise::advertise,
     alternates,
     channel::Channel,
-    child::{Alive, Input, Output, Program},
+    child::Program,
     long_names::{self, Heard},
     policy,
     quarantine::Quarantine,
@@ -244,8 +244,9 @@ pub(crate) fn offer(store: &Store, settings: &Settings, call: &Call) -> Offer {
 }
 
 fn channel<'c>(store: &Store, output: BorrowedFd<'c>) -> io::Result<Channel<'c>> {
-    let folder = std::path::absolute(store.repository().git_dir())?.components().collect::<PathBuf>();
-    Ok(Channel::new(output, Redactor::of(&folder)))
+    let absolute = |folder| io::Result::Ok(std::path::absolute(folder)?.components().collect::<PathBuf>());
+    let folders = [absolute(store.repository().git_dir())?, absolute(store.repository().refs_dir())?];
+    Ok(Channel::new(output, Redactor::of(folders.iter().map(PathBuf::as_path))))
 }
 
 /// What to do with a request.
@@ -467,44 +468,6 @@ impl Session<'_, '_> {
         let results = results.map(|(command, outcome)| (command.name, outcome.refusal.as_ref().map(AsRef::as_ref)));
         report::report(unpack, results, &mut packets);
         Ok(self.channel.report(&packets)?)
-    }
-
-    /// Runs git's maintenance and `update-server-info` if they are configured.
-    fn run_maintenance(&mut self) -> Result<(), ServeError> {
-        if self.settings.auto_gc && self.flag("maintenance.auto").unwrap_or(true) {
-            let detach = self.flag("maintenance.autodetach").or(self.flag("gc.autodetach")).unwrap_or(true);
-            // Git before 2.47 does not know `--detach`, but its gc detaches by itself. A newer one that detaches prints
-            // nothing, so its output can be dropped.
-            if !detach {
-                self.maintain(&["--no-detach"], Output::ToUser)?;
-            } else if let Some(maintenance) = &self.call.maintenance {
-                let commands = [&["--detach"][..], &[]].map(|words| self.maintenance(words).command());
-                maintenance.is_due(&self.maintenance(&[]).directory, commands.into());
-            } else if !self.maintain(&["--detach"], Output::Nowhere)? {
-                self.maintain(&[], Output::ToUser)?;
-            }
-        }
-        if self.settings.update_server_info {
-            let git = self.git("update-server-info");
-            git.run(Input::Nothing, Output::ToUser, Alive::Always, &mut self.channel)?;
-        }
-        Ok(())
-    }
-
-    /// Runs git's maintenance. Returns whether it succeeded or goes on in the background.
-    fn maintain(&mut self, words: &[&str], output: Output) -> Result<bool, ServeError> {
-        let git = self.maintenance(words);
-        Ok(git.run(Input::Nothing, output, Alive::Always, &mut self.channel)?.success())
-    }
-
-    fn maintenance(&self, words: &[&str]) -> Program {
-        let mut git = self.git("maintenance");
-        git.words(["run", "--auto", "--quiet"].iter().chain(words));
-        git
-    }
-
-    fn flag(&self, key: &str) -> Option<bool> {
-        self.store.config().last(key)?.boolean().ok()
     }
 
     /// Prepares a git command that runs in the repository. If there is a quarantine, the command finds its objects,

@@ -25,9 +25,11 @@ impl FilesReader {
             false => Ok(None),
         };
         PATH.set(buffer);
-        match broken_ref(&looked) {
-            Some(broken) => self.counters.broken.found(broken),
-            None => self.counters.broken.is_whole(name),
+        match (&looked, broken_ref(&looked)) {
+            (_, Some(broken)) => self.counters.broken.found(broken),
+            (Ok(_), None) => self.counters.broken.is_whole(name),
+            // Whether the ref is broken was not found out.
+            (Err(_), None) => {}
         }
         looked
     }

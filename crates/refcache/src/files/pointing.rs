@@ -52,14 +52,16 @@ impl FilesReader {
     /// The present packed-refs, and its index from objects to refs.
     fn tips(&self, objects: &dyn ObjectCheck) -> Result<(Arc<PackedFile>, Arc<Tips>)> {
         let mut file = self.packed()?;
-        let mut tips = self.tips.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tips) = &*tips
-            && tips.generation() == file.generation
-        {
-            return Ok((file, Arc::clone(tips)));
+        let held = || self.held_tips().clone().filter(|tips| tips.generation() == file.generation);
+        if let Some(tips) = held() {
+            return Ok((file, tips));
+        }
+        let _one_at_a_time = self.indexing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(tips) = held() {
+            return Ok((file, tips));
         }
         let begun = Instant::now();
-        *tips = None;
+        *self.held_tips() = None;
         let mut fresh = Tips::of(&file, objects, &self.memory.pages)?;
         if file.packed.disorder().is_some() {
             // The file is not sorted although its header says so, and is therefore read again and sorted in memory.
@@ -70,7 +72,7 @@ impl FilesReader {
         debug_assert_eq!(fresh.generation(), file.generation, "an index is that of its file");
         let fresh = Arc::new(fresh);
         // An index that exceeds the limit would be released at the next query, together with everything else.
-        *tips = (fresh.bytes() <= self.memory.bytes_max).then(|| Arc::clone(&fresh));
+        *self.held_tips() = (fresh.bytes() <= self.memory.bytes_max).then(|| Arc::clone(&fresh));
         self.counters.loaded(begun);
         Ok((file, fresh))
     }

@@ -27,15 +27,19 @@ pub(super) fn each(environment: &Environment, set: &mut SetVariable<'_>) -> Resu
 
 fn parse_count(text: &[u8]) -> Result<u32, ConfigError> {
     let bad = |what: &str| Err(ConfigError::CommandLine(format!("{what} in GIT_CONFIG_COUNT")));
-    match super::value::parse_signed(text, i64::MAX) {
-        // A count has no unit.
-        Ok(_) if !text.last().is_some_and(u8::is_ascii_digit) => bad("bogus count"),
-        Err(super::value::NotANumber::InvalidUnit) => bad("bogus count"),
-        Ok(count) => match u32::try_from(count) {
-            Ok(count) if i32::try_from(count).is_ok() => Ok(count),
-            _ => bad("too many entries"),
-        },
-        Err(super::value::NotANumber::OutOfRange) => bad("too many entries"),
+    // A count is decimal, whatever its first digits are, and has no unit.
+    let text = text.trim_ascii_start();
+    let (is_negative, digits) = match text {
+        [sign @ (b'-' | b'+'), digits @ ..] => (*sign == b'-', digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return bad("bogus count");
+    }
+    let count = digits.to_str().ok().and_then(|digits| digits.parse().ok());
+    match count.filter(|count| i32::try_from(*count).is_ok_and(|count| count == 0 || !is_negative)) {
+        Some(count) => Ok(count),
+        None => bad("too many entries"),
     }
 }
 
@@ -172,6 +176,9 @@ mod tests {
             ("1k", "bogus count in GIT_CONFIG_COUNT"),
             ("-1", "too many entries in GIT_CONFIG_COUNT"),
             ("99999999999", "too many entries in GIT_CONFIG_COUNT"),
+            ("0x1", "bogus count in GIT_CONFIG_COUNT"),
+            ("010", "missing config key GIT_CONFIG_KEY_1"),
+            (" +2", "missing config key GIT_CONFIG_KEY_1"),
             ("2", "missing config key GIT_CONFIG_KEY_1"),
         ] {
             assert_eq!(all(&environment.clone().with("GIT_CONFIG_COUNT", count)).unwrap_err(), error);

@@ -1,5 +1,5 @@
 use super::{BadKey, Origin};
-use crate::messages::without_controls;
+use crate::messages::{system_text, without_controls};
 use bstr::BString;
 use std::path::PathBuf;
 
@@ -92,7 +92,7 @@ pub enum ConfigError {
         name: &'static str,
     },
     /// A file cannot be read.
-    #[error("unable to access '{}': {}", .0.path.display(), reason(&.0.source))]
+    #[error("unable to access '{}': {}", .0.path.display(), system_text(&.0.source))]
     Io(#[from] refdb_vfs::Error),
 }
 
@@ -156,10 +156,4 @@ impl std::fmt::Display for Place {
             Place::CommandLine => f.write_str("unable to parse command-line config"),
         }
     }
-}
-
-/// Returns the system's message without the suffix "(os error 13)" that Rust adds.
-pub(crate) fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
 }

@@ -68,16 +68,6 @@ impl Config {
         }
         settings.warnings
     }
-
-    /// Returns whether the configured hooks of an event run. They do not run if a setting of hooks is invalid, nor if
-    /// `hook.EVENT.enabled` is false and no hook has the event's name. An enabled hook without a command, for which
-    /// [`hooks`](Self::hooks) fails, is not noticed here. The file of the event's name in the hooks folder is
-    /// independent of these settings.
-    pub fn is_event_enabled(&self, event: &str) -> bool {
-        let mut settings = HookSettings::default();
-        // Where the settings have an error, no hook runs anyway.
-        settings.read(self).is_ok() && settings.is_event_enabled(event.into())
-    }
 }
 
 /// The combined meaning of all `hook.*` variables.

@@ -7,7 +7,10 @@ use bstr::{BStr, BString, ByteSlice};
 use gix_glob::wildmatch::Mode;
 use std::{
     borrow::Cow,
-    os::unix::{ffi::OsStrExt, fs::MetadataExt},
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::MetadataExt,
+    },
     path::{Path, PathBuf},
 };
 
@@ -93,13 +96,9 @@ impl Pattern {
             let glob = if rest.is_empty() { BString::from("**") } else { with_all_below(rest.into()) };
             return Ok(Some(Pattern { literal: [folder, slash].concat().into(), glob }));
         }
-        // Slashes at the end of the pattern have a meaning, so what follows the home is kept as it is.
-        let (start, rest) = match pattern.find_byte(b'/') {
-            Some(slash) if pattern.starts_with(b"~") => pattern.split_at(slash),
-            _ => (pattern.as_bytes(), &b""[..]),
-        };
-        let Some(expanded) = expand_path(start.as_bstr(), environment) else { return Ok(None) };
-        let mut glob = BString::from([expanded.as_os_str().as_bytes(), rest].concat());
+        let Some(expanded) = expand_path(pattern, environment) else { return Ok(None) };
+        // A slash at the end has a meaning, and is still there.
+        let mut glob = BString::from(expanded.into_os_string().into_vec());
         if !glob.starts_with(b"/") {
             glob.splice(0..0, *b"**/");
         }

@@ -33,6 +33,10 @@ impl Outer {
             self.files.last().is_none_or(|(last, ..)| *last <= level),
             "files come in the order of their rank"
         );
+        // As for git, an empty variable names no file.
+        if path.as_os_str().is_empty() {
+            return Ok(());
+        }
         let mut text = Vec::new();
         let file = environment.resolve(&path);
         let read = read_file(fs, &file, level, &mut text);

@@ -2,7 +2,7 @@
 //! also timestamps and `core.abbrev`.
 
 use super::{ConfigError, Origin, error::Place};
-use crate::environment::Environment;
+use crate::{environment::Environment, objects::DIGITS_MIN};
 use bstr::{BStr, ByteSlice};
 use std::path::PathBuf;
 
@@ -30,9 +30,6 @@ pub enum Abbreviation {
     AtLeast(usize),
 }
 
-/// The fewest digits to which git abbreviates an id.
-const ABBREVIATION_MIN: usize = 4;
-
 impl<'a> Value<'a> {
     /// Returns the value as a string.
     ///
@@ -59,7 +56,7 @@ impl<'a> Value<'a> {
         }
         let digits = self.int()?;
         match usize::try_from(digits) {
-            Ok(digits) if digits >= ABBREVIATION_MIN => Ok(Abbreviation::AtLeast(digits)),
+            Ok(digits) if digits >= DIGITS_MIN => Ok(Abbreviation::AtLeast(digits)),
             _ => Err(ConfigError::BadVariable {
                 detail: format!("abbrev length out of range: {digits}"),
                 place: Place::variable(self.key, self.origin, self.line),

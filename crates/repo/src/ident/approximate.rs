@@ -53,8 +53,9 @@ pub fn approximate(text: &[u8], now: u64, zone: &Zone<'_>) -> Approximate {
 /// Parses the time before which entries expire, by git-gc(1). Returns `None` if the text is not a date.
 ///
 /// `now` and `all` give the largest number, `never` and `false` give 0. Dates of the years 1000 to 1969 give 0, too, if
-/// a number follows the year or the month is named. Git ignores such a year, or reads it otherwise, so that entries of
-/// recent years expire; other dates of these years are read as git reads them.
+/// a number follows the year, the month is named, the year ends a date such as `31.12.1969`, or it is the whole text.
+/// Git ignores such a year, or reads it otherwise, so that entries of recent years expire; other dates of these years
+/// are read as git reads them.
 pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
     match text {
         b"never" | b"false" => Some(0),
@@ -65,12 +66,20 @@ pub fn expiry(text: &[u8], now: u64, zone: &Zone<'_>) -> Option<u64> {
 }
 
 /// Returns whether a text contains a year from 1000 to 1969 with a number right after it, or such a year and the name
-/// of a month anywhere. Four digits behind a year from 1970 to 2099 do not count, because they are an hour or a time
-/// zone.
+/// of a month anywhere, or is such a year, or has a word that is a day, a month and such a year. Four digits behind a
+/// year from 1970 to 2099 do not count, because they are an hour or a time zone.
 fn is_of_a_year_before_all(text: &[u8]) -> bool {
     let parts: Vec<&[u8]> = text.split(|byte| !byte.is_ascii_alphanumeric()).filter(|part| !part.is_empty()).collect();
     let is_number = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
     let is_year = |part: &[u8]| part.len() == 4 && is_number(part) && (&b"1000"[..]..b"1970").contains(&part);
+    let is_short = |part: &[u8]| matches!(part.len(), 1 | 2) && is_number(part);
+    let is_date = |word: &[u8]| {
+        let parts: Vec<&[u8]> = word.split(|byte| b"/.-".contains(byte)).collect();
+        matches!(parts[..], [one, two, year] if is_short(one) && is_short(two) && is_year(year))
+    };
+    if is_year(text.trim_ascii()) || text.split(u8::is_ascii_whitespace).any(is_date) {
+        return true;
+    }
     let has_month = || parts.iter().any(|part| MONTHS.iter().any(|month| matched(part, month) >= 3));
     let is_later_year = |part: &&[u8]| part.len() == 4 && is_number(part) && (&b"1970"[..]..b"2100").contains(part);
     (0..parts.len())

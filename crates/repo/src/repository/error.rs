@@ -1,6 +1,6 @@
 use crate::{
-    config::{ConfigError, reason},
-    messages::without_controls,
+    config::ConfigError,
+    messages::{system_text, without_controls},
 };
 use bstr::BString;
 use std::path::PathBuf;
@@ -99,10 +99,10 @@ pub enum RepositoryError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A file or folder cannot be read.
-    #[error("unable to read '{}': {}", .0.path.display(), reason(&.0.source))]
+    #[error("unable to read '{}': {}", .0.path.display(), system_text(&.0.source))]
     Io(#[from] refdb_vfs::Error),
     /// The current folder cannot be determined, for example because it is gone or access to it is denied.
-    #[error("Unable to read current working directory: {}", reason(.0))]
+    #[error("Unable to read current working directory: {}", system_text(.0))]
     CurrentDir(std::io::Error),
 }
 

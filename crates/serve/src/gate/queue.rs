@@ -51,12 +51,11 @@ impl Queue {
 
     /// Returns the same queue, to which new limits apply from now on.
     pub(super) fn resized(&self, most: Most) -> Self {
-        let (mut state, mut unwanted) = (self.locked(), Vec::new());
+        let mut state = self.locked();
         state.most = most;
-        while let Some(place) = self.let_next_run(&mut state, |_| true) {
-            unwanted.push(place);
-        }
+        let unwanted = self.let_run_those(&mut state, |_| true);
         drop(state);
+        drop(unwanted);
         self.clone()
     }
 
@@ -88,11 +87,11 @@ impl Queue {
         state.repositories.len() + state.clients.len()
     }
 
-    /// Lets the first waiting request run for which `may` returns `true` and that no limit holds back, and forgets
-    /// those before it that have been given up. Returns `None` if there is no such request, and otherwise its place if
-    /// nobody wants that any more. Dropping a place needs the lock, so the caller drops it after the lock is released.
-    fn let_next_run(&self, state: &mut State, may: impl Fn(&Waiting) -> bool) -> Option<Option<Place>> {
-        let mut at = 0;
+    /// Lets the waiting requests run for which `may` returns `true` and that no limit holds back, the first ones first,
+    /// and forgets those that have been given up. Returns the places that nobody wants any more. Dropping a place needs
+    /// the lock, so the caller drops them after the lock is released.
+    fn let_run_those(&self, state: &mut State, may: impl Fn(&Waiting) -> bool) -> Vec<Place> {
+        let (mut at, mut unwanted) = (0, Vec::new());
         while let Some(next) = state.waiting.get(at) {
             let is_given_up = next.grant.is_closed();
             let runs = may(next) && state.allows(next);
@@ -100,12 +99,11 @@ impl Queue {
                 at += 1;
                 continue;
             }
-            let next = state.waiting.remove(at)?;
-            if !is_given_up {
-                return Some(self.let_run(state, next));
+            if let Some(next) = state.waiting.remove(at).filter(|_| !is_given_up) {
+                unwanted.extend(self.let_run(state, next));
             }
         }
-        None
+        unwanted
     }
 
     /// Lets a request run. Returns its place if nobody wants it any more.
@@ -146,7 +144,7 @@ impl Drop for Place {
         }
         // Only requests that a limit held back under which this place counted can run now.
         let may = |next: &Waiting| was_full || next.repository == self.repository || next.client == self.client;
-        let unwanted = self.queue.let_next_run(&mut state, may);
+        let unwanted = self.queue.let_run_those(&mut state, may);
         drop(state);
         drop(unwanted);
     }

@@ -271,7 +271,7 @@ impl Server {
                 let (wants, bytes) =
                     read_wants(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
                 begin = bytes;
-                if job.has_tips(&wants)? {
+                if job.has_tips(&wants) {
                     place = place.with_checked_wants();
                 }
             }
@@ -307,14 +307,15 @@ impl Job {
         at_disk(self.served.is_remote(), || Rows::new(&self.served, Arc::clone(&self.facts), hidden, style))
     }
 
-    /// Returns whether git would certainly accept all of these wants. `false` proves nothing.
-    fn has_tips(&self, wants: &Wants) -> io::Result<bool> {
-        let Wants::Complete(wants) = wants else { return Ok(false) };
+    /// Returns whether git would certainly accept all of these wants. `false` proves nothing, and is also the result of
+    /// an error, because git can still make the check.
+    fn has_tips(&self, wants: &Wants) -> bool {
+        let Wants::Complete(wants) = wants else { return false };
         let hidden = self.facts.settings.hiding(&self.grant.hidden);
         let others = at_disk(self.served.is_remote(), || {
             not_visible_tips(&self.served, &self.facts, &hidden, wants, Tips::OrTagged)
-        })?;
-        Ok(others.is_empty())
+        });
+        others.is_ok_and(|others| others.is_empty())
     }
 
     /// Returns the repository, the environment and the settings for git or a push: those variables of

@@ -190,15 +190,16 @@ impl Session {
             Wants::Complete(wants) if wants.is_empty() && reader.bytes() == b"0000" => return Ok(DONE),
             // If there is a pack-objects hook, git makes the check, because the hook would see the options by which git
             // skips it.
-            Wants::Complete(wants) if !facts.settings.has_pack_hook => self.may_have(&facts, wants, advertised)?,
+            Wants::Complete(wants) if !facts.settings.has_pack_hook => self.may_have(&facts, wants, advertised),
             _ => false,
         };
         Ok(self.hand_over(reader.into_bytes(), is_checked))
     }
 
-    /// Returns whether git would certainly send the client all of these objects. `false` proves nothing.
-    fn may_have(&self, facts: &Facts, wants: &[ObjectId], advertised: Option<Rows>) -> io::Result<bool> {
-        at_disk(self.served.is_remote(), || {
+    /// Returns whether git would certainly send the client all of these objects. `false` proves nothing, and is also
+    /// the result of an error, because git can still make the check.
+    fn may_have(&self, facts: &Facts, wants: &[ObjectId], advertised: Option<Rows>) -> bool {
+        let checked = at_disk(self.served.is_remote(), || {
             // In a conversation over one connection, git by default accepts only wants that it has advertised.
             let tips = if advertised.is_some() { Tips::Themselves } else { Tips::OrTagged };
             let others = not_visible_tips(&self.served, facts, &facts.settings.hidden, wants, tips)?;
@@ -207,7 +208,8 @@ impl Session {
                 Some(mut rows) if !others.is_empty() => rows.have_shown(&others),
                 _ => Ok(others.is_empty()),
             }
-        })
+        });
+        checked.unwrap_or(false)
     }
 
     fn hand_over(&self, input: Vec<u8>, is_checked: bool) -> Reply {

@@ -55,6 +55,8 @@ const ASKED_MAX: usize = 8;
 const HIDING: [&[&str]; 3] =
     [&["-c", "transfer.hideRefs=refs", "-c", "transfer.hideRefs=HEAD"], &["-c", "transfer.hideRefs=refs"], &[]];
 
+const TOO_SHORT: &str = "the output of git upload-pack ends too early";
+
 /// The name that a recent git sends with its capabilities if it lists no ref.
 const NO_REF: &str = "capabilities^{}";
 
@@ -143,6 +145,9 @@ impl Capabilities {
             // push.
             return Ok(offered);
         }
+        if !is_v2 {
+            offered = without_refs(&offered)?;
+        }
         let mut known = self.known();
         if known.cleared == cleared {
             let offers = known.of(git.program());
@@ -152,6 +157,15 @@ impl Capabilities {
             offers.insert(key, Arc::clone(&offered));
         }
         Ok(offered)
+    }
+}
+
+/// Returns the first packet of an advertisement, which has the capabilities, with a flush packet. An old git may have
+/// listed all refs of a large repository.
+fn without_refs(packets: &[u8]) -> io::Result<Arc<[u8]>> {
+    match pkt::decode(packets).map_err(io::Error::other)? {
+        Decoded::Packet(_, length) => Ok([&packets[..length], b"0000"].concat().into()),
+        Decoded::Missing(_) => Err(io::Error::other(TOO_SHORT)),
     }
 }
 
@@ -166,7 +180,7 @@ fn each_line(packets: &[u8], mut line: impl FnMut(&[u8])) -> io::Result<()> {
             }
             Decoded::Packet(Packet::Flush, _) => return Ok(()),
             Decoded::Packet(Packet::Special(_), length) => at += length,
-            Decoded::Missing(_) => return Err(io::Error::other("the output of git upload-pack ends too early")),
+            Decoded::Missing(_) => return Err(io::Error::other(TOO_SHORT)),
         }
     }
 }
@@ -292,6 +306,17 @@ mod tests {
         known.of("old".as_ref()).insert(key.clone(), Arc::from(&b"offer"[..]));
         assert!(known.of("old".as_ref()).contains_key(&key));
         assert!(!known.of("new".as_ref()).contains_key(&key));
+    }
+
+    #[test]
+    fn of_an_advertisement_only_the_capabilities_are_kept() {
+        let mut listed = Vec::new();
+        pkt::line(&[b"id refs/heads/a\0multi_ack agent=git/2.39\n"], &mut listed);
+        let first = listed.len();
+        (0..1000).for_each(|at| pkt::line(&[format!("id refs/heads/{at}\n").as_bytes()], &mut listed));
+        pkt::flush(&mut listed);
+        assert_eq!(*without_refs(&listed).unwrap(), *[&listed[..first], b"0000"].concat());
+        assert!(without_refs(b"00").is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! boundary, where the walk through the history ended.
 
 use super::incoming::Incoming;
+use crate::serve::deadline::Deadline;
 use refdb::{
     Objects,
     objects::{ObjectKind, links},
@@ -52,6 +53,8 @@ pub(super) struct Bounds {
     pub(super) depth: i32,
     /// Maximum size in bytes of a tree of the boundary that is read.
     pub(super) read_bytes: u64,
+    /// When the walk ends.
+    pub(super) deadline: Deadline,
 }
 
 impl<'a> Trees<'a> {
@@ -132,7 +135,7 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// Returns a tree of the server; `None` if it does not exist, is corrupt or is larger than [`Bounds::read_bytes`].
+    /// Returns a tree of the server; `None` if it does not exist, is corrupt or cannot be read within the [`Bounds`].
     fn old(&mut self, id: &ObjectId) -> Option<Rc<Old>> {
         if let Some(known) = self.old.get(id) {
             return known.clone();
@@ -143,6 +146,7 @@ impl<'a> Trees<'a> {
     }
 
     fn read_old(&self, id: &ObjectId) -> Option<Old> {
+        self.bounds.deadline.check()?;
         let header = self.objects.header(id).ok().flatten()?;
         if header.kind != ObjectKind::Tree || header.size_bytes > self.bounds.read_bytes {
             return None;
