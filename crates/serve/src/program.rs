@@ -121,8 +121,8 @@ impl Git {
     /// Prepares git to run in a repository.
     fn command(&self, place: &Place) -> Command {
         let mut command = Command::new(&self.git);
-        // Git changes the directory itself: the standard library would fork for that, which copies the server's page
-        // tables, where the C library cannot start a program in another directory.
+        // Git changes the directory itself. Where the C library cannot start a program in another directory, the
+        // standard library would fork for that, which copies the server's page tables.
         command.arg("-C").arg(&place.folder);
         place.settings.iter().for_each(|setting| {
             command.arg("-c").arg(setting);

@@ -107,8 +107,7 @@ impl Error {
         Errno::from_io_error(&self.source).is_some_and(|errno| TRANSIENT.contains(&errno))
     }
 
-    /// Returns whether the file was replaced or removed on a network file system while it was open (`ESTALE`): open it
-    /// again.
+    /// Returns whether the server of a network file system no longer has the file or folder (`ESTALE`): open it again.
     pub fn is_stale(&self) -> bool {
         is_stale(&self.source)
     }

@@ -155,8 +155,8 @@ impl File {
         read.map(|_| bytes).map_err(|source| Error::new("read", &self.path, source))
     }
 
-    /// Writes all of `bytes` where the last such write, or the last read without an offset, through this handle ended,
-    /// or at the end of the file if [`Fs::append`](crate::Fs::append) opened it.
+    /// Writes all of `bytes` where the last read or write without an offset ended, or at the end of the file if
+    /// [`Fs::append`](crate::Fs::append) opened it.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         let written = match self.hooks.verdict(Op::Write(&self.path, bytes)) {
             Verdict::Proceed => self.inner.write_all(bytes),
@@ -227,7 +227,8 @@ impl File {
         }
     }
 
-    /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where that is possible.
+    /// Writes `len` bytes of `source`, from `offset` on, where the last read or write of this file without an offset
+    /// ended. They are copied inside the kernel where that is possible.
     pub fn copy_from(&mut self, source: &File, offset: u64, len: u64) -> Result<()> {
         let op = Op::Copy { from: &source.path, offset, len, to: &self.path };
         let (len, torn) = match self.hooks.verdict(op) {
@@ -272,7 +273,7 @@ fn copy_range(from: &std::fs::File, mut offset: u64, to: &mut std::fs::File, len
         match rustix::fs::copy_file_range(from, Some(&mut offset), &*to, None, want) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // The kernel cannot copy between these two file systems, so a buffer is used.
+            // The kernel cannot make this copy by itself.
             Err(
                 rustix::io::Errno::XDEV
                 | rustix::io::Errno::INVAL

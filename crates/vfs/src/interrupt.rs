@@ -124,10 +124,10 @@ pub fn check() -> io::Result<()> {
     }
 }
 
-/// Ends the process as the caught signal would have ended it. Returns if no signal was caught.
+/// Ends the process as the signal that [`received`] returns would have ended it. Returns if there is none.
 pub fn end_by_signal() {
     if let Some(signal) = received() {
-        // The call fails only for a signal whose default is not known, and such signals are not caught.
+        // The call fails only for a signal whose default is not known.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
 }

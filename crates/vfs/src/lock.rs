@@ -226,16 +226,16 @@ impl Lock {
         path::lock_of(target)
     }
 
-    /// Returns whether a lock of `target` is signed: if signing was requested, and the name of the separate content
-    /// file is not too long.
+    /// Returns whether a lock of `target` is to be signed: if signing was requested, and the name of the separate
+    /// content file is not too long.
     pub fn is_signed(fs: &Fs, target: &Path) -> bool {
         fs.signs_locks() && target.file_name().is_some_and(|name| name.len() + ".lock.lock".len() <= NAME_LEN_MAX)
     }
 
-    /// As [`acquire`](Self::acquire), for a batch, whose journal entry the lock names. Returns `None` if the lock
-    /// cannot be signed before it has a name, or is not on a local file system, because nobody could then determine
-    /// with certainty, even after a restart, that its owner is gone. An abort does not remove the lock, because the
-    /// journal entry may exist.
+    /// As [`acquire`](Self::acquire), for a batch, whose journal entry the lock names. Returns `None` if the lock is
+    /// not [to be signed](Self::is_signed), if it cannot be signed before it has a name, or if it is not on a local
+    /// file system. Nobody could then determine with certainty, even after a restart, that its owner is gone. An abort
+    /// does not remove the lock, because the journal entry may exist.
     pub fn acquire_for_batch(
         fs: &Fs,
         target: &Path,
@@ -256,8 +256,9 @@ impl Lock {
         Ok(Some(lock))
     }
 
-    /// Locks `target` with a hard link to the lock file `seed` instead of a new file, which is cheaper for thousands
-    /// of locks. The lock is signed if `seed` is. The new content of `target` is written into a separate file.
+    /// Locks `target` with a hard link to `seed`, a lock file or a journal file, instead of a new file. This is cheaper
+    /// for thousands of locks. The lock is signed if `seed` is. The new content of `target` is written into a separate
+    /// file.
     pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, lock_timeout: LockTimeout) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
         lock.note = Note::of(&lock.path);

@@ -73,7 +73,7 @@ impl Fs {
     /// machine may be replacing the file. If a program of that machine has the old file open, the machine renames the
     /// old file before it renames the new one, so that for a moment the server has no file of that name.
     ///
-    /// If so, this pauses for 2 ms. On a local file system the result is always false.
+    /// Pauses for 2 ms before it returns true. On a local file system the result is always false.
     pub fn is_being_replaced(&self, path: &Path) -> bool {
         let look =
             || -> io::Result<_> { Ok(rustix::fs::lstat(&*self.hooks().look_up(&path::lock_of(path), LookUp::Name)?)?) };

@@ -4,7 +4,7 @@ use std::{
     time::SystemTime,
 };
 
-/// An operation that changes the disk, shown to an [`IoHook`] before it is done.
+/// An operation that changes the disk, as it is shown to an [`IoHook`].
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
     /// A new file is created, which is empty unless it is a signed lock file. This fails if the name exists, unless the
@@ -74,9 +74,11 @@ pub enum LookUp {
     Folder,
 }
 
-/// A hook that is called before every operation that visibly changes the disk, except for the removal of spare lock
-/// files on network file systems and of locks at an abort. The hook can be an observer, a fault injector, or a model of
-/// a client of a network file system.
+/// A hook that is called before operations that visibly change the disk. It can be an observer, a fault injector, or a
+/// model of a client of a network file system.
+///
+/// It is not called for the removal of spare lock files on network file systems and of locks at an abort. The content
+/// of a signed lock file is shown to it after the file has got its name.
 pub trait IoHook: Send + Sync {
     /// Decides whether the operation is done.
     fn before(&self, op: Op<'_>) -> Verdict;

@@ -102,7 +102,7 @@ fn pass_on(
 }
 
 /// Returns the length of a packet in bytes, including the four of the length itself, or 0 for a flush packet. Returns
-/// `None` if these bytes begin no packet with data.
+/// `None` if these bytes begin neither a flush packet nor a packet with data.
 fn packet_length(start: &[u8]) -> Option<usize> {
     if start.len() < LENGTH_BYTES || !start.iter().all(u8::is_ascii_hexdigit) {
         return None;

@@ -84,8 +84,8 @@ impl Quarantine {
     pub(super) fn release(&self, sync: bool, sharing: SharedRepository) -> Result<()> {
         let release = Release { fs: &self.fs, sync, sharing };
         if sync {
-            // All files are synced before the first is moved, because `git gc` may take moved objects for garbage
-            // until a ref leads to them.
+            // All files are synced before the first is moved, which shortens the time in which `git gc` may take moved
+            // objects for garbage because no ref leads to them yet.
             release.sync_files(&self.folder)?;
         }
         release.folder(&self.folder, self.objects.path())

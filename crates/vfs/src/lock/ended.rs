@@ -86,8 +86,8 @@ impl Lock {
         Ok((is_proof && lock_alone(&file, is_local)?).then_some(file))
     }
 
-    /// Removes the lock file of this name in an open folder if the [ended boot](Fs::with_ended_boot) of `fs` made it
-    /// and nobody has it locked.
+    /// Tries to remove the lock file of this name in an open folder if the [ended boot](Fs::with_ended_boot) of `fs`
+    /// made it. The [`Removal`] says why it stays, if it does.
     ///
     /// The file is locked until its name is gone, and on a network file system the server is asked whether the name
     /// still leads to it. If several try to remove it and `flock` reaches all of them, only one succeeds, and none
