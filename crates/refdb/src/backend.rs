@@ -38,12 +38,11 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails only for reasons that concern the whole store. A single ref that cannot be locked is listed in
-    /// [`Locked::refused`] instead.
+    /// A single ref that cannot be locked is no error, but is listed in [`Locked::refused`].
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>>;
 
     /// The canonical form of a name. A worktree's own refs have two names, for instance `HEAD` and
-    /// `main-worktree/HEAD`. Claims and steps have the canonical one, so that no ref is claimed twice.
+    /// `main-worktree/HEAD`. Claims and steps have the canonical one.
     fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr;
 
     /// Returns whether deleting a symbolic ref keeps its reflog and adds an entry about the deletion, as git does in

@@ -185,7 +185,8 @@ impl FilesLocked {
         Ok(fs.remove_empty_tree(path)?)
     }
 
-    /// Returns whether the step is a deletion that must become visible together with the new packed-refs.
+    /// Returns whether the step is a deletion that must become visible together with the new packed-refs if the ref
+    /// holds an object.
     fn is_packed_removal(&self, claim: usize, step: &Step<'_>) -> bool {
         self.atomic_visibility && matches!(step.new, Some(NewValue::Deleted)) && !self.through_links.contains(&claim)
     }

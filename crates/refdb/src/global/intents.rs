@@ -115,7 +115,7 @@ impl GlobalIntents {
         Ok(found)
     }
 
-    /// The names of the folder's files, in order.
+    /// The names of the folder's entries, in order, without those that are not UTF-8.
     fn names(&self) -> Result<Vec<String>> {
         if !self.is_there()? {
             return Ok(Vec::new());

@@ -1,7 +1,7 @@
 //! The locks of one transaction: loose names in byte order, packed-refs last.
 //!
 //! Only the first lock is waited for at length, except by [`Locks::add_packed`]. A transaction that holds locks waits
-//! at most [`NEXT_LOCK_TIMEOUT`] for each holder of the next one, then releases all of them, waits while it holds none,
+//! at most [`NEXT_LOCK_TIMEOUT`] for each holder of the next lock, then releases its own, waits while it holds none,
 //! and starts over, so that no two processes wait for each other for long.
 
 use crate::files::{loose::folders, store::Store, strategy::WritePlan};

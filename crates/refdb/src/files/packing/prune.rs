@@ -19,8 +19,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// About this long after it began, at the latest, a portion of removals ends and the lock of packed-refs is released.
-/// By default git waits one second for that lock.
+/// A portion of removals ends after about this time at the latest, and the lock of packed-refs is released. By default
+/// git waits one second for that lock.
 const PORTION: Duration = Duration::from_millis(150);
 
 /// Between portions the lock stays free for the time for which it was held, divided by this, but at most for
