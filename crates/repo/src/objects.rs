@@ -1,6 +1,6 @@
-//! The objects of a repository. To classify an object, it is read, verified and parsed, unless it exceeds the limit on
-//! reads, or is larger than 32 MiB and no tag: its kind then comes from its header. Listings use [`Objects::content`],
-//! which verifies nothing, because git's listings do not verify either.
+//! The objects of a repository. An object is classified by reading, verifying and parsing it. If it exceeds the limit
+//! on reads, or is larger than 32 MiB and no tag, its kind comes from its header instead. Listings use
+//! [`Objects::content`], which verifies nothing, because git's listings do not verify either.
 
 // Read in this order: [`Objects`], `content` (when an object is valid), `databases` and `database` (where objects are
 // read), `known` (objects that were read) and `seen` (objects that were looked up).

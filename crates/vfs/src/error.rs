@@ -99,7 +99,7 @@ impl Error {
     }
 
     /// Returns whether the same operation may well succeed a little later: the process or the machine has too many open
-    /// files or too little memory, a disk or the network failed, or another machine replaced the file.
+    /// files or too little memory, a disk or the network failed, or another machine replaced or removed the file.
     pub fn is_transient(&self) -> bool {
         use rustix::io::Errno;
         const TRANSIENT: [Errno; 6] =

@@ -40,7 +40,7 @@ impl File {
         File { inner, path: path.to_owned(), hooks: hooks.clone(), is_locked: AtomicBool::new(false) }
     }
 
-    /// The path at which the file was opened. After [`Lock::commit`](crate::Lock::commit), it is the locked file's.
+    /// The path at which the file was opened, or after [`Lock::commit`](crate::Lock::commit) that of the locked file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -81,7 +81,7 @@ impl File {
         Ok(stat.st_nlink as u64)
     }
 
-    /// Fills `buffer` from `offset`; fails if the file ends before.
+    /// Fills `buffer` from `offset`; fails if the file ends before the buffer is full.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.require_name()
             .and_then(|()| self.require_content(offset))

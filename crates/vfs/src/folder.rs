@@ -1,4 +1,5 @@
-//! Open folders. Operations on their entries stay in them even after their paths lead elsewhere.
+//! Open folders. An operation on an entry of an open folder stays in that folder even after the path of the folder
+//! leads elsewhere.
 
 use crate::{EntryKind, Error, File, Fs, LookUp, Op, Result, ServerHandle, Stat, error::is_stale};
 use rustix::{

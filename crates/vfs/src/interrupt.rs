@@ -139,8 +139,8 @@ pub fn end_by_broken_pipe() {
     let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
 }
 
-/// Waits until `input` can be read or has ended, or a signal was caught. Reading alone would not notice the signal: the
-/// system restarts an interrupted read.
+/// Waits until `input` can be read or has ended, and fails once a signal was caught. Reading alone would not notice the
+/// signal: the system restarts an interrupted read.
 pub fn wait_readable(input: impl AsFd) -> io::Result<()> {
     // A signal may come between the check and the wait; then it is noticed a little later, which is harmless.
     let pause = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };

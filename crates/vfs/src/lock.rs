@@ -99,7 +99,8 @@ pub enum LockError {
         /// Whether this process has the lock file open.
         by_us: bool,
     },
-    /// The lock file could not be created, for example because of missing permissions, a missing folder or a signal.
+    /// The lock file could not be created or examined, for example because of missing permissions, a missing folder or
+    /// a signal.
     #[error(transparent)]
     Io(#[from] Error),
 }
@@ -424,7 +425,7 @@ impl Lock {
         self.content = None;
     }
 
-    /// Replaces the file by the content that was written. This releases the lock if its own file contained the
+    /// Replaces the file by the content that was written. This releases the lock if the lock file itself contained the
     /// content; otherwise the lock is still held.
     pub fn publish(&mut self) -> Result<(), Error> {
         // Once the content is renamed, its old name is free for others.
@@ -458,9 +459,10 @@ impl Lock {
     /// those who hold the content open would take it for content that has replaced the file.
     fn give_up_led(&self) {
         let Some(content) = self.content.as_ref().filter(|_| self.is_led && self.held) else { return };
-        // After an error of a server nobody knows whether the content was renamed, and then it must stay as it is.
+        // After an error of a file server, the content may have been renamed nevertheless, and then it must stay as it
+        // is.
         if self.place != Place::Beside && self.fs.leads_to(&self.content_path(), content).unwrap_or(false) {
-            // If that fails, the file is no longer written to either, and what is left to do is to remove its name.
+            // If the mark cannot be written, all that is left to do is to remove the name of the file.
             let _ = give_up_content(content);
         }
     }

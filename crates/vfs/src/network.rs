@@ -47,7 +47,7 @@ impl Fs {
 
     /// Returns, without opening it, what a name leads to on a network file system: its attributes, and the handle by
     /// which the server identifies it, which no other file ever has. `None` if there is nothing. The attributes come
-    /// from the server only if the client does not provide the handle (NFS 4.0).
+    /// from the server only if the client does not provide the handle.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ impl Fs {
         })
     }
 
-    /// Calls `read`, which opens a file by its name and reads it, again if the file was replaced while it was read.
+    /// Calls `read`, which opens a file by its name and reads it, again if the server lost the file while it was read.
     pub(crate) fn reading<T>(&self, path: &Path, read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         self.again_if_stale(|| self.look_again(path), is_stale, read)
     }

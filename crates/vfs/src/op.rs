@@ -7,8 +7,8 @@ use std::{
 /// An operation that changes the disk, as it is shown to an [`IoHook`].
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
-    /// A new file is created, which is empty unless it is a signed lock file. This fails if the name exists, unless the
-    /// file is opened for appending.
+    /// A new file is created, which is empty, except that a signed lock file may have its content already. This fails
+    /// if the name exists, unless the file is opened for appending.
     Create(&'a Path),
     /// These bytes are appended to the file.
     Write(&'a Path, &'a [u8]),

@@ -182,7 +182,7 @@ pub struct QueueHead {
     listener: OwnedFd,
     /// What the head before has told, and what the next one will be told.
     pub relay: Relay,
-    /// Those that have connected and were accepted, in this order.
+    /// The writers that have connected and were accepted, in the order in which they connected.
     arrived: VecDeque<Arrived>,
 }
 
@@ -302,7 +302,7 @@ pub struct Crowd {
 pub(crate) enum Told {
     /// The writer is the first now.
     Lead(QueueHead),
-    /// The writer takes its turn, of which this message says more.
+    /// The writer gets its turn. The bytes are [`Turn::content`].
     Turn(Vec<u8>),
     /// Nothing yet.
     Nothing,

@@ -50,7 +50,7 @@ const HAVE: &str = ".have";
 enum Advertised {
     /// The ref was sent or skipped; the next one is considered by itself.
     One,
-    /// The ref is hidden, and so are all refs that follow it before this name.
+    /// The ref is hidden, and so is every ref between it and this name.
     SkipTo(BString),
 }
 

@@ -61,7 +61,7 @@ impl Quarantine {
         self.folder.path()
     }
 
-    /// Removes the quarantines of pushes that were killed, for a push that needs none itself.
+    /// Removes the quarantines of pushes that were killed, for a push that does not yet create its own.
     pub(super) fn clear_abandoned(fs: &Fs, objects: &Path) -> Result<()> {
         clear_abandoned(fs, &fs.folder(objects)?)
     }

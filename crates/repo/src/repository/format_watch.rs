@@ -6,8 +6,8 @@ use crate::config::{Level, read_file};
 use refdb_vfs::{Fs, Stat};
 use std::path::PathBuf;
 
-/// The format of a repository's refs when it was opened, and the attributes of `config`. Unchanged attributes prove,
-/// with a single stat, that the format is unchanged. On a network file system the configuration is read again
+/// The format of a repository's refs when it was opened, and the attributes of `config`. While these are unchanged, the
+/// format counts as unchanged, which takes a single stat. On a network file system the configuration is read again
 /// instead.
 #[derive(Clone, Debug)]
 pub struct FormatWatch {

@@ -22,9 +22,9 @@ pub(super) struct Most {
 struct State {
     most: Most,
     running: usize,
-    /// How many run in each repository. One without any has no entry.
+    /// How many run in each repository. A repository in which none run has no entry.
     repositories: HashMap<Arc<str>, usize>,
-    /// How many run for each client. One without any has no entry.
+    /// How many run for each client. A client for which none run has no entry.
     clients: HashMap<Arc<str>, usize>,
     /// The requests that wait, in the order in which they came.
     waiting: VecDeque<Waiting>,
@@ -89,8 +89,9 @@ impl Queue {
     }
 
     /// Lets the first waiting request run for which `may` returns `true` and that no limit holds back, and forgets
-    /// those before it that have been given up. Returns `None` if there is no such request, and otherwise its place if
-    /// nobody wants that any more. Dropping a place needs the lock, so the caller drops it after the lock is released.
+    /// the requests before it that have been given up. Returns `None` if no request can run, and otherwise the place of
+    /// the request that runs if nobody wants that place any more. Dropping a place needs the lock, so the caller drops
+    /// it after the lock is released.
     fn let_next_run(&self, state: &mut State, may: impl Fn(&Waiting) -> bool) -> Option<Option<Place>> {
         let mut at = 0;
         while let Some(next) = state.waiting.get(at) {
@@ -144,7 +145,7 @@ impl Drop for Place {
                 }
             }
         }
-        // Only requests that a limit held back under which this place counted can run now.
+        // This place counted under three limits. Only a request that one of them held back can run now.
         let may = |next: &Waiting| was_full || next.repository == self.repository || next.client == self.client;
         let unwanted = self.queue.let_next_run(&mut state, may);
         drop(state);

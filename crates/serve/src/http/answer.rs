@@ -32,7 +32,7 @@ pub(crate) struct Body {
     /// The request's turns, held until the response is complete or the client has disconnected.
     #[expect(dead_code, reason = "the turns are given back when they are dropped")]
     pub(super) turns: Vec<Turn>,
-    /// The room of the request, held for as long.
+    /// The room of the request, held as long as the turns.
     #[expect(dead_code, reason = "the room is given back when it is dropped")]
     pub(super) room: Room,
 }

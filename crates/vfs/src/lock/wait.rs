@@ -98,7 +98,7 @@ impl<'a> Line<'a> {
         (self.ahead, self.queue_of) = (None, None);
     }
 
-    /// Takes the head of the queue, and waits a moment for those that are known to come.
+    /// Makes this writer the head of the queue, and waits a moment for those that are known to come.
     fn lead(&mut self, mut head: QueueHead) {
         let (others, pause) = self.crowd.take().map_or((0, Duration::ZERO), |crowd| (crowd.others, crowd.pause));
         head.gather(others, pause);
@@ -251,8 +251,9 @@ impl Looks {
 /// moments.
 struct Wait {
     holder: Option<(u64, u64, i128)>,
-    /// When waiting began, in total and for the current holder.
+    /// When waiting began.
     begun: Instant,
+    /// When waiting for the current holder began.
     since: Instant,
     pause: Duration,
     random: u64,

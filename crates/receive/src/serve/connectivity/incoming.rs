@@ -23,9 +23,9 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Reads which objects are in the folder. Returns `None` if git has to do the walk: there are too many objects,
-    /// an object that must be read, or a base of its deltas, is larger than `read_max_bytes`, the object has too long a
-    /// delta chain, or an object cannot be read.
+    /// Reads which objects are in the folder. Returns `None` if git has to do the walk, because there are too many
+    /// objects, because one of them other than a blob has too long a delta chain, or is, or is based on, an object of
+    /// more than `read_max_bytes` bytes, or because the objects cannot be read.
     pub(super) fn of(folder: PathBuf, hash: HashKind, read_max_bytes: u64) -> Option<Self> {
         let objects = Objects::in_dir(folder.clone(), hash);
         let ids = objects.ids().ok().filter(|ids| ids.len() <= OBJECTS_MAX)?;
