@@ -1,8 +1,7 @@
 //! The contract between transactions and readers above and the places where refs are kept below.
 //!
 //! [`Backend`] is everything a transaction or a reader needs: a [`Snapshot`], a lock, staging and a commit.
-//! [`Maintenance`] adds what only the owner of the storage asks for, such as pack-refs and the editing of reflogs. Code
-//! that wraps another backend, as the group commit of a cache does, implements [`Backend`] alone.
+//! [`Maintenance`] adds packing and the editing of reflogs.
 
 mod maintenance;
 mod read;

@@ -90,7 +90,7 @@ impl GlobalIntents {
         Ok(())
     }
 
-    /// Removes an intent, if it exists. It may reappear after a loss of power, but settling it again does nothing.
+    /// Removes an intent, if it exists. It may reappear after a loss of power, and must then be settled again.
     pub fn remove(&self, id: &str) -> Result<()> {
         if !is_id(id) {
             return Ok(());

@@ -28,7 +28,7 @@ pub(super) fn all(store: &Store) -> Result<Vec<BString>, Error> {
     }
 }
 
-/// Returns the files, or the folders of stacks, that lie where the other format than this one has its refs.
+/// Returns the files, or the folders of stacks, that lie where the other format has its refs, for refs in `format`.
 pub(super) fn of(site: &Site<'_>, format: RefFormat) -> Result<Vec<BString>, Error> {
     let mut found = Vec::new();
     for place in &site.places {

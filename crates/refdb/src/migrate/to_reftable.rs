@@ -133,7 +133,7 @@ impl Copy<'_, '_, '_> {
         /// The number of reflogs that are examined ahead. The contents of small ones are held in memory.
         const READ_AHEAD: usize = 256;
         let (mut left_out, mut cut) = (0, 0);
-        // A table may be built twice.
+        // `Addition::add_table` may call its closure twice.
         looks.clear();
         for part in names.chunks(READ_AHEAD) {
             let (files, now) = (self.files, now_nanos());

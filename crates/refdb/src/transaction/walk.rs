@@ -83,7 +83,7 @@ impl Parent {
     }
 }
 
-/// The distinct folders that the items need which may be new, sorted.
+/// The distinct folders above the items that may be new, sorted.
 fn parents(edits: &Edits) -> Vec<Parent> {
     let mut parents = Vec::new();
     let mut last: &BStr = BStr::new("");

@@ -31,7 +31,7 @@ const PAUSE_PART: u32 = 2;
 /// Maximum number of threads that remove loose files.
 const THREADS: usize = 4;
 
-/// The number of loose files after which the first portion ends, give or take a piece.
+/// The number of loose files after which the first portion ends at the latest, give or take a piece.
 const PORTION_FIRST: usize = 256;
 
 /// The largest number of loose files after which a later portion ends.
