@@ -78,8 +78,8 @@ impl FilesBackend {
         Ok(JournalEntries { open: open.into_iter().map(|id| journal::path(&self.store, id)).collect(), left })
     }
 
-    /// Recovers the batches whose processes have ended, and removes unused journal files and the locks of packed-refs
-    /// and below `refs/` that dead processes left behind. Returns the result for each journal entry.
+    /// Recovers the batches whose processes have ended, and removes unused journal files and the stale locks of
+    /// packed-refs and below `refs/`. Returns the result for each journal entry.
     ///
     /// # Errors
     ///

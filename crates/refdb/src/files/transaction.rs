@@ -371,7 +371,7 @@ impl FilesLocked {
     }
 
     /// Writes the reflogs, those `taken` from other refs under their new names, and replaces packed-refs. Reflogs that
-    /// were moved aside are added to `aside`, and those that did not exist before to `new`.
+    /// were moved aside are added to `aside`, and those to remove after an error to `new`.
     fn publish_logs(
         &mut self,
         claimed: &[(usize, Step<'_>)],

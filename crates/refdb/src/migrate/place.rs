@@ -258,7 +258,7 @@ pub(super) fn hold_stack(site: &Site<'_>, place: &Place) -> Result<Lock> {
 /// plan          which format is made: only in a folder of a migration that changes the repository
 /// done          the same, renamed, once all that remains can go
 /// reftable/ or packed-refs, refs/, logs/, HEAD   the copy; that of a linked worktree below worktrees/ID/
-/// new/          a second name for each file of a copy in reftable/, until the folder is moved to its final place
+/// new/          a second name for, or a copy of, each file in reftable/, until the folder is moved to its final place
 /// blank/        what stands for HEAD and refs/heads beside reftables
 /// old/          the old files or stacks
 /// ```
