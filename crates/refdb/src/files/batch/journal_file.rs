@@ -26,9 +26,9 @@ const _: () = assert!(LEN > ENTRY_AT, "there is room for an entry");
 /// A journal file that this process owns.
 ///
 /// An entry is written over zeros and wiped with zeros. Unless the entry is long, neither changes the file's length or
-/// its folder, so that each costs one write and one sync. All locks of the batch are hard links to the file, which
-/// begins with the line that signs them. If refs are synced, the line is durable before the first lock exists, so a
-/// loss of power cannot leave a lock without it.
+/// its folder, so that each costs one write and at most one sync. All locks of the batch are hard links to the file,
+/// which begins with the line that signs them. If refs are synced, the line is durable before the first lock exists, so
+/// a loss of power cannot leave a lock without it.
 pub(crate) struct JournalFile {
     store: Arc<Store>,
     id: BatchId,
