@@ -197,8 +197,8 @@ fn is_alone_in_place(store: &Store, file: &File, stat: &Stat) -> Result<bool> {
     Ok(now.is_some_and(|now| now.file_id() == stat.file_id()) && file.names()? == 1)
 }
 
-/// Makes the names of all journal files and of their folder durable, if refs are synced. They may have been created by
-/// a process that died before it synced them.
+/// Makes the names of all journal files and of their folder durable, if refs are synced. The process that created a
+/// file may have died before it synced the file's name.
 fn make_names_durable(store: &Store) -> Result<()> {
     let (fs, journal_files) = (&store.options.fs, &store.journal_files);
     if !store.options.sync {
