@@ -92,7 +92,7 @@ impl FilesBackend {
         let (open, _) = journal::list(&alone)?;
         let recover = |id| (journal::path(&alone, id), recover::take_over(&alone, id, None));
         let recovered = open.into_iter().map(recover).collect();
-        // A process that ended before it wrote the entry of its batch has left locks, for which git and JGit would wait.
+        // A process that ended before it wrote its batch's entry has left locks, for which git and JGit would wait.
         let (fs, layout) = (&self.store.options.fs, &self.store.layout);
         stale::clear_of(fs, &self.store.packed_target()?);
         stale::clear(fs, &layout.common_dir.join("refs"))?;
