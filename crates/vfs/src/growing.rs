@@ -130,7 +130,7 @@ mod tests {
         let growing = Growing::new(&file, 100, 50_000).unwrap();
         assert!(growing.fetched_to(10_000) && growing.fetched_to(50), "{growing:?}");
         assert_eq!(growing.get(99..10_000), Some(&[7; 9_901][..]));
-        // Beyond the end of the file, as where a disk fails, there is nothing to be mapped.
+        // Beyond the end of the file nothing can be mapped, just as where a disk fails.
         assert!(!growing.fetched_to(50_000));
         assert_eq!(growing.get(0..10_001), None);
     }

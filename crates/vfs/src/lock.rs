@@ -529,8 +529,8 @@ mod tests {
         assert!(!Lock::path_of(&target).exists());
     }
 
-    /// Previously, the members of a group took the content of a leader whose rename had failed, and who was killed
-    /// before it told them, for content that had replaced the file.
+    /// Previously, if a leader's rename failed and the leader was killed before it told its group, the members assumed
+    /// that the leader's content had replaced the file.
     #[test]
     fn content_that_a_leader_does_not_publish_is_given_up() {
         struct Refusing(AtomicBool);

@@ -411,7 +411,7 @@ mod tests {
         let error = network().asking(&path, true, || look(usize::MAX)).unwrap_err();
         assert!(is_stale(&error), "{error}");
         assert_eq!(looks.get(), 1 + ATTEMPTS_MAX);
-        // A file that has lost its name was replaced.
+        // A file that has lost its name counts as replaced.
         let names = Cell::new(0);
         let gone = || {
             names.set(names.get() + 1);
@@ -497,7 +497,7 @@ mod tests {
         let (stat, handle) = fs.identify(&path).unwrap().unwrap();
         assert_eq!(stat, fs.stat(&path).unwrap());
         assert_eq!(fs.open(&path).unwrap().server_handle(), handle);
-        // A file that replaces it is another one, even if it looks the same.
+        // A file that replaces the first has another handle, even if it looks the same.
         let other = dir.path().join("other");
         std::fs::write(&other, "content").unwrap();
         std::fs::rename(&other, &path).unwrap();

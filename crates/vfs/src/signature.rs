@@ -228,7 +228,8 @@ mod tests {
         assert_eq!(without, Signature { pid: 7, boot: "here".into(), host: None });
         let with = Signature::decode(b"held by refdb, process 7, boot here, host node-a\n").unwrap();
         assert_eq!(with, Signature { host: Some("node-a".into()), ..without });
-        // A refdb that does not know host names reads this as another boot, whose locks stay on a network file system.
+        // A refdb that does not know host names reads the host as part of the boot, and so takes it for another boot,
+        // whose locks stay on a network file system.
         let (_, boot) = "process 7, boot here, host node-a".split_once(", boot ").unwrap();
         assert_ne!(boot, with.boot);
     }

@@ -17,7 +17,7 @@ use std::{
 /// Number of hexadecimal digits of the length with which a packet begins.
 const LENGTH_BYTES: usize = 4;
 
-/// How often it is checked whether a signal has come.
+/// Interval between checks whether a signal has arrived.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long the rest of git's output is still copied after a signal.

@@ -12,8 +12,8 @@ use std::{cell::Cell, collections::HashSet, ops::ControlFlow};
 /// whose names are broken or too long for a packet, are skipped with a warning. The objects of refs are not looked up,
 /// so that a client can delete a ref whose object is lost.
 ///
-/// `others` are the values of the refs of alternates, which are sent as `.have` lines unless a ref with the same value
-/// was sent.
+/// `others` are the values of the refs of alternates. Each value that has not been sent before is sent as a `.have`
+/// line.
 ///
 /// If the server of a network file system loses a file that is read, the refs are read again as long as nothing has
 /// been sent. Later the advertisement fails, because a client must not get refs of two states.

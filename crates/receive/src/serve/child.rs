@@ -413,7 +413,7 @@ impl Pipes<'_> {
         match rustix::io::write(feed, self.to_write) {
             Ok(written) => self.to_write = &self.to_write[written..],
             Err(Errno::INTR | Errno::AGAIN) => {}
-            // A hook need not read its input.
+            // A program need not read its input.
             Err(Errno::PIPE) => self.to_write = &[],
             Err(error) => return Err(error.into()),
         }

@@ -41,7 +41,7 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 enum Walked {
     /// All objects exist.
     Connected,
-    /// Git must be asked. The value holds commits to which refs point and that are probably close to the new ones.
+    /// Git must be asked. The value holds commits that refs lead to and that are probably close to the new ones.
     Open(Vec<ObjectId>),
 }
 

@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Previously, a pack was replaced by one of its name if it could not be read, and wherever there are no hard links.
+    /// Previously, a pack was replaced by another of its name if it could not be read, or if there were no hard links.
     #[test]
     fn a_pack_is_never_replaced_by_one_with_which_it_was_not_compared() {
         struct NoHardLinks;

@@ -384,7 +384,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns the absolute path, which git uses in messages.
+    /// Returns the absolute path, which git uses in messages, or `path` itself if the current folder is unknown.
     fn absolute(&self, path: &Path) -> PathBuf {
         match self.environment.current_dir() {
             Ok(folder) if path == Path::new(".") => folder,

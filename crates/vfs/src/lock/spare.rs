@@ -167,7 +167,7 @@ mod tests {
         let target = dir.path().join("HEAD");
         let missing = network(&dir.path().join("missing"));
         Lock::acquire(&missing, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
-        // Somebody removes all files.
+        // Another program removes all files.
         let fs = network(dir.path());
         Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
         names(dir.path()).iter().for_each(|name| std::fs::remove_file(dir.path().join(name)).unwrap());
