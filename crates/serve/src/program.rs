@@ -225,7 +225,7 @@ impl Git {
 ///
 /// # Errors
 ///
-/// The request cannot be read to its end; see [`Inflow::new`].
+/// Fails if the request cannot be read to its end; see [`Inflow::new`].
 async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inflow>) -> io::Result<()> {
     let mut is_wanted = to.write_all(&begin).await.is_ok();
     let mut buffer = vec![0; FIRST_BYTES];
@@ -330,7 +330,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// The request cannot be read to its end ([`Inflow::new`]), and no output has been read yet.
+    /// Fails if the request cannot be read to its end ([`Inflow::new`]) and no output has been read yet.
     pub(crate) async fn request_read(&mut self) -> io::Result<Vec<u8>> {
         let mut held = Vec::new();
         let Some(feeder) = &mut self.feeder else { return Ok(held) };

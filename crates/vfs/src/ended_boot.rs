@@ -26,7 +26,8 @@ impl EndedBoot {
     ///
     /// # Errors
     ///
-    /// The text is not a boot id, or it is that of the running machine, or the system does not reveal its own.
+    /// Fails if the text is not a boot id or is the boot id of this machine, or if the system does not reveal the boot
+    /// id of this machine.
     pub fn new(id: &str) -> std::result::Result<Self, EndedBootError> {
         if !is_boot_id(id) {
             return Err(EndedBootError::NotAnId(id.to_owned()));

@@ -118,7 +118,7 @@ impl Error {
 ///
 /// # Errors
 ///
-/// The error of the last read.
+/// Returns the error of the last read.
 pub fn again_if_lost<T, E>(
     attempts_max: usize,
     is_loss: impl Fn(&E) -> bool,

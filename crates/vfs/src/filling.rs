@@ -108,7 +108,7 @@ impl Filler {
     ///
     /// # Panics
     ///
-    /// If they do not fit.
+    /// Panics if they do not fit.
     pub fn append(&mut self, bytes: &[u8]) {
         let memory = &*self.0;
         let at = memory.filled.load(Ordering::Relaxed);

@@ -82,7 +82,7 @@ impl Fs {
     ///
     /// # Errors
     ///
-    /// If the folder's file system cannot be examined.
+    /// Fails if the folder's file system cannot be examined.
     pub fn signing_in(&self, folder: &Path) -> Result<Self> {
         if self.signs_locks { Ok(self.clone()) } else { self.clone().signing_locks().at(folder) }
     }

@@ -322,9 +322,9 @@ impl Lock {
         })
     }
 
-    /// Removes the lock file of `target` if its signature was lost with the power and nobody holds it, and returns
-    /// whether it did. `target` must be a file that refdb alone locks, and with signed locks, because git's lock files
-    /// look the same. Lock files younger than a minute, and all on network file systems, stay.
+    /// Removes the lock file of `target` if its signature was lost when the machine lost its power and nobody holds it,
+    /// and returns whether it did. `target` must be a file that refdb alone locks, and with signed locks, because git's
+    /// lock files look the same. Lock files younger than a minute, and all on network file systems, stay.
     pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }

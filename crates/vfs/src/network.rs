@@ -39,7 +39,7 @@ impl Fs {
     ///
     /// # Errors
     ///
-    /// If the folder's file system cannot be examined.
+    /// Fails if the folder's file system cannot be examined.
     pub fn at(&self, folder: &Path) -> Result<Self> {
         let fs = self.clone().on(&self.kind_of(folder)?);
         Ok(if fs.asks_server() && fs.signs_locks() { fs.with_spares(folder) } else { fs })
@@ -51,7 +51,7 @@ impl Fs {
     ///
     /// # Errors
     ///
-    /// If the name cannot be looked up.
+    /// Fails if the name cannot be looked up.
     pub fn identify(&self, path: &Path) -> Result<Option<(Stat, Option<ServerHandle>)>> {
         let look = || {
             let path = self.hooks().look_up(path, LookUp::Attributes)?;
@@ -142,7 +142,7 @@ impl Fs {
     ///
     /// # Errors
     ///
-    /// If the path cannot be looked up. A path that does not exist is no folder.
+    /// Fails if the path cannot be looked up. A path that does not exist is no folder, which is not an error.
     pub fn is_folder_itself(&self, path: &Path) -> Result<bool> {
         if !self.asks_server() {
             return Ok(self.find_link(path)?.is_some_and(|stat| stat.is_dir()));
@@ -163,7 +163,7 @@ impl Fs {
     ///
     /// # Errors
     ///
-    /// If the path cannot be looked up, for example because a file is in the place of a folder.
+    /// Fails if the path cannot be looked up, for example because a file is in the place of a folder.
     pub fn probable_len(&self, path: &Path) -> Result<u64> {
         match rustix::fs::stat(path) {
             Ok(stat) => Ok(Stat::of_raw(&stat).len_bytes),

@@ -87,7 +87,8 @@ pub trait IoHook: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The error with which the look-up fails, such as `ENOENT` for a name that the client believes to be absent.
+    /// Returns the error with which the look-up fails, such as `ENOENT` for a name that the client believes to be
+    /// absent.
     fn look_up(&self, path: &Path, how: LookUp) -> io::Result<Option<PathBuf>> {
         let _ = (path, how);
         Ok(None)

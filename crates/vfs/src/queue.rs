@@ -224,8 +224,8 @@ impl QueueHead {
         }
     }
 
-    /// Waits until `count` writers have arrived, but no longer than `pause`. If the lock is left to strangers for
-    /// longer than that, waits until it no longer is.
+    /// Waits until `count` writers have arrived, but no longer than `pause`, and in any case until the lock is no
+    /// longer left to strangers ([`Relay::free_until`]), but no longer than [`FREE_MAX`] for that.
     pub(crate) fn gather(&mut self, count: usize, pause: Duration) {
         let now = Instant::now();
         let free = Duration::from_nanos(self.relay.free_until.saturating_sub(monotonic_nanos())).min(FREE_MAX);

@@ -24,7 +24,7 @@ pub(crate) struct Body {
     /// The bytes that precede those of `source`.
     pub(super) begin: Bytes,
     pub(super) source: Source,
-    /// Whether the repository is on a network file system, where a read may block for long.
+    /// Whether a read from the repository may block for long, for example because it is on a network file system.
     pub(super) is_remote: bool,
     pub(super) record: Record,
     /// Whether the client need not read on: the response has no body, or has failed.

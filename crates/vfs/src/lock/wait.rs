@@ -148,7 +148,7 @@ pub(super) fn wait_in_line<T>(
     let mut looks = Looks::default();
     let mut free_slices = 0;
     let mut freed = None;
-    // A writer that does not wait looks at the lock file alone.
+    // A writer that must not wait does not enter the queue.
     if line.crowd.is_some() && lock_timeout != LockTimeout::None {
         line.enter(fs);
     }
