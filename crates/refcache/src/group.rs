@@ -28,8 +28,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The divisor that bounds a leader's wait for the members of the previous group, which may commit again: the wait
-/// takes at most this part of the time that the previous group took.
+/// A leader waits for the members of the previous group, which may commit again, for at most the time that the previous
+/// group took, divided by this number.
 const PART_OF_GROUP: u32 = 16;
 
 /// The longest time for which a leader waits for the members of the previous group.
@@ -91,8 +91,8 @@ struct Accepted {
 /// What a leader answers to the thread of a batch.
 enum Answer {
     Made(Result<Outcome>),
-    /// The batch needs more than the stack, for instance because a symbolic ref leads out of it, which is found out
-    /// only under the lock. The batch's own thread must then write the batch.
+    /// The batch needs more than the stack, for instance because a symbolic ref leads out of the stack, which is found
+    /// out only under the lock. The batch's own thread must then write the batch.
     Alone,
     /// The batch's own thread is to ask the global ref database. The leader waits for its vote.
     Ask(Question),
@@ -121,8 +121,8 @@ impl Job {
     }
 }
 
-/// Returns whether a batch can be written together with others: all its refs are in the stack that they share, and no
-/// hook has to run.
+/// Returns whether a batch may be written together with others: all refs that its edits name are in the stack of the
+/// main worktree, and no hook has to run.
 pub(crate) fn can_be_grouped(store: &Store, batch: &Batch) -> Result<bool> {
     let has_one_stack = store.backend_as::<ReftableBackend>().is_some() && store.repository().worktree_id().is_none();
     if !has_one_stack || !batch.edits.iter().all(|edit| is_in_main(edit.name.as_bstr())) {
