@@ -6,8 +6,8 @@ import java.util.stream.Collectors;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * Statistics of the files of a persistent cache. Entries and sizes are those of the moment; all else is counted since
- * the cache was opened.
+ * Statistics of the files of a persistent cache. Entries and sizes are those of the moment; reads and other events are
+ * counted since the cache was opened.
  *
  * @param name the name of the cache, {@code PLUGIN.NAME} for that of a plugin
  * @param version the version of its serialisation
@@ -86,7 +86,7 @@ public record CacheStat(
     return whole == 0 ? null : (double) part / whole;
   }
 
-  /** Returns the statistics as a few lines of text. */
+  /** Returns the statistics as text. */
   public String text() {
     return shared == null ? localText() : localText() + "\n  shared: " + sharedText();
   }

@@ -76,7 +76,7 @@ final class H2Writer implements Closeable {
     }
   }
 
-  /** Deletes a folder and the files in it, if it exists. */
+  /** Deletes a folder and the files in it, or what else has this path, if anything. */
   private static void delete(Path folder) throws IOException {
     if (!Files.isDirectory(folder, NOFOLLOW_LINKS)) {
       Files.deleteIfExists(folder);

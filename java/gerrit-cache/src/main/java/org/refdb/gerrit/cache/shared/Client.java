@@ -67,7 +67,7 @@ final class Client implements AutoCloseable {
       return readers[Math.floorMod(turn.getAndIncrement(), READERS)];
     }
 
-    /** Makes the calls on a connection that nobody uses. Returns false if there is none. */
+    /** Makes the calls on a connection without TLS that nobody uses. Returns false if there is none. */
     boolean exchange(List<Call> calls, long untilNanos) {
       for (Lane reader : readers) {
         if (reader.exchange(calls, untilNanos)) {
@@ -120,7 +120,10 @@ final class Client implements AutoCloseable {
     return calls;
   }
 
-  /** Returns the server that has all the keys, if they are few; else null. */
+  /**
+   * Returns the server that has all the keys; null if there is no such server or it is not known, or if the commands
+   * take more than {@link #DIRECT_BYTES_MAX}.
+   */
   private Server onlyServer(byte[][] keys) {
     HostAndPort only = null;
     int bytes = 0;
@@ -168,7 +171,7 @@ final class Client implements AutoCloseable {
     return call;
   }
 
-  /** Returns all servers that have keys. */
+  /** Returns all servers that have keys, as far as they are known. */
   Set<HostAndPort> hosts() {
     return route.servers();
   }

@@ -69,7 +69,7 @@ final class EntryKeys {
     return ByteBuffer.allocate(prefix.length + text.length).put(prefix).put(text).array();
   }
 
-  /** A part with its length before it, so that no two lists of parts have the same bytes. */
+  /** Returns a part with its length before it, so that no two lists of parts have the same bytes. */
   private static byte[] framed(byte[] part) {
     return ByteBuffer.allocate(Integer.BYTES + part.length).putInt(part.length).put(part).array();
   }

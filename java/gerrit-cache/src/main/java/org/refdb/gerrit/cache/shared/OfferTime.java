@@ -33,7 +33,7 @@ public final class OfferTime {
   private long sinceMillis;
   private String generation = NO_GENERATION;
 
-  /** The time that holds in {@link #generation}. */
+  /** When {@link #generation} began, which makes older values void; 0 if it makes none void. */
   private long generationMillis;
 
   /**
