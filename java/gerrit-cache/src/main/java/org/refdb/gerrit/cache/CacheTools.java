@@ -42,7 +42,8 @@ public final class CacheTools {
    *
    * @param key at most the first 100 bytes of the key: as text if they are UTF-8 without control characters, else in
    *     hexadecimal; hidden if the content of the cache is secret
-   * @param uses the number of reads since the cache was opened or an eviction last spared the entry, 3 at most
+   * @param uses the number of reads since the key got a value, the cache was opened or an eviction last spared the
+   *     entry, whichever came last; 3 at most
    * @param diskBytes the size of the entry on disk
    * @param createdMillis when its value was created, in milliseconds since 1970
    */
