@@ -77,7 +77,7 @@ fn branch(invocation: &Invocation<'_>, shorthand: &[u8]) -> Result<u8> {
     }
 }
 
-/// Returns what was checked out before the last `nth` checkouts, or `None` if there were fewer or no repository can be
+/// Returns what `@{-N}` stands for if N is `nth`, or `None` if there were fewer checkouts or no repository can be
 /// opened.
 fn checked_out_before(invocation: &Invocation<'_>, nth: u64) -> Result<Option<BString>> {
     match Session::open(invocation.globals) {

@@ -134,8 +134,8 @@ fn unexplained<'a>(history: &[&'a Operation]) -> Result<Option<&'a Operation>, U
 /// A value of the ref, and the indices of the unanswered operations that have taken effect, in ascending order.
 type State = (Value, Vec<usize>);
 
-/// Returns the state after those of the unanswered reads `open` that return its value. It stands for all states in
-/// which some of them have not taken effect yet, because a read changes nothing.
+/// Returns the state after those of the unanswered operations `open` that are reads of its value. It stands for all
+/// states in which some of them have not taken effect yet, because a read changes nothing.
 fn with_reads(history: &[&Operation], open: &[usize], (value, mut done): State) -> State {
     for &at in open.iter().filter(|at| history[**at].what == What::Read(value)) {
         if let Err(place) = done.binary_search(&at) {
