@@ -70,7 +70,8 @@ impl Found {
 }
 
 impl Found {
-    /// Uses the records found by stepping over damaged ones if they end at `end`, where the records are known to end.
+    /// Uses the records found by stepping over damaged ones if they end at `end`, where the records are known to end,
+    /// and notes whether all records were found.
     fn complete(&mut self, end: u64) {
         if let Some(stepped) = self.stepped.take_if(|stepped| stepped.end == end) {
             (self.entries, self.records_end, self.newest_ms) = (stepped.entries, stepped.end, stepped.newest_ms);
