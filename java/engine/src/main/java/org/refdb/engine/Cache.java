@@ -224,7 +224,7 @@ public final class Cache implements AutoCloseable {
    *
    * @param createdMillis when the value was created, in milliseconds since 1970
    * @return false if the value was refused, because the entry is larger than the limit permits or, for a buffered put,
-   *     because there was no room for 200 ms; the key then has no value
+   *     because it found no room in time; the key then has no value
    * @throws EngineException of kind IO if the entry cannot be encrypted, or if the put is written or synced, and its
    *     write or sync fails, it finds no room for 30 seconds, or all writes to the disk have failed for 2 seconds; the
    *     value may be visible then, but need not be durable

@@ -95,7 +95,8 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Returns where packed-refs is unsorted although its header says it is sorted, for a log: once for each such file.
+   * Returns where packed-refs is unsorted although its header says it is sorted, for a log: once until packed-refs is
+   * opened anew.
    */
   public Optional<String> takeUnsortedPackedRefs() throws EngineException {
     return text(handle.call(RefNatives::takeDisorder));

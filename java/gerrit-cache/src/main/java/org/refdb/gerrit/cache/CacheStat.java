@@ -27,7 +27,7 @@ import org.refdb.gerrit.cache.store.StoreOpener;
  * @param evicted entries that were dropped to stay within the limit, or because they had expired or were damaged
  * @param refused attempts to store a value for which there was no room; a value may be refused several times before it
  *     is stored
- * @param corrupt records and footers that failed their checksum; such a record is treated as a miss
+ * @param corrupt how often a record or a footer was found damaged; a damaged record is never returned
  * @param diskErrors writes and syncs that failed
  * @param shared what happened in the tier that servers share, by the names of the metrics; null if the cache is not
  *     shared

@@ -36,7 +36,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   private static final String MAIN = "org.refdb.gerrit.chronicle.Main";
   private static final int END = -1;
 
-  /** How the line ends in which the reader counts the damaged entries, which it does not write. */
+  /** The end of the line in which the reading program says how many damaged entries it has left out. */
   private static final String LEFT_OUT = " damaged entries are left out";
 
   private static final int ARRAY_BYTES_MAX = 1 << 30;

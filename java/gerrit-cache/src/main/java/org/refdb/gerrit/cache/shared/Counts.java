@@ -18,8 +18,8 @@ public final class Counts {
     /** Look-ups that left before the answer, except those that {@link #OUT_OF_BUDGET} counts. */
     LATE,
     /**
-     * Look-ups that did not ask, because the server fails, is late or has not told its generation, or the thread is
-     * interrupted.
+     * Look-ups that did not ask, because the server fails, is late or has not told the {@linkplain Generations
+     * generation} of the cache, or the thread is interrupted.
      */
     NOT_ASKED,
     /** Look-ups that did not ask, or left before the answer, because their thread has waited enough. */

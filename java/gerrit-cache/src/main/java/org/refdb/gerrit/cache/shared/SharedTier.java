@@ -54,13 +54,13 @@ public final class SharedTier {
   private final AtomicLong changes = new AtomicLong();
 
   /**
-   * Where the value of a key is to be stored once it is loaded. It belongs to the generation before the load, so a
-   * value that was loaded before a flush is never found after it.
+   * Where the value of a key is to be stored once it is loaded. It belongs to the {@linkplain Generations generation}
+   * before the load, so a value that was loaded before a flush is never found after it.
    */
   public static final class Place {
     private final byte[] name;
 
-    /** When the lease of the value ends, if this node has taken it; a time of {@link System#nanoTime}. */
+    /** When the lease of the value (see {@link Leases}) ends if this node has it: a {@link System#nanoTime}; else 0. */
     long leaseEndsNanos;
 
     /** What tells the lease of this node from that of another. */
