@@ -96,8 +96,8 @@ impl Globals {
                     globals.no_lazy_fetch = true;
                     globals.of_git.push(word.clone());
                 }
-                // These options concern paging, pathspecs, attributes, optional locks and finding git's other programs,
-                // which ref commands do not do, and advice, of which they give only that about a hook that is ignored.
+                // Ref commands have nothing to do with paging, pathspecs, attributes, optional locks and finding git's
+                // other programs, and give no advice but that about an ignored hook.
                 b"-p"
                 | b"--paginate"
                 | b"-P"

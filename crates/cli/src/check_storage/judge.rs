@@ -212,7 +212,8 @@ fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
     (ended < read.begun).then(|| Duration::from_nanos(read.begun - ended))
 }
 
-/// Returns whether the client, before it read `value`, had already read the value that replaced `value`.
+/// Returns whether the client, before it read `value`, had already read the value that replaced `value`. Returns
+/// `false` for [`NONE`].
 fn went_back(history: &[Operation], read: &Operation, value: Value) -> bool {
     let Some(What::Write { new, .. }) = replaced(history, value).map(|write| write.what) else { return false };
     let is_own = |other: &&Operation| (other.host, other.client) == (read.host, read.client);
