@@ -357,7 +357,8 @@ struct Restored {
     source: Source,
 }
 
-/// Maps the segments if a file system is given for that, and finds out from where the index will be filled.
+/// Gives the recovered segments their slots, maps their files if `mapped` is a file system, and says from where the
+/// index is to be filled.
 fn restored(
     recovered: Recovered,
     shards: Option<SavedShards>,

@@ -308,7 +308,8 @@ impl Cache {
     }
 
     /// Waits until the tombstones of all removals are in the log and everything in the log is as durable as asked. With
-    /// `Buffered`, only wakes the worker.
+    /// `Buffered`, only wakes the worker. While writes fail, deletes the oldest segments, and all entries if no segment
+    /// can be deleted, so that removed values do not come back.
     fn make_removals_durable(&self, durability: Durability) -> Result<()> {
         let store = &self.store;
         if durability == Durability::Buffered {
@@ -378,7 +379,8 @@ impl Cache {
         self.make_durable_or_evict(end, durability)
     }
 
-    /// Waits until every change that was made before this call is as durable as asked.
+    /// Waits until every change that was made before this call is as durable as asked. On a full disk, deletes older
+    /// entries to make room.
     ///
     /// # Errors
     ///

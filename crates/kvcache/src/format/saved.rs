@@ -26,8 +26,8 @@ const MAX_SHARDS: usize = 1 << 12;
 /// Length of an entry, in bytes.
 pub(crate) const ENTRY_BYTES: usize = 14;
 
-/// What identifies the content of a sealed segment: its length, and the checksums of its header and of its trailer,
-/// which has the checksum of the footer.
+/// What identifies the content of a sealed segment: its number, its length, and the checksums of its header and of its
+/// trailer, which has the checksum of the footer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Content {
     pub(crate) seq: u64,

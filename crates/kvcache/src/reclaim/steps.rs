@@ -178,7 +178,7 @@ impl Reclaim {
     }
 
     /// Compacts the segments that are [`tidiable`] by a tenth or have no live entry, except for those whose copies find
-    /// no room or whose marks cannot be read. Stops early if the cache is closed meanwhile.
+    /// no room or whose tombstones and other marks cannot be read. Stops early if the cache is closed meanwhile.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.finish_loading();
         let (mut turn, store) = (self.turn(), &self.store);
