@@ -93,7 +93,8 @@ fn is_equal(differences: &[f64], rules: &Rules, odds: &Odds) -> bool {
     stats::is_below(differences, margin, odds) && stats::is_above(differences, -margin, odds)
 }
 
-/// Decides when to stop a comparison: when more runs would change nothing, or when the maximum number is reached.
+/// Decides when to stop a comparison: when one side certainly costs more, when both certainly cost the same within the
+/// tolerance, or when the maximum number of pairs is reached.
 #[derive(Debug)]
 pub struct Referee {
     pairs_max: usize,

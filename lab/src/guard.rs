@@ -1,5 +1,5 @@
-//! Makes a lab that SIGINT, SIGTERM, SIGHUP, SIGQUIT or SIGXCPU stops remove its temporary folders and end the
-//! processes that it started: these signals become errors, and all processes that descend from the lab are ended.
+//! Cleans up after a lab that SIGINT, SIGTERM, SIGHUP, SIGQUIT or SIGXCPU stops: these signals become errors, so that
+//! temporary folders are removed, and then all processes that descend from the lab are ended.
 
 use std::{
     fs,

@@ -62,7 +62,7 @@ pub enum Who {
 }
 
 /// Runs as many pairs as the size asks for, or until a pair in which a program was ended at the limit. A coin decides
-/// who is first. Runs the rival alone if `who` lacks [`Who::Own`]. `run` answers the usage of each step.
+/// who is first. Runs the rival alone if `who` lacks [`Who::Own`]. `run` returns the usage of each step.
 pub fn in_turn(size: Size, who: &[Who], mut run: impl FnMut(Who) -> Result<Vec<Usage>>) -> Result<Vec<Pairs>> {
     let (start, mut coin) = (Instant::now(), Coin::unforeseen());
     let (fewest, most) = size.pairs;

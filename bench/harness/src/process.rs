@@ -51,7 +51,7 @@ impl Program {
         self.command_under(&[], dir, line)
     }
 
-    /// The same started by the program and arguments in `before`, if there are any.
+    /// The command `line` in the folder `dir`, started by the program and arguments in `before` if there are any.
     fn command_under(&self, before: &[OsString], dir: &Path, line: &Line) -> Result<Command> {
         let mut command = match before {
             [] => Command::new(&self.path),

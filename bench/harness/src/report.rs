@@ -175,7 +175,7 @@ fn line<S: AsRef<str>>(out: &mut String, cells: &[S]) {
     out.push_str("|\n");
 }
 
-/// Two decimals below 10, one below 100, and above that a whole number with its thousands grouped.
+/// Two decimals below 10, one below 100, and from there on a whole number with its thousands grouped.
 fn number(value: f64) -> String {
     if value >= 100.0 {
         let digits = format!("{value:.0}");

@@ -65,7 +65,7 @@ pub struct Figures {
 }
 
 impl Bench<'_> {
-    /// Does all jobs and answers the rows of the tables.
+    /// Does all jobs and returns the rows of the tables.
     pub fn run(&self, measure: Measure) -> Result<Vec<Row>> {
         let mut rows = Vec::new();
         let mut able = Vec::new();

@@ -205,7 +205,7 @@ impl Writer {
 /// Seconds that a writer may take.
 const WRITER_LIMIT: u64 = 900;
 
-/// One thread a child, so that each child's own time is known.
+/// Waits for each child in a thread of its own, so that each child's own time is known.
 fn wait_for_all(children: Vec<Child>, start: Instant) -> Vec<Ended> {
     let ended = |mut child: Child| {
         // One that starves for ever has failed.

@@ -8,7 +8,7 @@ use std::{collections::HashMap, path::Path};
 /// the next request of the key in 8.
 const REQUEST_BYTES: usize = 24;
 
-/// Requests, and the sizes of entries if these differ.
+/// Requests, and the sizes of the entries if the trace has them.
 pub struct Requests {
     /// The keys, numbered as they come first.
     pub keys: Vec<Key>,

@@ -1,5 +1,5 @@
-//! The rivals: exact LRU, S3-FIFO and SIEVE as their papers have them, W-TinyLFU by moka, quick_cache and foyer. All
-//! have room for entries only, without headers, files or reserves.
+//! The rivals: exact LRU, S3-FIFO and SIEVE as their papers have them, moka and foyer (both W-TinyLFU), and
+//! quick_cache. All have room for entries only, without headers, files or reserves.
 
 mod crates;
 mod fifo;

@@ -93,7 +93,8 @@ fn rows(name: &str, trace: &Requests, base: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The hits of the real store with this much room, in units of which an entry takes as many as its size, or one.
+/// The hits of the real store. `room` is a number of units; an entry takes as many units as its size, or one unit if
+/// the trace has no sizes.
 fn of_store(trace: &Requests, room: u64, base: &Path) -> anyhow::Result<Ratios> {
     let least_unit = if trace.sizes.is_empty() { u64::from(ENTRY_BYTES) } else { 1 };
     // A multiple of 16, so that records of one size need no padding.

@@ -81,8 +81,8 @@ pub fn restart(room: u64) -> Trace {
     Trace { name: "restart", keys: (0..len).map(|_| zipf.rank(&mut draws)).collect(), warm: len - 4 * room as usize }
 }
 
-/// What a real Gerrit asked its persistent caches for, and how many keys that are. `bench/bench-gerrit-caches --only
-/// trace` records it.
+/// The requests of a real Gerrit to its persistent caches, and the number of their keys. `bench/bench-gerrit-caches
+/// --only trace` records it.
 pub fn gerrit() -> anyhow::Result<(Trace, u64)> {
     let keys = numbers(include_bytes!("../gerrit.trace"))?;
     // The recorder numbered the keys in the order in which each came first.

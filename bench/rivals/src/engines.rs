@@ -11,11 +11,11 @@ pub trait Engine {
     fn package(&self) -> &'static str;
     /// Whether it knows the format.
     fn reads(&self, format: Format) -> bool;
-    /// Opens the repository and meets every ref with its object id; answers how many there are.
+    /// Opens the repository and meets every ref that has an object id; returns how many there are.
     fn list(&self, dir: &Path) -> Result<usize>;
-    /// Opens the repository and looks names up one by one; answers how many exist.
+    /// Opens the repository and looks names up one by one; returns how many exist.
     fn look_up(&self, dir: &Path, names: &[String]) -> Result<usize>;
-    /// Opens the repository and creates refs in one transaction; answers how many.
+    /// Opens the repository and creates refs in one transaction; returns how many.
     fn create(&self, dir: &Path, names: &[String], id: &str) -> Result<usize>;
 }
 

@@ -30,7 +30,7 @@ struct Job<'a> {
     work: Box<dyn Fn(&dyn Engine, &Path) -> Result<usize> + 'a>,
 }
 
-/// Each job is done so often by each engine, in turn.
+/// Number of times that each engine does a job; the engines take turns.
 const ROUNDS: usize = 5;
 
 fn main() -> Result<()> {

@@ -125,9 +125,9 @@ pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     })
 }
 
-/// Returns whether git would accept the values of `core.abbrev`, `color.branch`, `color.ui`, the colors that lists use,
-/// `column.ui`, `column.branch`, `branch.autoSetupMerge` and `branch.autoSetupRebase`, which it reads before anything
-/// else.
+/// Returns `true` only if git would accept the values of `core.abbrev`, `color.branch`, `color.ui`, the colors that
+/// lists use, `column.ui`, `column.branch`, `branch.autoSetupMerge` and `branch.autoSetupRebase`, which it reads before
+/// anything else.
 fn is_sound(config: &Config) -> bool {
     let rebase = |value: ConfigValue<'_>| {
         matches!(value.raw.map(|raw| raw.as_bytes()), Some(b"never" | b"local" | b"remote" | b"always"))

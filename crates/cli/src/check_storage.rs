@@ -2,8 +2,8 @@
 //!
 //! The coordinator starts a process on each host, its own included, or waits until other hosts have joined (`start`,
 //! `mail`), and sends each process questions line by line (`host`, `serve`). The verdict follows from what hosts report
-//! about themselves (`facts`), from fixed sequences of steps on two hosts (`scenes`), and from a random load on all
-//! hosts (`load`, `judge`).
+//! about themselves (`facts`), from whether refdb refuses to write refs there (`run`), from fixed sequences of steps on
+//! two hosts (`scenes`), and from a random load on all hosts (`load`, `judge`).
 
 mod client;
 mod facts;

@@ -140,9 +140,9 @@ impl From<refdb::ObjectError> for Failure {
 }
 
 /// Returns the failure for a refused change as most commands report it. It is `error: MESSAGE` with exit code 1, but
-/// `fatal: MESSAGE` if a hook refused the change, the committer is unknown or packed-refs cannot be read. After a
-/// signal, if a file was lost while it was read ([`Failure::Lost`]), or if the configuration or the repository is
-/// invalid, it is what `Failure::from` returns.
+/// `fatal: MESSAGE` if a hook refused the change, the committer is unknown or packed-refs cannot be read. Otherwise,
+/// after a signal, if a file was lost while it was read ([`Failure::Lost`]), or if the configuration or the repository
+/// is invalid, it is what `Failure::from` returns.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),
@@ -185,7 +185,7 @@ pub fn text_of(error: &refdb::Error) -> String {
     }
 }
 
-/// Returns whether an error means that a record does not fit into any block of a reftable.
+/// Returns whether an error means that a record, or its name, is too large for the blocks of a reftable.
 pub fn is_too_large(error: &refdb::Error) -> bool {
     use refdb::Error::{Stack, Table};
     match error {

@@ -83,9 +83,9 @@ pub trait Visitor {
     /// Whether [`Visitor::take`] may accept a ref.
     const TAKES: bool = false;
 
-    /// Accepts a ref with a valid name that holds this object, if nothing has to be looked up for it. For a ref that is
-    /// not accepted, [`Visitor::wants`] is called next. The result has no room for an error, because that is cheaper
-    /// for millions of refs.
+    /// Accepts a ref with a valid name that holds this object, or returns `false`, for example because something has to
+    /// be looked up for the ref. For a ref that is not accepted, [`Visitor::wants`] is called next. The result has no
+    /// room for an error, because that is cheaper for millions of refs.
     fn take(&mut self, _name: &BStr, _id: &ObjectId) -> bool {
         false
     }
@@ -289,7 +289,7 @@ fn follow_at_most(refs_max: usize, snapshot: &dyn Snapshot, name: &BStr) -> Resu
         match snapshot.get(name.as_bstr()) {
             Ok(Some(Target::Direct(id))) => return Ok(Some((name, id))),
             Ok(Some(Target::Symbolic(next))) => name = next,
-            // A ref that cannot be read leads nowhere.
+            // A ref that is missing or cannot be read leads nowhere.
             Ok(None) => return Ok(None),
             Err(error) if error.is_broken_ref() => return Ok(None),
             Err(error) => return Err(error.into()),

@@ -30,7 +30,7 @@ pub struct Revisions<'a> {
 
 impl Revisions<'_> {
     /// Returns the object that `text` names. Returns `None` if there is none, if the form is not supported, or if an
-    /// abbreviated id is ambiguous, which is reported on standard error.
+    /// abbreviated id is ambiguous, which is reported on standard error. A reflog that lacks the entry is an error.
     pub fn resolve(&self, text: &BStr) -> Result<Option<ObjectId>> {
         // Replacements matter only to names with one of these characters, which lead through objects.
         if text.find_byteset(b"^~:").is_some() {

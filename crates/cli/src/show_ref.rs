@@ -123,7 +123,8 @@ fn parse(invocation: &Invocation<'_>) -> Result<Options> {
     Ok(options)
 }
 
-/// Returns the number of digits that `--hash` or `--abbrev` asks for, or `default` without a value.
+/// Returns the number of digits that `--hash` or `--abbrev` asks for: `default` without a value, and all of them if the
+/// option is negated.
 fn digits(name: &str, setting: Setting<'_>, default: Option<Option<usize>>) -> Result<Option<Option<usize>>> {
     let value = match setting {
         Setting::On => return Ok(default),

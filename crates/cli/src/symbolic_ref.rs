@@ -76,7 +76,7 @@ enum Leads {
     To(BString),
     /// The ref is not symbolic, or does not exist.
     NotSymbolic,
-    /// No ref can have this name, or its content or its chain is broken.
+    /// No ref can have this name, a ref that was read is broken, or the chain of symbolic refs is too long.
     NoSuchRef,
 }
 

@@ -1,7 +1,7 @@
 //! `refdb update-ref`: see git-update-ref(1).
 //!
-//! `single` changes one ref; requests on standard input change many. `records` splits the stream, `request` parses each
-//! piece, and `batch` turns them into transactions.
+//! `single` changes one ref; requests on standard input change many. `records` splits the stream into records,
+//! `request` parses each record, and `batch` turns the requests into transactions.
 
 pub mod batch;
 pub mod records;

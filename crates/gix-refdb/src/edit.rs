@@ -113,7 +113,8 @@ impl Transaction<'_> {
         Ok(transaction.prepare()?)
     }
 
-    /// Converts a rejection to the error of gix-ref if it has one, with the current value of the ref.
+    /// Converts a rejection to the error that gix-ref has for the edit's expectation and the current value of the ref,
+    /// if it has one.
     fn in_words_of_gix(&self, edits: &[RefEdit], error: Error) -> Error {
         let Error::Refdb(refdb::Error::Rejected(rejection)) = &error else { return error };
         let is_value = matches!(

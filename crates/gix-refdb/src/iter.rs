@@ -179,7 +179,7 @@ impl<'s> Platform<'s> {
 }
 
 impl Kept {
-    /// Returns a cursor at the first name of the list.
+    /// Returns a cursor that begins where the list does.
     fn cursor<'p>(&self, snapshot: &'p dyn Snapshot) -> Result<Box<dyn Cursor + 'p>> {
         let mut cursor = snapshot.cursor(matches!(self, Kept::Root))?;
         if let Kept::Prefix(prefix) = self {

@@ -15,8 +15,8 @@ pub(crate) enum Failure {
     Jni(JniError),
     /// The handle was closed, or never existed.
     Closed(&'static str),
-    /// The request breaks the rules of the library, for example because the jar and the library are of different
-    /// versions.
+    /// What Java passed breaks the rules of the library, for example because the jar and the library are of different
+    /// versions, or too many handles are open.
     Malformed(&'static str),
     /// The answer, or a part of it, of this many bytes or elements, is larger than a Java array can be.
     TooLarge(usize),
@@ -139,7 +139,7 @@ impl From<&refdb::Error> for Failure {
                 Kind::Corrupt
             }
             Error::Repository(refdb::RepositoryError::Io(_)) => Kind::Io,
-            // Everything else refuses the call, for example because of a limit or a bad argument.
+            // Everything else counts as a refusal, for example a limit, a bad argument or a hook.
             _ => Kind::Refused,
         };
         Failure::Engine(Box::new(Report { kind, message: error.to_string(), ref_name, path }))

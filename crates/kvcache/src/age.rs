@@ -55,8 +55,7 @@ pub(crate) struct Ages {
     latest_ms: AtomicU64,
     /// When the clock showed `latest_ms`, in milliseconds since `start`.
     latest_at_ms: AtomicU64,
-    /// The cache's time before it followed a clock that was set back, if entries that had expired by then are still to
-    /// be removed; 0 otherwise.
+    /// The time given to [`Ages::defer_expiry`]; 0 if no removal is left to a later run.
     deferred_ms: AtomicU64,
 }
 
@@ -106,7 +105,7 @@ impl Ages {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Leaves the removal of entries that had expired at `seen_ms` to a later run.
+    /// Leaves the removal of entries that had expired at `seen_ms` to a later run; with 0, leaves nothing to it.
     pub(crate) fn defer_expiry(&self, seen_ms: u64) {
         self.deferred_ms.store(seen_ms, Ordering::Relaxed);
     }
@@ -116,7 +115,7 @@ impl Ages {
         self.max_ms
     }
 
-    /// Returns whether a value has expired now or had expired at `seen_ms`.
+    /// Returns whether there is an age limit and a value has expired now or had expired at `seen_ms`.
     pub(crate) fn was_expired(&self, created_ms: u64, seen_ms: u64) -> bool {
         let is_past = |max: u64| seen_ms.saturating_sub(created_ms) > max;
         self.is_expired(created_ms) || self.max_ms().is_some_and(is_past)

@@ -42,7 +42,7 @@ pub enum Error {
         /// The version that this program writes.
         known: u32,
     },
-    /// The bytes of a file do not follow its format.
+    /// The bytes of a file or of the stream of an import do not follow the format, or the stream cannot be read.
     #[error("'{}', offset {offset}: {what}", path.display())]
     Corrupt {
         /// The file, or `the export` for the stream of an import.

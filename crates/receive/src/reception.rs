@@ -119,8 +119,8 @@ impl Reception {
     /// # Errors
     ///
     /// Fails, for example, if the client disconnects too early or violates the protocol, if a signal ends the push, or
-    /// if the repository cannot be read or written. If the push must be delegated, it also fails if git cannot be run
-    /// or would bypass a global ref database.
+    /// if the repository cannot be read or written. If the push must be delegated, it also fails, for example, if git
+    /// cannot be run or would bypass a global ref database.
     pub fn run(&self, client: Client<'_>) -> Result<u8, Failure> {
         if self.is_delegated {
             self.check_git_may()?;

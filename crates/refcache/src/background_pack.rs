@@ -30,7 +30,7 @@ pub(crate) struct BackgroundPacker {
 #[derive(Default)]
 struct Work {
     waiting: VecDeque<Job>,
-    /// Repositories whose loose refs are counted again, at once or after a pause.
+    /// Repositories for which it is checked again, at once or after a pause, whether packing is due.
     retries: Vec<Retry>,
     /// The latest thread.
     thread: Option<JoinHandle<()>>,
@@ -47,8 +47,8 @@ struct Job {
     max: usize,
 }
 
-/// A repository whose loose refs are to be counted again at a given time, because it may get no further batch that
-/// would add a job.
+/// A repository for which it is to be checked at a given time whether packing is due, because it may get no further
+/// batch that would add a job.
 struct Retry {
     at: Instant,
     opened: Weak<Opened>,
@@ -88,8 +88,9 @@ impl BackgroundPacker {
         }
     }
 
-    /// Adds a job after the disk was full for a batch: packing frees room, because each loose ref takes a file and
-    /// often a folder. Otherwise no job would become due, because only batches that succeed are counted.
+    /// Adds a job after a batch found no room on the disk, unless there is a job or packing failed a short time ago.
+    /// Packing frees room, because each loose ref takes a file and often a folder. A batch that fails is not counted,
+    /// so it makes no job due.
     pub(crate) fn make_room(self: &Arc<Self>, opened: &Arc<Opened>) {
         let Some((in_flight, max)) = opened.loose_refs() else { return };
         if in_flight.loose.claim() {
@@ -141,8 +142,8 @@ impl BackgroundPacker {
         }
     }
 
-    /// Waits for the next job or the next retry. Without either the thread ends, and the next job that is added starts
-    /// another one.
+    /// Waits for the next job, and makes one of each retry whose time has come. `None`, with which the thread ends, if
+    /// neither is left or the views were dropped.
     fn next(&self) -> Option<Job> {
         let mut work = self.work();
         let next = loop {

@@ -13,8 +13,7 @@ use std::{cell::Cell, collections::BTreeMap};
 pub struct Batch {
     /// The edits. No two may name the same ref.
     pub edits: Vec<Edit>,
-    /// How the batch treats its edits: whether one rejected edit rejects all, whether the changes become visible
-    /// together, and which checks differ from git's.
+    /// How the edits are checked and applied.
     pub options: TransactionOptions,
     /// The types of new objects that the caller knows already. [`ViewSettings::objects`](crate::ViewSettings::objects)
     /// says where those of other objects come from.

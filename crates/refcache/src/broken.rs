@@ -57,7 +57,7 @@ impl BrokenRefs {
         }
     }
 
-    /// Begins a walk through all refs of a plan. The returned number is passed to [`walked`](Self::walked).
+    /// Begins a walk through the loose refs of a plan. The returned number is passed to [`walked`](Self::walked).
     pub(crate) fn walk(&self) -> u64 {
         self.walks.fetch_add(1, Relaxed) + 1
     }
@@ -72,9 +72,9 @@ impl BrokenRefs {
         }
     }
 
-    /// Ends a walk through all refs of a plan, and forgets the refs of the plan that the walk did not find broken, except
-    /// those that were found broken after a later walk had begun. `broken`, which is sorted, has all refs that the walk
-    /// found broken.
+    /// Ends a walk through the loose refs of a plan, and forgets the refs of the plan that the walk did not find
+    /// broken, except those that were found broken after a later walk had begun. `broken`, which is sorted, has all
+    /// refs that the walk found broken.
     pub(crate) fn walked(&self, walk: u64, plan: &Plan, broken: &[BString]) {
         if self.count() > 0 {
             debug_assert!(broken.is_sorted(), "broken refs are found by binary search");

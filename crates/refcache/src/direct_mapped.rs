@@ -20,8 +20,8 @@ pub(crate) struct DirectMappedCache {
 
 #[derive(Default)]
 struct Place {
-    /// The tag of the name that was missed last. A name replaces the entry only when it is missed twice in a row, so
-    /// that names which are looked up once do not evict others.
+    /// The tag of the name that was last offered without being cached. A name replaces the entry only when it is
+    /// offered twice in a row, so that names which are looked up once do not evict others.
     missed: AtomicU32,
     /// The tag of the name in `entry`, by which most misses are recognized without the lock.
     kept: AtomicU32,
@@ -74,7 +74,8 @@ impl DirectMappedCache {
         DirectMappedCache { places: OnceLock::new(), count, budget: Arc::clone(budget) }
     }
 
-    /// The cached result of a look-up in a state of a reader; the outer `None` means that no result is cached.
+    /// The cached result of a look-up in a state of a reader; the outer `None` if there is none, or if another thread
+    /// uses the slot.
     #[inline]
     pub(crate) fn get(&self, owner: u64, state: u64, name: &BStr) -> Option<Option<Found>> {
         let (places, _) = self.places.get()?;
@@ -86,8 +87,8 @@ impl DirectMappedCache {
         is_it.then(|| entry.found.clone())
     }
 
-    /// Offers the result of a look-up. The result is cached if the same name was the last one that was missed in its
-    /// slot, unless the name is too long or another thread uses the slot.
+    /// Offers the result of a look-up. The result is cached if [`Place::missed`] has the tag of the name, unless the
+    /// name is too long or another thread uses the slot.
     pub(crate) fn put(&self, owner: u64, state: u64, name: &BStr, found: &Option<Found>) {
         debug_assert!(owner > 0, "0 owns the places that are empty");
         if name.len() > NAME_LEN_MAX {
@@ -125,7 +126,7 @@ impl DirectMappedCache {
     }
 
     /// Returns the slot of a name, and a tag that most other names of that slot do not have. A client that chooses
-    /// names with equal hashes only makes the reader search for these names.
+    /// names with equal hashes can only make the reader search for names of that slot.
     #[inline]
     fn place(&self, owner: u64, name: &BStr) -> (usize, u32) {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -21,11 +21,11 @@ pub enum Error {
     /// The repository was removed or renamed after it had been opened.
     #[error("the repository '{}' is gone: it was removed or renamed while it was open", .0.display())]
     Gone(PathBuf),
-    /// The repository was replaced or converted again and again while it was being read, or batches of this process
+    /// The repository was replaced, converted or reconfigured again and again during a call, or batches of this process
     /// changed too many of its refs while several were being read.
     #[error("the repository '{}' changes faster than it can be read; try again", .0.display())]
     Restless(PathBuf),
-    /// The thread that was writing this batch together with others panicked, which is a bug in refdb.
+    /// The thread that was writing this batch together with others panicked.
     #[error(
         "a fault ended the thread that changed the repository '{}' for others too; whether these edits were made is \
          not known: look at the refs, then try again",
@@ -35,7 +35,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the broken ref that this error is about; `None` for any other error.
+    /// Returns the broken ref that this error is about; `None` for any other error, [`refdb::Error::BadTarget`]
+    /// included.
     pub fn broken_ref(&self) -> Option<&refdb::BrokenRef> {
         match self.store() {
             Some(refdb::Error::BrokenRef(broken)) => Some(broken),
@@ -71,7 +72,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the disk was full, a quota used up, or a file too large for the file system or the process.
+    /// Returns whether a file operation failed because the disk was full, a quota used up, or a file too large for the
+    /// file system or the process. Operations to take a lock do not count.
     pub(crate) fn is_want_of_room(&self) -> bool {
         matches!(self.store(), Some(refdb::Error::Io(error)) if error.is_want_of_room())
     }

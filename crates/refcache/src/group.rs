@@ -28,8 +28,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The divisor that bounds a leader's wait for the members of the previous group, which may commit again: the wait
-/// takes at most this part of the time that the previous group took.
+/// A leader waits for the members of the previous group, which may commit again, for at most the time that the previous
+/// group took, divided by this number.
 const PART_OF_GROUP: u32 = 16;
 
 /// The longest time for which a leader waits for the members of the previous group.
@@ -91,8 +91,8 @@ struct Accepted {
 /// What a leader answers to the thread of a batch.
 enum Answer {
     Made(Result<Outcome>),
-    /// The batch needs more than the stack, for instance because a symbolic ref leads out of it, which is found out
-    /// only under the lock. The batch's own thread must then write the batch.
+    /// The batch needs more than the stack, for instance because a symbolic ref leads out of the stack, which is found
+    /// out only under the lock. The batch's own thread must then write the batch.
     Alone,
     /// The batch's own thread is to ask the global ref database. The leader waits for its vote.
     Ask(Question),

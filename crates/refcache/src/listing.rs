@@ -16,7 +16,7 @@ pub(crate) trait Source: Send {
     /// Moves to the next row of the range; `false` at its end.
     fn advance(&mut self) -> Result<bool>;
 
-    /// The row moved to; `None` if its ref is broken or has gone.
+    /// The row moved to; `None` if its ref is broken or was deleted, or if there is no row.
     fn current(&self) -> Result<Option<Row<'_>>>;
 
     /// Shows the remaining rows of the range until `show` breaks. Returns whether it broke.
@@ -36,8 +36,8 @@ pub(crate) trait Source: Send {
 ///
 /// On a network file system a file can be lost while it is read, because another machine has replaced it. A listing
 /// does not go on in the file that took its place, since the rows would then be of two states. Until the first row is
-/// known, a view begins the listing again by itself; afterwards the listing fails with an error that
-/// [`Error::is_stale`] recognizes, and the caller can list again.
+/// known, a view begins the listing again by itself, a few times at most; afterwards the listing fails with an error
+/// that [`Error::is_stale`] recognizes, and the caller can list again.
 ///
 /// [`Error::is_stale`]: crate::Error::is_stale
 pub struct Listing {
@@ -111,8 +111,7 @@ impl Listing {
     }
 
     /// The names, in order, of the requested refs that this listing leaves out because their files are corrupt or
-    /// cannot be read, and of the folders that cannot be read. Reads nothing. There may be as many as there are loose
-    /// refs.
+    /// cannot be read, and of the folders that cannot be read. Reads nothing.
     pub fn left_out(&self) -> impl Iterator<Item = &BStr> {
         let (_, loose) = self.source.state();
         let corrupt = loose.iter().filter(|row| row.is_corrupt).map(|row| row.name.as_bstr());

@@ -59,8 +59,8 @@ impl LooseCount {
         !self.is_paused() && !self.is_claimed.swap(true, SeqCst)
     }
 
-    /// When packing may be tried again after a failure; `None` if the last packing did not fail, or if packing is not
-    /// due.
+    /// When packing may be tried again after a failure; `None` if packing has not failed since it last succeeded, or if
+    /// it is not due.
     pub(crate) fn retry_at(&self) -> Option<Instant> {
         let is_due = self.written() >= self.due_at.load(SeqCst);
         self.pause().filter(|_| is_due).map(|pause| pause.until)

@@ -60,8 +60,8 @@ impl Range {
         Range { start: BString::default(), end: None }
     }
 
-    /// The innermost folder below `refs/` that contains all names of the range, with its slash; `None` if no folder
-    /// does, or if no ref can lie in that folder.
+    /// A folder below `refs/` that contains all names of the range, with its slash; `None` if none is found, or if no
+    /// ref can lie in that folder.
     pub(crate) fn folder(&self) -> Option<&BStr> {
         let end = self.end.as_ref()?;
         let common = match end_of(&self.start) {

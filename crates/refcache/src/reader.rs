@@ -23,8 +23,9 @@ pub(crate) trait ReadRefs: Send + Sync {
     /// Begins a listing.
     fn list(&self, plan: &Plan) -> Result<Answer<Box<dyn Source>>>;
 
-    /// Finds, for each object, the refs below `refs/` that hold it or, as far as the format records that, an annotated
-    /// tag of it. An object is left out if more than `most` such refs are in packed-refs or in one table.
+    /// Finds, for each object, the refs below `refs/` that point at it, directly or, as far as the reader can tell,
+    /// through an annotated tag. An object is left out if more than `most` such refs are in packed-refs or in one
+    /// table.
     fn pointing_at(&self, ids: &[ObjectId], most: usize, objects: &dyn ObjectCheck) -> Result<Answer<Pointing>>;
 
     /// Looks up every ref that has a file of its own, and records those that are broken.

@@ -65,8 +65,8 @@ pub struct ViewSettings {
     pub sync: Option<bool>,
     /// Settings `key=value` that override the configuration, which is that of the repository and of `/etc/gitconfig`.
     pub config: Vec<BString>,
-    /// Returns the types of new objects that a [`Batch`](crate::Batch) does not bring. `None` to read the
-    /// repository's objects.
+    /// Returns the type of an object, for instance of a new one whose type a [`Batch`](crate::Batch) does not bring.
+    /// `None` to read the repository's objects.
     pub objects: Option<Arc<dyn ObjectCheck + Send>>,
     /// The committer for reflog entries of batches that name none; `None` for the one of the configuration.
     pub committer: Option<Arc<Committer>>,

@@ -86,7 +86,7 @@ impl TablesReader {
     }
 
     /// Continues the sequence of the reader that this one replaces in the same folder. If the list has other tables
-    /// now, the sequence grows by one.
+    /// now, the sequence grows.
     pub(crate) fn follow(&mut self, old: &TablesReader) -> bool {
         let (now, before) = (self.stack.snapshot(), old.stack.snapshot());
         let is_changed =
@@ -118,7 +118,8 @@ impl TablesReader {
         Ok(seen)
     }
 
-    /// Checks the list of tables, as far as its attributes are trusted.
+    /// Returns the present snapshot, after the list of tables was checked by its attributes or, if those are not
+    /// trusted, read again.
     fn look(&self) -> Result<Answer<Snapshot>> {
         let fresh = match self.trust.tables_list {
             Trust::Always | Trust::AfterOpen => self.stack.refresh()?,

@@ -59,9 +59,9 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// # Errors
 ///
-/// Every method that returns a [`Result`] can fail with [`Error::Gone`] if the repository was removed, with
-/// [`Error::Restless`] if it is replaced again and again, with [`Error::Repository`] if it is no repository any more,
-/// and with [`Error::Store`] if a file cannot be read or is corrupt. Further failures are listed at each method.
+/// A method that returns a [`Result`] may fail with [`Error::Gone`] if the repository was removed, with
+/// [`Error::Restless`] if it changes too fast, with [`Error::Repository`] if it cannot be opened, and with
+/// [`Error::Store`] if a file cannot be read or is corrupt. Further failures are listed at each method.
 ///
 /// # Closing
 ///
@@ -107,8 +107,8 @@ impl View {
         &self.git_dir
     }
 
-    /// The format in which the repository kept its refs when a query last looked. Does not look again while the view
-    /// has the repository open.
+    /// The format in which the repository kept its refs when a query last looked. This method looks itself only if the
+    /// view does not have the repository open.
     pub fn format(&self) -> Result<RefFormat> {
         Ok(self.opened()?.store.repository().ref_format())
     }
@@ -128,8 +128,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Those that every method has. A mount that cannot be examined is no error, and counts as unsafe on NFS,
-    /// SMB and FUSE.
+    /// Those that are listed at [`View`]. A mount that cannot be examined is no error, and counts as unsafe on NFS, SMB
+    /// and FUSE.
     pub fn storage_fault(&self) -> Result<Option<String>> {
         match self.opened()?.store.check_storage() {
             Ok(()) => Ok(None),
@@ -283,7 +283,7 @@ impl View {
     /// The names, in order, of the refs below `refs/` that point at the object, directly or through an annotated tag.
     ///
     /// In a repository with files, a tag is followed from a ref outside `refs/tags/` only if packed-refs has the peeled
-    /// object, and the first call after packed-refs has changed reads all of it.
+    /// object, and a call reads all of packed-refs unless an earlier one has left an index that is still current.
     pub fn pointing_at(&self, id: &ObjectId) -> Result<Vec<BString>> {
         let mut found = self.pointing_at_each(std::slice::from_ref(id))?;
         Ok(found.remove(id).unwrap_or_default())
@@ -508,8 +508,8 @@ impl View {
         }
     }
 
-    /// Answers a query, and repeats it if the repository was replaced meanwhile. An error of the query itself is
-    /// returned only if the repository is still the same.
+    /// Answers a query, and repeats it if the repository, or a file that was being read, was replaced meanwhile. An
+    /// error of the query itself is returned only if the repository is still the same.
     fn ask<T>(&self, question: impl Fn(&Opened) -> Result<Answer<T>>) -> Result<T> {
         self.be_used();
         let mut opened = self.opened()?;

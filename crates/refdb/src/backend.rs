@@ -1,8 +1,7 @@
 //! The contract between transactions and readers above and the places where refs are kept below.
 //!
 //! [`Backend`] is everything a transaction or a reader needs: a [`Snapshot`], a lock, staging and a commit.
-//! [`Maintenance`] adds what only the owner of the storage asks for, such as pack-refs and the editing of reflogs. Code
-//! that wraps another backend, as the group commit of a cache does, implements [`Backend`] alone.
+//! [`Maintenance`] adds packing and the editing of reflogs.
 
 mod maintenance;
 mod read;
@@ -38,12 +37,11 @@ pub trait Backend: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Fails only for reasons that concern the whole store. A single ref that cannot be locked is listed in
-    /// [`Locked::refused`] instead.
+    /// A single ref that cannot be locked is no error, but is listed in [`Locked::refused`].
     fn lock(&self, claims: &dyn Claims) -> Result<Box<dyn Locked + '_>>;
 
     /// The canonical form of a name. A worktree's own refs have two names, for instance `HEAD` and
-    /// `main-worktree/HEAD`. Claims and steps have the canonical one, so that no ref is claimed twice.
+    /// `main-worktree/HEAD`. Claims and steps have the canonical one.
     fn canonical_name<'n>(&self, name: &'n BStr) -> &'n BStr;
 
     /// Returns whether deleting a symbolic ref keeps its reflog and adds an entry about the deletion, as git does in

@@ -67,7 +67,7 @@ impl<T> Precondition<T> {
     }
 }
 
-/// What a change leaves in the reflog, where the repository's settings or an existing reflog ask for an entry.
+/// What a change leaves in the reflog.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct LogOptions {

@@ -143,8 +143,8 @@ impl Error {
         }
     }
 
-    /// Returns whether a ref exists whose value cannot be used: a file that cannot be read or parsed, or a symbolic ref
-    /// that leads to a name that no ref can have.
+    /// Returns whether the error is about a single ref or a folder of refs: a file that cannot be read or parsed, a
+    /// folder that may not be read, or a symbolic ref that leads to a name that no ref can have.
     pub fn is_broken_ref(&self) -> bool {
         matches!(self, Error::BrokenRef(_) | Error::BadTarget { .. })
     }

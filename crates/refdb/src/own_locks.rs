@@ -31,8 +31,8 @@ impl OwnLocks {
     }
 }
 
-/// Refuses to lock the stacks if this thread has locked one of them already, even through another store of the same
-/// repository.
+/// Refuses to lock the stacks if a prepared transaction of this thread has locked one of them, even through another
+/// store of the same repository.
 pub(crate) fn refuse_own(fs: &Fs, mut folders: impl Iterator<Item = PathBuf>) -> Result<()> {
     let own: Vec<_> = NOTED.with_borrow(|noted| noted.iter().filter_map(Weak::upgrade).collect());
     if own.is_empty() {

@@ -4,7 +4,7 @@
 //! A single stack holds the shared refs and those of the main worktree. Each linked worktree has a stack for its own
 //! refs.
 
-// `stacks` routes a refname to its stack, and `state` holds their content at one moment. `snapshot` reads, with
+// `stacks` routes a refname to its stack, and `state` holds the content of the stacks. `snapshot` reads, with
 // `cursor`, `probe` (many look-ups in one walk) and `logs`; `locked` writes. `log_edit` takes entries out of logs,
 // which `log_walk` reads.
 mod backend;

@@ -32,8 +32,8 @@ pub enum Error {
         /// The upper limit, inclusive.
         max: u64,
     },
-    /// A record does not fit into a block, C git could not write or read it, or an index block has no room for two keys
-    /// of that length. Shorten the name, or use a larger block size (`reftable.blockSize`).
+    /// A record does not fit into a block, C git could not write or read the record, or an index block has no room for
+    /// two keys of that length. Shorten the name, or use a larger block size (`reftable.blockSize`).
     #[error(
         "the record of '{name}' does not fit in a block of {block_size} bytes, or its name is too long for the index; \
          shorten the name or raise reftable.blockSize"
@@ -52,7 +52,7 @@ pub enum Error {
         /// Why the record cannot be stored.
         reason: &'static str,
     },
-    /// The tables of a stack have object ids of different hash functions.
+    /// A table has object ids of another hash function than the options of its stack, or another table of the stack.
     #[error("table '{table}' has {found} object ids where {expected} is expected")]
     Hash {
         /// The name of the table that differs.

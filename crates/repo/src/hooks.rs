@@ -63,7 +63,7 @@ impl RepositoryHooks {
     ///
     /// # Errors
     ///
-    /// As [`programs`](Self::programs).
+    /// Fails as [`programs`](Self::programs) does.
     pub fn find(&self) -> Result<Option<HookPrograms>, ConfigError> {
         let programs = self.programs("reference-transaction")?;
         if programs.is_empty() {

@@ -1,6 +1,6 @@
-//! The objects of a repository. To classify an object, it is read, verified and parsed, unless it exceeds the limit on
-//! reads, or is larger than 32 MiB and no tag: its kind then comes from its header. Listings use [`Objects::content`],
-//! which verifies nothing, because git's listings do not verify either.
+//! The objects of a repository. An object is classified by reading, verifying and parsing it. If it exceeds the limit
+//! on reads, or is larger than 32 MiB and no tag, its kind comes from its header instead. Listings use
+//! [`Objects::content`], which verifies nothing, because git's listings do not verify either.
 
 // Read in this order: [`Objects`], `content` (when an object is valid), `databases` and `database` (where objects are
 // read), `known` (objects that were read) and `seen` (objects that were looked up).
@@ -80,7 +80,7 @@ struct State {
 
 impl Objects {
     /// Returns the objects of a repository and of the folders that `GIT_ALTERNATE_OBJECT_DIRECTORIES` names. In a
-    /// partial clone, git fetches a missing object that is classified or peeled, but not what a tag leads to. That
+    /// partial clone, git fetches a missing object that is classified or peeled, but not what a tag leads to. A fetch
     /// blocks all queries of these objects and runs what the repository configures for its remote.
     pub fn of(repository: &Repository, environment: &Environment) -> Self {
         let mut objects = Self::in_dir(repository.objects_dir(environment), repository.hash());
@@ -476,7 +476,8 @@ impl State {
         Ok(end)
     }
 
-    /// Reads the object into the buffer, verifies its id and parses it. Returns `None` if it is missing or broken.
+    /// Reads the object into the buffer, verifies its id and parses it. Returns [`Content::Unread`] if it exceeds the
+    /// limit on reads, and `None` if it is missing or broken.
     fn read(&mut self, id: &ObjectId) -> Result<Option<Content>, ObjectError> {
         let content = self.read_once(id)?;
         if content.is_none() && self.database()?.forget() {

@@ -47,7 +47,7 @@ pub struct Repository {
     worktree_id: Option<BString>,
     hash: HashKind,
     storage: RefStorage,
-    /// `None` if the environment determines the format.
+    /// `None` if the environment determines the format, or if there is no folder.
     format_watch: Option<FormatWatch>,
     is_bare: bool,
     is_partial_clone: bool,
@@ -212,7 +212,7 @@ impl Repository {
     }
 
     /// Returns a watch that notices when the refs are migrated to another format, or `None` if `GIT_REFERENCE_BACKEND`
-    /// determines the format.
+    /// determines the format or the repository has no folder.
     pub fn format_watch(&self) -> Option<&FormatWatch> {
         self.format_watch.as_ref()
     }

@@ -37,7 +37,7 @@ pub(crate) enum Turn {
 pub(crate) enum Refused {
     /// The client exceeds its rate. It may send another request after waiting for this long.
     TooFast(Duration),
-    /// Too many requests are in progress, or this one was not served within `serve.queueSeconds`.
+    /// Too many requests are in progress, or the service for this one did not begin within `serve.queueSeconds`.
     Busy,
 }
 
@@ -116,9 +116,9 @@ fn pushes(limits: &Limits) -> Most {
     most(limits.pushes, per_repository, per_client)
 }
 
-/// Completes these limits. By default, a client may have five sixths of all places, rounded up, which leaves some to
-/// others. It may have at least one more than a repository, if there are so many, so that hooks that hang in one
-/// repository leave places in others even to the same client.
+/// Completes these limits. By default, a client may have five sixths of all places, rounded up, but at least one more
+/// than a repository, if there are so many, so that hooks that hang in one repository leave places in others even to
+/// the same client.
 fn most(all: usize, per_repository: Option<usize>, per_client: Option<usize>) -> Most {
     let per_repository = per_repository.unwrap_or(all - all / 3);
     let per_client = per_client.unwrap_or((all - all / 6).max(per_repository.saturating_add(1)).min(all));

@@ -121,8 +121,8 @@ impl Git {
     /// Prepares git to run in a repository.
     fn command(&self, place: &Place) -> Command {
         let mut command = Command::new(&self.git);
-        // Git changes the directory itself: the standard library would fork for that, which copies the server's page
-        // tables, where the C library cannot start a program in another directory.
+        // Git changes the directory itself. Where the C library cannot start a program in another directory, the
+        // standard library would fork for that, which copies the server's page tables.
         command.arg("-C").arg(&place.folder);
         place.settings.iter().for_each(|setting| {
             command.arg("-c").arg(setting);
@@ -225,7 +225,7 @@ impl Git {
 ///
 /// # Errors
 ///
-/// The request cannot be read to its end; see [`Inflow::new`].
+/// Fails if the request cannot be read to its end; see [`Inflow::new`].
 async fn feed(mut to: impl AsyncWrite + Unpin, begin: Vec<u8>, mut rest: Box<Inflow>) -> io::Result<()> {
     let mut is_wanted = to.write_all(&begin).await.is_ok();
     let mut buffer = vec![0; FIRST_BYTES];
@@ -330,7 +330,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// The request cannot be read to its end ([`Inflow::new`]), and no output has been read yet.
+    /// Fails if the request cannot be read to its end ([`Inflow::new`]) and no output has been read yet.
     pub(crate) async fn request_read(&mut self) -> io::Result<Vec<u8>> {
         let mut held = Vec::new();
         let Some(feeder) = &mut self.feeder else { return Ok(held) };

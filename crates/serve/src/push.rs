@@ -108,7 +108,8 @@ impl Pushes {
     }
 
     /// Ends the pushes as SIGTERM ends `refdb receive-pack`: they release their locks and tell their programs to end. A
-    /// push is not ended if it is left to git without limits. Waits at most [`STOP`] for all pushes.
+    /// push is not ended if it is left to git without limits. Waits at most [`STOP`] for all pushes and for the
+    /// maintenance that is due.
     pub(crate) async fn stop(&self) {
         interrupt::pretend(Signal::TERM.as_raw());
         // A push that takes longer ends as if the server were killed.
@@ -209,7 +210,7 @@ mod tests {
     async fn a_push_that_was_called_off_never_begins_and_one_that_began_is_not_called_off() {
         let pushes = Pushes::new(Handle::current());
         let (mut began, mut called_off) = (0, 0);
-        // Both happen with nearly any pauses, but on a busy machine only after many pushes.
+        // Nearly any pauses produce both outcomes, but on a busy machine only after many pushes.
         for at in 0..200_000 {
             if at >= 2_000 && began > 0 && called_off > 0 {
                 break;

@@ -146,7 +146,7 @@ impl Records {
         text
     }
 
-    /// Returns how long the process has been running.
+    /// Returns how long the server has been running.
     pub(crate) fn uptime(&self) -> Duration {
         self.started.elapsed()
     }

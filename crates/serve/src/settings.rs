@@ -58,16 +58,17 @@ pub(crate) struct Limits {
     pub(crate) fetches: usize,
     /// `serve.maxPushes`: pushes, and discoveries of pushes, that are being served.
     pub(crate) pushes: usize,
-    /// `serve.maxFetchesPerRepository`: what `serve.maxFetches` counts, in one repository; two thirds of that by
-    /// default.
+    /// `serve.maxFetchesPerRepository`: what `serve.maxFetches` counts, in one repository. By default two thirds of
+    /// `serve.maxFetches`.
     pub(crate) fetches_each: Option<usize>,
-    /// `serve.maxPushesPerRepository`: what `serve.maxPushes` counts, in one repository; two thirds of that by default.
+    /// `serve.maxPushesPerRepository`: what `serve.maxPushes` counts, in one repository. By default two thirds of
+    /// `serve.maxPushes`.
     pub(crate) pushes_each: Option<usize>,
-    /// `serve.maxFetchesPerClient`: what `serve.maxFetches` counts, of one client. By default five sixths of that, or
-    /// more if `serve.maxFetchesPerRepository` is as much.
+    /// `serve.maxFetchesPerClient`: what `serve.maxFetches` counts, of one client. By default five sixths of
+    /// `serve.maxFetches`, or more if `serve.maxFetchesPerRepository` is at least that number.
     pub(crate) fetches_per_client: Option<usize>,
-    /// `serve.maxPushesPerClient`: what `serve.maxPushes` counts, of one client. By default five sixths of that, or
-    /// more if `serve.maxPushesPerRepository` is as much.
+    /// `serve.maxPushesPerClient`: what `serve.maxPushes` counts, of one client. By default five sixths of
+    /// `serve.maxPushes`, or more if `serve.maxPushesPerRepository` is at least that number.
     pub(crate) pushes_per_client: Option<usize>,
     /// `serve.queueSeconds`: how long a fetch or push waits for its turn before the server responds with 503.
     pub(crate) queue: Duration,

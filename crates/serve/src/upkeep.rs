@@ -140,7 +140,7 @@ impl Shared {
         at
     }
 
-    /// Takes the commands if the run should begin now.
+    /// Takes the commands if the run should begin now, or if the server shuts down.
     fn take(&self, folder: &Path) -> Option<Vec<Command>> {
         let mut due = self.due();
         let due = due.get_mut(folder)?;

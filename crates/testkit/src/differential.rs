@@ -1,7 +1,7 @@
 //! Compares the answers and changes of a program with those of real git. [`Plan::random`] generates a repository and
-//! steps from a seed. A [`Bench`] builds the repository twice, runs the steps with each program, and compares the
-//! results ([`State`]). A [`Difference`] is an intended deviation and has its reason. [`minimise`] reduces a plan to
-//! the steps that show a difference.
+//! steps from a seed. A [`Bench`] builds the repository, copies it, runs the steps with each program in one of the
+//! copies, and compares the results ([`State`]). A [`Difference`] is an intended deviation and has its reason.
+//! [`minimise`] reduces a plan to the steps that show a difference.
 
 mod bench;
 mod difference;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 ///
 /// # Panics
 ///
-/// If the check finds no fault in a table that cannot be read, or a cursor over refs goes on after an error.
+/// If the check finds no fault in a table that cannot be read or dumped, or a cursor over refs goes on after an error.
 pub fn reftable(bytes: &[u8]) -> (usize, bool) {
     let faults = reftable::check(Source::Memory(bytes.into()), "fuzzed").expect("memory can be read");
     let Ok(table) = Table::open(Source::Memory(bytes.into()), "fuzzed") else {

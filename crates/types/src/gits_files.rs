@@ -65,8 +65,7 @@ const FOLDERS: [&str; 18] = [
 /// Returns whether a ref of this name would be stored as a file that git, one of its extensions or refdb uses for
 /// something else: `packed-refs`, `hooks/update`, `worktrees/ID/index`.
 ///
-/// Git's rules for names allow nearly all of these. A reftable could hold such a ref, but the repository could then no
-/// longer be migrated to files.
+/// Git's rules for names allow nearly all of these.
 pub fn is_file_of_git(name: &BStr) -> bool {
     // Nearly all names take this branch.
     if name.starts_with(b"refs/") {

@@ -5,8 +5,7 @@ use crate::{ObjectId, RefName};
 pub enum Target {
     /// The object that the ref points at.
     Direct(ObjectId),
-    /// The name of another ref, which is how `HEAD` points at a branch. The name is stored, and followed each time the
-    /// ref is read.
+    /// The name of another ref, which is how `HEAD` points at a branch.
     Symbolic(RefName),
 }
 

@@ -28,7 +28,7 @@ static WORDS: [OnceLock<Box<[AtomicU64]>>; CHUNKS] = [const { OnceLock::new() };
 static FILLED: [AtomicUsize; CHUNKS] = [const { AtomicUsize::new(0) }; CHUNKS];
 const HELD: u64 = 1 << 63;
 
-/// Counts how often the paths in a chunk were discarded. While it stays the same, no recorded path is overwritten.
+/// Counts how often the paths of any chunk were discarded. While it stays the same, no recorded path is overwritten.
 static AGE: AtomicU64 = AtomicU64::new(0);
 /// The number of recorded paths in each chunk that have not been forgotten.
 static NOTED: [AtomicU32; CHUNKS] = [const { AtomicU32::new(0) }; CHUNKS];
@@ -36,8 +36,8 @@ static NOTED: [AtomicU32; CHUNKS] = [const { AtomicU32::new(0) }; CHUNKS];
 static CURRENT: Mutex<usize> = Mutex::new(0);
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// The process that holds these locks. A child process, which has the same memory until it executes another program,
-/// must not remove them.
+/// The process that holds the recorded locks. A child process, which has the same memory until it executes another
+/// program, must not remove them.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 /// The memory in which the handler assembles a path.
 static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
@@ -73,8 +73,8 @@ impl Note {
     /// Stands for a path that is not recorded.
     pub(crate) const NONE: Note = Note(u32::MAX);
 
-    /// Records the path of a lock that is about to be created, and allocates whatever memory that needs. Without a
-    /// handler ([`install`]), nothing is recorded.
+    /// Records the path of a lock that is about to be created, and allocates whatever memory that needs. Nothing is
+    /// recorded without a handler ([`install`]), if the path is too long, or if the memory for paths is used up.
     #[inline]
     pub(crate) fn of(lock: &Path) -> Self {
         if INSTALLED.load(Ordering::Acquire) { Self::write(lock.as_os_str().as_bytes()) } else { Self::NONE }

@@ -16,11 +16,10 @@ thread_local! {
 }
 
 /// While this lives, this thread asks the server of a network file system only once about each of the first 64 folders
-/// in which it looks up names. It asks again after it has tried to take a lock, after an answer that was, or seemed
-/// about to become, old, and under an inner value that began [afresh](Self::afresh). A result may then be as old as
-/// this value (or the outer one, if [`new`](Self::new) continues that), or as the last lock that this thread took,
-/// whichever is younger. A lock that was taken while an inner value that began afresh lived does not count for the
-/// outer one, but what was asked then does, because it is younger than the outer value. While no such value lives,
+/// in which it looks up names. It asks again after it has tried to take a lock, after an answer that may be old, and
+/// under an inner value that began [afresh](Self::afresh). A result may then be as old as this value (or the outer one,
+/// if [`new`](Self::new) continues that), or as the last lock that this thread took, whichever is younger. A lock that
+/// was taken while an inner value that began afresh lived does not count for the outer one. While no such value lives,
 /// each lookup asks.
 ///
 /// This is meant for a caller that looks up what its locks protect. A caller that waits for what others do, or that

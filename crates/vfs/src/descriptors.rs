@@ -11,8 +11,7 @@ use std::{
 /// Counts the files that are open through any number of [`Fs`](crate::Fs), and calls a function that closes some when
 /// a file cannot be opened for lack of descriptors.
 ///
-/// Files that are opened, read and closed within one call are not counted, because there are never more of these than
-/// threads.
+/// Open folders are not counted, nor are files that are opened, read and closed within one call.
 #[derive(Default)]
 pub struct Descriptors {
     open: AtomicUsize,

@@ -13,7 +13,7 @@ pub enum EndedBootError {
     /// The text is not a boot id.
     #[error("'{0}' is not a boot id, which looks like 4fb6d1d6-2c24-4f4b-9b9a-0d7c7a3c4a5e")]
     NotAnId(String),
-    /// This machine runs with that boot id, as does any copy of the machine that was made while it ran.
+    /// This machine runs with that boot id.
     #[error("'{0}' is the boot id of this machine, which is running; writers remove its stale locks")]
     Running(String),
     /// The system does not reveal the boot id with which this machine runs.
@@ -26,7 +26,8 @@ impl EndedBoot {
     ///
     /// # Errors
     ///
-    /// The text is not a boot id, or it is that of the running machine, or the system does not reveal its own.
+    /// Fails if the text is not a boot id or is the boot id of this machine, or if the system does not reveal the boot
+    /// id of this machine.
     pub fn new(id: &str) -> std::result::Result<Self, EndedBootError> {
         if !is_boot_id(id) {
             return Err(EndedBootError::NotAnId(id.to_owned()));

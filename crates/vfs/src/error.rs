@@ -99,7 +99,7 @@ impl Error {
     }
 
     /// Returns whether the same operation may well succeed a little later: the process or the machine has too many open
-    /// files or too little memory, a disk or the network failed, or another machine replaced the file.
+    /// files or too little memory, a disk or the network failed, or another machine replaced or removed the file.
     pub fn is_transient(&self) -> bool {
         use rustix::io::Errno;
         const TRANSIENT: [Errno; 6] =
@@ -107,8 +107,7 @@ impl Error {
         Errno::from_io_error(&self.source).is_some_and(|errno| TRANSIENT.contains(&errno))
     }
 
-    /// Returns whether the file was replaced or removed on a network file system while it was open (`ESTALE`): open it
-    /// again.
+    /// Returns whether the server of a network file system no longer has the file or folder (`ESTALE`): open it again.
     pub fn is_stale(&self) -> bool {
         is_stale(&self.source)
     }
@@ -119,7 +118,7 @@ impl Error {
 ///
 /// # Errors
 ///
-/// The error of the last read.
+/// Returns the error of the last read.
 pub fn again_if_lost<T, E>(
     attempts_max: usize,
     is_loss: impl Fn(&E) -> bool,

@@ -40,7 +40,7 @@ impl File {
         File { inner, path: path.to_owned(), hooks: hooks.clone(), is_locked: AtomicBool::new(false) }
     }
 
-    /// The path at which the file was opened. After [`Lock::commit`](crate::Lock::commit), it is the locked file's.
+    /// The path at which the file was opened, or after [`Lock::commit`](crate::Lock::commit) that of the locked file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -81,7 +81,7 @@ impl File {
         Ok(stat.st_nlink as u64)
     }
 
-    /// Fills `buffer` from `offset`; fails if the file ends before.
+    /// Fills `buffer` from `offset`; fails if the file ends before the buffer is full.
     pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.require_name()
             .and_then(|()| self.require_content(offset))
@@ -227,7 +227,8 @@ impl File {
         }
     }
 
-    /// Copies `len` bytes of `source` from `offset` to the end of this file, inside the kernel where that is possible.
+    /// Writes `len` bytes of `source`, from `offset` on, where the last read or write of this file without an offset
+    /// ended. They are copied inside the kernel where that is possible.
     pub fn copy_from(&mut self, source: &File, offset: u64, len: u64) -> Result<()> {
         let op = Op::Copy { from: &source.path, offset, len, to: &self.path };
         let (len, torn) = match self.hooks.verdict(op) {
@@ -272,7 +273,7 @@ fn copy_range(from: &std::fs::File, mut offset: u64, to: &mut std::fs::File, len
         match rustix::fs::copy_file_range(from, Some(&mut offset), &*to, None, want) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // The kernel cannot copy between these two file systems, so a buffer is used.
+            // The kernel cannot make this copy by itself.
             Err(
                 rustix::io::Errno::XDEV
                 | rustix::io::Errno::INVAL

@@ -20,7 +20,7 @@ struct Memory {
     filled: AtomicUsize,
 }
 
-/// The usual page size, to which memory that is written to files is aligned.
+/// The alignment of the memory, which is the usual page size.
 const ALIGN: usize = 4096;
 
 impl Memory {
@@ -57,7 +57,7 @@ unsafe impl Sync for Memory {}
 #[derive(Debug)]
 pub struct Filled(Arc<Memory>);
 
-/// Write access to the memory of a [`Filled`], each of which has at most one filler.
+/// Write access to the memory of a [`Filled`]. A memory has at most one filler.
 #[derive(Debug)]
 pub struct Filler(Arc<Memory>);
 
@@ -108,7 +108,7 @@ impl Filler {
     ///
     /// # Panics
     ///
-    /// If they do not fit.
+    /// Panics if they do not fit.
     pub fn append(&mut self, bytes: &[u8]) {
         let memory = &*self.0;
         let at = memory.filled.load(Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! Open folders. Operations on their entries stay in them even after their paths lead elsewhere.
+//! Open folders. An operation on an entry of an open folder stays in that folder even after the path of the folder
+//! leads elsewhere.
 
 use crate::{EntryKind, Error, File, Fs, LookUp, Op, Result, ServerHandle, Stat, error::is_stale};
 use rustix::{
@@ -22,8 +23,8 @@ const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOE
 const LOCAL_LIST_BYTES: usize = 32 << 10;
 
 /// The number of bytes that one call lists of a folder on a network file system, enough for 30,000 entries with short
-/// names. Only in the first call of a listing, an NFS client asks for the kinds of entries together with their names.
-/// Each entry of a later call costs a request of its own.
+/// names. In later calls of a listing, an NFS client may not ask for the kinds of entries together with their names,
+/// and the kind of each entry then costs a request of its own.
 const SHARED_LIST_BYTES: usize = 1 << 20;
 
 /// A folder that is held open.

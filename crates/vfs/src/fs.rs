@@ -78,17 +78,17 @@ impl Fs {
         Fs { signs_locks: Signature::own().is_some(), ..self }
     }
 
-    /// Returns this file system, which [signs its locks](Self::signing_locks) of files in `folder`.
+    /// Returns this file system, which [signs](Self::signing_locks) the locks of files in `folder`.
     ///
     /// # Errors
     ///
-    /// If the folder's file system cannot be examined.
+    /// Fails if the folder's file system cannot be examined.
     pub fn signing_in(&self, folder: &Path) -> Result<Self> {
         if self.signs_locks { Ok(self.clone()) } else { self.clone().signing_locks().at(folder) }
     }
 
     /// Returns this file system, on which `heir` recovers the batches of dead processes whose locks are found, as long
-    /// as `heir` exists. Without one, such a lock is waited for like a lock of git's.
+    /// as `heir` exists. Without a recovery handler, such a lock is waited for like a lock of git's.
     pub fn with_recovery(self, heir: Weak<dyn RecoveryHandler>) -> Self {
         Fs { heir: Some(heir), ..self }
     }
@@ -381,8 +381,8 @@ impl Fs {
         })
     }
 
-    /// Brings everything on a folder's file system to stable storage, including other programs' files, with one call
-    /// instead of thousands for new files.
+    /// Brings everything on a folder's file system to stable storage, including other programs' files. After thousands
+    /// of files were created, this is one call instead of thousands.
     pub fn sync_all(&self, folder: &Path) -> Result<()> {
         self.hooks.change(Op::SyncAll(folder), "sync the file system of", folder, || {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

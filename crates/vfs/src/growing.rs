@@ -35,8 +35,8 @@ impl Growing {
     }
 
     /// Does what [`Growing::grown_to`] does with bytes that may have to be read from the disk. Returns false and shows
-    /// none of them if the disk does not give all of them, or if the kernel is older than 5.14: a mapped byte that
-    /// cannot be read ends the process that looks at it.
+    /// none of the new bytes if not all of them can be read, because a mapped byte that cannot be read ends the process
+    /// that looks at it. A kernel before 5.14 cannot tell, and the result is false.
     #[must_use]
     pub fn fetched_to(&self, len: usize) -> bool {
         let (len, before) = (len.min(self.map.len()), self.written.load(Ordering::Acquire));
@@ -130,7 +130,7 @@ mod tests {
         let growing = Growing::new(&file, 100, 50_000).unwrap();
         assert!(growing.fetched_to(10_000) && growing.fetched_to(50), "{growing:?}");
         assert_eq!(growing.get(99..10_000), Some(&[7; 9_901][..]));
-        // Beyond the end of the file, as where a disk fails, there is nothing to be mapped.
+        // Beyond the end of the file nothing can be mapped, just as where a disk fails.
         assert!(!growing.fetched_to(50_000));
         assert_eq!(growing.get(0..10_001), None);
     }

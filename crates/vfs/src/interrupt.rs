@@ -124,10 +124,10 @@ pub fn check() -> io::Result<()> {
     }
 }
 
-/// Ends the process as the caught signal would have ended it. Returns if no signal was caught.
+/// Ends the process as the signal that [`received`] returns would have ended it. Returns if there is none.
 pub fn end_by_signal() {
     if let Some(signal) = received() {
-        // The call fails only for a signal whose default is not known, and such signals are not caught.
+        // The call fails only for a signal whose default is not known.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
 }
@@ -139,8 +139,8 @@ pub fn end_by_broken_pipe() {
     let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
 }
 
-/// Waits until `input` can be read or has ended, or a signal was caught. Reading alone would not notice the signal: the
-/// system restarts an interrupted read.
+/// Waits until `input` can be read or has ended, and fails once a signal was caught. Reading alone would not notice the
+/// signal: the system restarts an interrupted read.
 pub fn wait_readable(input: impl AsFd) -> io::Result<()> {
     // A signal may come between the check and the wait; then it is noticed a little later, which is harmless.
     let pause = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };

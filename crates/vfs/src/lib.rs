@@ -1,10 +1,9 @@
 //! Files, locks, rename, sync and mappings: the operations with which refdb reads and changes what is on a disk.
 //!
-//! [`Fs`] performs the operations. Every one that visibly changes a disk, except for the removal of spare lock files on
-//! network file systems and of locks at an abort, is first shown, as an [`Op`], to an optional [`IoHook`], which may
-//! record, tear or refuse it. With a hook, tests can kill a process at each step or fill a disk while they run the code
-//! that runs in production. [`Lock`] is git's `FILE.lock` protocol. [`interrupt`] turns a signal into an ordinary
-//! error, so that the destructors of guards run.
+//! [`Fs`] performs the operations. Those that visibly change a disk are shown, as an [`Op`], to an optional [`IoHook`],
+//! which may record, tear or refuse them. With a hook, tests can kill a process at each step or fill a disk while they
+//! run the code that runs in production. [`Lock`] is git's `FILE.lock` protocol. [`interrupt`] turns a signal into an
+//! ordinary error, so that the destructors of guards run.
 
 mod abort;
 mod asked;

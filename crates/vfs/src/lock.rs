@@ -99,7 +99,8 @@ pub enum LockError {
         /// Whether this process has the lock file open.
         by_us: bool,
     },
-    /// The lock file could not be created, for example because of missing permissions, a missing folder or a signal.
+    /// The lock file could not be created or examined, for example because of missing permissions, a missing folder or
+    /// a signal.
     #[error(transparent)]
     Io(#[from] Error),
 }
@@ -226,16 +227,16 @@ impl Lock {
         path::lock_of(target)
     }
 
-    /// Returns whether a lock of `target` is signed: if signing was requested, and the name of the separate content
-    /// file is not too long.
+    /// Returns whether a lock of `target` is to be signed: if signing was requested, and the name of the separate
+    /// content file is not too long.
     pub fn is_signed(fs: &Fs, target: &Path) -> bool {
         fs.signs_locks() && target.file_name().is_some_and(|name| name.len() + ".lock.lock".len() <= NAME_LEN_MAX)
     }
 
-    /// As [`acquire`](Self::acquire), for a batch, whose journal entry the lock names. Returns `None` if the lock
-    /// cannot be signed before it has a name, or is not on a local file system, because nobody could then determine
-    /// with certainty, even after a restart, that its owner is gone. An abort does not remove the lock, because the
-    /// journal entry may exist.
+    /// As [`acquire`](Self::acquire), for a batch, whose journal entry the lock names. Returns `None` if the lock is
+    /// not [to be signed](Self::is_signed), if it cannot be signed before it has a name, or if it is not on a local
+    /// file system. Nobody could then determine with certainty, even after a restart, that its owner is gone. An abort
+    /// does not remove the lock, because the journal entry may exist.
     pub fn acquire_for_batch(
         fs: &Fs,
         target: &Path,
@@ -256,8 +257,9 @@ impl Lock {
         Ok(Some(lock))
     }
 
-    /// Locks `target` with a hard link to the lock file `seed` instead of a new file, which is cheaper for thousands
-    /// of locks. The lock is signed if `seed` is. The new content of `target` is written into a separate file.
+    /// Locks `target` with a hard link to `seed`, a lock file or a journal file, instead of a new file. This is cheaper
+    /// for thousands of locks. The lock is signed if `seed` is. The new content of `target` is written into a separate
+    /// file.
     pub fn acquire_linked(fs: &Fs, target: &Path, seed: &Path, lock_timeout: LockTimeout) -> Result<Self, LockError> {
         let mut lock = Lock::new(fs, target, 0o666, Place::Beside);
         lock.note = Note::of(&lock.path);
@@ -320,9 +322,9 @@ impl Lock {
         })
     }
 
-    /// Removes the lock file of `target` if its signature was lost with the power and nobody holds it, and returns
-    /// whether it did. `target` must be a file that refdb alone locks, and with signed locks, because git's lock files
-    /// look the same. Lock files younger than a minute, and all on network file systems, stay.
+    /// Removes the lock file of `target` if its signature was lost when the machine lost its power and nobody holds it,
+    /// and returns whether it did. `target` must be a file that refdb alone locks, and with signed locks, because git's
+    /// lock files look the same. Lock files younger than a minute, and all on network file systems, stay.
     pub fn remove_if_lost(fs: &Fs, target: &Path) -> Result<bool, Error> {
         signing::remove_if_lost(fs, &Self::path_of(target))
     }
@@ -423,7 +425,7 @@ impl Lock {
         self.content = None;
     }
 
-    /// Replaces the file by the content that was written. This releases the lock if its own file contained the
+    /// Replaces the file by the content that was written. This releases the lock if the lock file itself contained the
     /// content; otherwise the lock is still held.
     pub fn publish(&mut self) -> Result<(), Error> {
         // Once the content is renamed, its old name is free for others.
@@ -457,9 +459,10 @@ impl Lock {
     /// those who hold the content open would take it for content that has replaced the file.
     fn give_up_led(&self) {
         let Some(content) = self.content.as_ref().filter(|_| self.is_led && self.held) else { return };
-        // After an error of a server nobody knows whether the content was renamed, and then it must stay as it is.
+        // After an error of a file server, the content may have been renamed nevertheless, and then it must stay as it
+        // is.
         if self.place != Place::Beside && self.fs.leads_to(&self.content_path(), content).unwrap_or(false) {
-            // If that fails, the file is no longer written to either, and what is left to do is to remove its name.
+            // If the mark cannot be written, all that is left to do is to remove the name of the file.
             let _ = give_up_content(content);
         }
     }
@@ -526,8 +529,8 @@ mod tests {
         assert!(!Lock::path_of(&target).exists());
     }
 
-    /// Previously, the members of a group took the content of a leader whose rename had failed, and who was killed
-    /// before it told them, for content that had replaced the file.
+    /// Previously, if a leader's rename failed and the leader was killed before it told its group, the members assumed
+    /// that the leader's content had replaced the file.
     #[test]
     fn content_that_a_leader_does_not_publish_is_given_up() {
         struct Refusing(AtomicBool);

@@ -35,7 +35,7 @@ impl<'f> Nearby<'f> {
         Stat::found(stat.map(|raw| Stat::of_raw(&raw)).map_err(Into::into), path)
     }
 
-    /// Opens a file like [`Fs::open`], from the open folder if possible.
+    /// Opens a file for reading, from the open folder if possible.
     pub fn open(&mut self, path: &Path) -> Result<File> {
         if self.fs.asks_server() {
             return self.fs.open(path);

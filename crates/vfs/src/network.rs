@@ -39,7 +39,7 @@ impl Fs {
     ///
     /// # Errors
     ///
-    /// If the folder's file system cannot be examined.
+    /// Fails if the folder's file system cannot be examined.
     pub fn at(&self, folder: &Path) -> Result<Self> {
         let fs = self.clone().on(&self.kind_of(folder)?);
         Ok(if fs.asks_server() && fs.signs_locks() { fs.with_spares(folder) } else { fs })
@@ -47,11 +47,11 @@ impl Fs {
 
     /// Returns, without opening it, what a name leads to on a network file system: its attributes, and the handle by
     /// which the server identifies it, which no other file ever has. `None` if there is nothing. The attributes come
-    /// from the server only if the client does not provide the handle (NFS 4.0).
+    /// from the server only if the client does not provide the handle.
     ///
     /// # Errors
     ///
-    /// If the name cannot be looked up.
+    /// Fails if the name cannot be looked up.
     pub fn identify(&self, path: &Path) -> Result<Option<(Stat, Option<ServerHandle>)>> {
         let look = || {
             let path = self.hooks().look_up(path, LookUp::Attributes)?;
@@ -73,7 +73,7 @@ impl Fs {
     /// machine may be replacing the file. If a program of that machine has the old file open, the machine renames the
     /// old file before it renames the new one, so that for a moment the server has no file of that name.
     ///
-    /// If so, this pauses for 2 ms. On a local file system the result is always false.
+    /// Pauses for 2 ms before it returns true. On a local file system the result is always false.
     pub fn is_being_replaced(&self, path: &Path) -> bool {
         let look =
             || -> io::Result<_> { Ok(rustix::fs::lstat(&*self.hooks().look_up(&path::lock_of(path), LookUp::Name)?)?) };
@@ -142,7 +142,7 @@ impl Fs {
     ///
     /// # Errors
     ///
-    /// If the path cannot be looked up. A path that does not exist is no folder.
+    /// Fails if the path cannot be looked up. A path that does not exist is no folder, which is not an error.
     pub fn is_folder_itself(&self, path: &Path) -> Result<bool> {
         if !self.asks_server() {
             return Ok(self.find_link(path)?.is_some_and(|stat| stat.is_dir()));
@@ -163,7 +163,7 @@ impl Fs {
     ///
     /// # Errors
     ///
-    /// If the path cannot be looked up, for example because a file is in the place of a folder.
+    /// Fails if the path cannot be looked up, for example because a file is in the place of a folder.
     pub fn probable_len(&self, path: &Path) -> Result<u64> {
         match rustix::fs::stat(path) {
             Ok(stat) => Ok(Stat::of_raw(&stat).len_bytes),
@@ -248,7 +248,7 @@ impl Fs {
         })
     }
 
-    /// Calls `read`, which opens a file by its name and reads it, again if the file was replaced while it was read.
+    /// Calls `read`, which opens a file by its name and reads it, again if the server lost the file while it was read.
     pub(crate) fn reading<T>(&self, path: &Path, read: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         self.again_if_stale(|| self.look_again(path), is_stale, read)
     }
@@ -411,7 +411,7 @@ mod tests {
         let error = network().asking(&path, true, || look(usize::MAX)).unwrap_err();
         assert!(is_stale(&error), "{error}");
         assert_eq!(looks.get(), 1 + ATTEMPTS_MAX);
-        // A file that has lost its name was replaced.
+        // A file that has lost its name counts as replaced.
         let names = Cell::new(0);
         let gone = || {
             names.set(names.get() + 1);
@@ -497,7 +497,7 @@ mod tests {
         let (stat, handle) = fs.identify(&path).unwrap().unwrap();
         assert_eq!(stat, fs.stat(&path).unwrap());
         assert_eq!(fs.open(&path).unwrap().server_handle(), handle);
-        // A file that replaces it is another one, even if it looks the same.
+        // A file that replaces the first has another handle, even if it looks the same.
         let other = dir.path().join("other");
         std::fs::write(&other, "content").unwrap();
         std::fs::rename(&other, &path).unwrap();

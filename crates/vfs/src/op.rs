@@ -4,11 +4,11 @@ use std::{
     time::SystemTime,
 };
 
-/// An operation that changes the disk, shown to an [`IoHook`] before it is done.
+/// An operation that changes the disk, as it is shown to an [`IoHook`].
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
-    /// A new file is created, which is empty unless it is a signed lock file. This fails if the name exists, unless the
-    /// file is opened for appending.
+    /// A new file is created, which is empty, except that a signed lock file may have its content already. This fails
+    /// if the name exists, unless the file is opened for appending.
     Create(&'a Path),
     /// These bytes are appended to the file.
     Write(&'a Path, &'a [u8]),
@@ -74,9 +74,11 @@ pub enum LookUp {
     Folder,
 }
 
-/// A hook that is called before every operation that visibly changes the disk, except for the removal of spare lock
-/// files on network file systems and of locks at an abort. The hook can be an observer, a fault injector, or a model of
-/// a client of a network file system.
+/// A hook that is called before operations that visibly change the disk. It can be an observer, a fault injector, or a
+/// model of a client of a network file system.
+///
+/// It is not called for the removal of spare lock files on network file systems and of locks at an abort. The content
+/// of a signed lock file is shown to it after the file has got its name.
 pub trait IoHook: Send + Sync {
     /// Decides whether the operation is done.
     fn before(&self, op: Op<'_>) -> Verdict;
@@ -85,7 +87,8 @@ pub trait IoHook: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The error with which the look-up fails, such as `ENOENT` for a name that the client believes to be absent.
+    /// Returns the error with which the look-up fails, such as `ENOENT` for a name that the client believes to be
+    /// absent.
     fn look_up(&self, path: &Path, how: LookUp) -> io::Result<Option<PathBuf>> {
         let _ = (path, how);
         Ok(None)

@@ -183,7 +183,7 @@ pub struct QueueHead {
     listener: OwnedFd,
     /// What the head before has told, and what the next one will be told.
     pub relay: Relay,
-    /// Those that have connected and were accepted, in this order.
+    /// The writers that have connected and were accepted, in the order in which they connected.
     arrived: VecDeque<Arrived>,
 }
 
@@ -225,8 +225,8 @@ impl QueueHead {
         }
     }
 
-    /// Waits until `count` writers have arrived, but no longer than `pause`. If the lock is left to strangers for
-    /// longer than that, waits until it no longer is.
+    /// Waits until `count` writers have arrived, but no longer than `pause`, and in any case until the lock is no
+    /// longer left to strangers ([`Relay::free_until`]), but no longer than [`FREE_MAX`] for that.
     pub(crate) fn gather(&mut self, count: usize, pause: Duration) {
         let now = Instant::now();
         let free = Duration::from_nanos(self.relay.free_until.saturating_sub(monotonic_nanos())).min(FREE_MAX);
@@ -303,7 +303,7 @@ pub struct Crowd {
 pub(crate) enum Told {
     /// The writer is the first now.
     Lead(QueueHead),
-    /// The writer takes its turn, of which this message says more.
+    /// The writer gets its turn. The bytes are [`Turn::content`].
     Turn(Vec<u8>),
     /// Nothing yet.
     Nothing,

@@ -24,7 +24,7 @@ const HOST_LEN_MAX: usize = 40;
 pub struct Signature {
     /// The process id, which later processes, and those of other machines and containers, can have too.
     pub pid: u32,
-    /// Linux' `boot_id`. Two running kernels have the same only if one is a copy of the other, made while it ran.
+    /// Linux' `boot_id`. Two running kernels have the same only after a machine was copied while it ran.
     pub boot: String,
     /// The host name, for people. It proves nothing, because machines can share it. `None` in signatures of a refdb
     /// that did not write it, in a batch's lock that is no link to a journal file, and on a machine without a host
@@ -59,7 +59,7 @@ impl Signature {
         Self::decode_owner(text.strip_prefix("held by refdb, process ")?)
     }
 
-    /// Reads the end of a line, from the process id on; `None` if it is none.
+    /// Reads the end of a line, from the process id on; `None` for anything else.
     fn decode_owner(text: &str) -> Option<Self> {
         let (pid, boot) = text.strip_suffix('\n')?.split_once(", boot ")?;
         let (boot, host) = match boot.split_once(", host ") {
@@ -228,7 +228,8 @@ mod tests {
         assert_eq!(without, Signature { pid: 7, boot: "here".into(), host: None });
         let with = Signature::decode(b"held by refdb, process 7, boot here, host node-a\n").unwrap();
         assert_eq!(with, Signature { host: Some("node-a".into()), ..without });
-        // A refdb that does not know host names reads this as another boot, whose locks stay on a network file system.
+        // A refdb that does not know host names reads the host as part of the boot, and so takes it for another boot,
+        // whose locks stay on a network file system.
         let (_, boot) = "process 7, boot here, host node-a".split_once(", boot ").unwrap();
         assert_ne!(boot, with.boot);
     }

@@ -11,11 +11,11 @@ use std::{
 /// Maximum number of spare files that wait to be used. More exist while more locks are held at once.
 pub(crate) const SPARES_MAX: usize = 4;
 
-/// The time after the file server's last answer for which a waiting spare file is certain to be locked with `flock(2)`.
-/// A file server drops the locks of a machine that has not called it for the time of a lease, which is 10 s or longer.
+/// The time after the file server's last answer for which a waiting spare file counts as locked with `flock(2)`. A file
+/// server drops the locks of a machine that has not called it for the time of a lease, which is 10 s or longer.
 const LOCKED_FOR: Duration = Duration::from_secs(5);
 
-/// The spare files of this process in one folder. Those that wait are removed when this is dropped.
+/// Spare files in one folder. Those that wait are removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Spares {
     folder: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct Spare {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
     home: Weak<Spares>,
-    /// The time when the file was locked, or when the file server last answered about it.
+    /// The time when the file was made, or when it was last put back.
     used: SinceStart,
 }
 

@@ -79,7 +79,7 @@ impl Stat {
         }
     }
 
-    /// Returns the device and the inode, which identify the file as long as a name of it exists and, on a local file
+    /// Returns the device and the inode, which identify the file as long as a name of it exists, or, on a local file
     /// system, as long as a descriptor of it is open.
     pub fn file_id(&self) -> (u64, u64) {
         (self.device, self.inode)

@@ -16,8 +16,8 @@ const EACH: usize = 4;
 const STACK_BYTES: usize = 256 << 10;
 
 impl Fs {
-    /// Runs `work` on several threads, including the current one, and returns the result of each. The current thread
-    /// works alone if no other can be started, or if there is an I/O hook, which then sees the changes in order.
+    /// Runs `work` on up to `threads` threads, including the current one, and returns the result of each. The current
+    /// thread works alone if no other can be started, or if there is an I/O hook, which then sees the changes in order.
     pub fn side_by_side<T: Send>(&self, threads: usize, work: &(dyn Fn() -> T + Sync)) -> Vec<T> {
         let threads = if self.has_hook() { 1 } else { threads };
         thread::scope(|scope| {

@@ -97,7 +97,7 @@ struct Threads {
 }
 
 struct Work {
-    /// One entry for each thread that is to help with a job and has not started yet.
+    /// One entry for each thread that is to help with a job and has not taken the job yet.
     jobs: VecDeque<Arc<Job>>,
     idle: usize,
     running: usize,

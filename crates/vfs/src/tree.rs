@@ -21,9 +21,10 @@ impl Folder {
     /// folder's parent and name, once everything below the folder is done, but not for the folder where the walk
     /// begins. A folder that is gone, or has become a link, is skipped. If a folder cannot be opened, `unreadable` is
     /// called, and the walk goes on without the folder. The walk ends with the first error that one of these three
-    /// functions returns, and fails if this folder cannot be opened again. The walk ends early, with `Ok(false)`, if
-    /// `enter` returns `None` or `leave` returns `false`. If the walk cannot go up again, for example because a folder
-    /// was moved, `unreadable` is called, and the walk ends with `Ok(true)`.
+    /// functions returns, and fails if this folder cannot be opened again or the id of a folder cannot be read. The
+    /// walk ends early, with `Ok(false)`, if `enter` returns `None` or `leave` returns `false`. If the walk cannot go
+    /// up again, for example because a folder was moved, `unreadable` is called, and the walk ends with `Ok(true)`
+    /// unless `unreadable` fails.
     pub fn walk<E: From<Error>>(
         &self,
         mut unreadable: impl FnMut(Error) -> std::result::Result<(), E>,
@@ -121,8 +122,8 @@ impl Folder {
 
 impl Fs {
     /// Removes a folder that holds nothing but folders, at any depth, as git does where it wants to write a ref.
-    /// Returns `false` if something else is in the folder or in its place, or if a folder cannot be removed; fails if a
-    /// folder that has entries, or the parent of such a `path`, cannot be read.
+    /// Returns `false` if something else is in the folder or in its place, or if a folder cannot be removed. Fails if
+    /// `path` has entries and its parent, `path` itself or a folder with entries below it cannot be read.
     pub fn remove_empty_tree(&self, path: &Path) -> Result<bool> {
         // Nearly all such folders are empty, so one call suffices.
         match emptied(self.remove_dir(path)) {

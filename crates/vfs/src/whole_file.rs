@@ -1,5 +1,6 @@
-//! Reads whole files. A pipe or an endless device in the place of a file is an error, because it would block a server
-//! that reads other people's repositories, unless the user has named it as an input.
+//! Reads whole files. Reading fails if a pipe in the place of a file would block, or for an endless device, because
+//! these would stop a server that reads other people's repositories. Only a file that the user has named as an input
+//! may be a pipe.
 
 use crate::{Error, Fs, LookUp, Result};
 use rustix::{
@@ -15,7 +16,7 @@ const SMALL_FILE_BYTES: usize = 1024;
 const LARGER_FILE_BYTES: usize = 16 << 10;
 
 impl Fs {
-    /// Reads a whole file. Fails if it is a pipe or an endless device; see [`Error::is_special`].
+    /// Reads a whole file. Fails rather than wait for a pipe or read an endless device; see [`Error::is_special`].
     pub fn read(&self, path: &Path) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read_small(path, true, usize::MAX, &mut bytes)?;
@@ -24,8 +25,8 @@ impl Fs {
 
     /// Reads a file into `buffer`, which is cleared first, with as few system calls as possible for a file of less than
     /// a KiB. If the file has more than `max_bytes` bytes, `buffer` gets more than `max_bytes` of them, but perhaps not
-    /// all. A symbolic link is followed only if `follow` is set. Fails if the file is a pipe or an endless device,
-    /// because a pipe in the place of a file would block its reader; see [`Error::is_special`].
+    /// all. A symbolic link is followed only if `follow` is set. Fails rather than wait for a pipe or read an endless
+    /// device; see [`Error::is_special`].
     pub fn read_small(&self, path: &Path, follow: bool, max_bytes: usize, buffer: &mut Vec<u8>) -> Result<()> {
         let link = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
         self.read_file(path, OFlags::NONBLOCK | link, max_bytes, buffer)

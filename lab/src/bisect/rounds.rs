@@ -21,9 +21,10 @@ pub struct Step {
 /// The logarithms of the ratios of two pairs, measured in turn. The pairs of one round have the same index.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rounds {
-    /// The cost of the first pair's second commit, divided by that of its first commit.
+    /// For each round, the logarithm of the cost of the first pair's second commit divided by that of its first commit.
     pub first: Vec<f64>,
-    /// The cost of the second pair's second commit, divided by that of its first commit.
+    /// For each round, the logarithm of the cost of the second pair's second commit divided by that of its first
+    /// commit.
     pub second: Vec<f64>,
 }
 

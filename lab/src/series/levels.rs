@@ -12,7 +12,8 @@ pub struct Step {
 }
 
 /// Returns the index of the earlier step that the last step takes back, so that the cost is again what it was before
-/// that step; the latest if there are several. Costs that differ by up to `tolerance`, a fraction, count as the same.
+/// that step; the latest if there are several. The cost counts as the same if its interval permits a difference within
+/// `tolerance`, a fraction, and the measured difference is within the tolerance or at most a quarter of the last step.
 pub fn taken_back(steps: &[Step], tolerance: f64) -> Option<usize> {
     let (last, earlier) = steps.split_last()?;
     let margin = tolerance.ln_1p();

@@ -22,7 +22,7 @@ pub struct Branch<'a> {
     all_commits: bool,
 }
 
-/// The commits of a branch after the anchor.
+/// The commits of a branch after the anchor, the commit beside which the others are measured.
 #[derive(Debug)]
 pub struct Line {
     /// The commits, ancestors first, without the anchor.

@@ -37,14 +37,14 @@ struct Options {
     /// Measure only with syncs (true) or without (false).
     #[arg(long)]
     synced: Option<bool>,
-    /// Measure only with this many writers.
+    /// Measure only with this many writers; the lines with seven writers of refdb and one of git stay.
     #[arg(long)]
     writers: Option<usize>,
     /// Also measure processes that answer the same requests and do nothing, which is the most that the driver's pipes
     /// allow.
     #[arg(long)]
     floor: bool,
-    /// Be such a process.
+    /// Be a process that answers requests and does nothing.
     #[arg(long, hide = true, conflicts_with_all = ["no_git", "floor"])]
     answer: bool,
 }
@@ -223,7 +223,8 @@ fn make_repository(options: &Options, format: &str, folder: &Path) -> Result<Str
     let lines: String = (0..options.refs).map(|at| format!("create refs/seed/{at:07} {id}\n")).collect();
     git(options, folder, &["-c", "core.fsync=none", "update-ref", "--stdin"], &lines)?;
     git(options, folder, &["pack-refs", "--all"], "")?;
-    // Git has made and removed a file for each ref, whose traces the disk would otherwise write while it is measured.
+    // In the files format, git has made and removed a file for each ref, whose traces the disk would otherwise write
+    // while it is measured.
     ensure!(Command::new("sync").arg("--file-system").arg(folder).status()?.success(), "sync failed");
     Ok(id)
 }

@@ -113,7 +113,7 @@ impl Staging {
         Ok(guest::Task { program, seed: inside, reflogs: job.reflogs, lines })
     }
 
-    /// The same line with its input inside the machine.
+    /// Returns the line with its input inside the machine.
     fn line(&self, line: Line) -> Result<Line> {
         let Some(input) = line.input else { return Ok(line) };
         let inside = Path::new("/inputs").join(input.file_name().context("an input has a name")?);

@@ -25,8 +25,8 @@ pub const PLAN: &str = "/plan.json";
 /// What a report on the console begins with.
 pub const MARK: &str = "refdb-bench-report:";
 
-/// Instructions: a task none of whose steps takes more is repeated, because what a cold start adds is not small against
-/// them.
+/// Number of instructions up to which a step is short. A task with short steps only is repeated, because a cold start
+/// adds a notable part to them.
 const SHORT: u64 = 100_000_000;
 
 /// How often a short task is run again after its first run, which does not count.

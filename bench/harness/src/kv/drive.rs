@@ -20,7 +20,7 @@ pub struct Ask {
     pub gets: u64,
     /// How many threads.
     pub threads: u64,
-    /// Operations a second in total; None is as fast as they come.
+    /// Operations a second in total; `None` for as many as possible.
     pub rate: Option<f64>,
     /// For how long.
     pub time: Duration,

@@ -217,7 +217,7 @@ impl Bench<'_> {
         self.settled(out, cache, dir)
     }
 
-    /// How large the files are once the cache had time to tidy up.
+    /// Prints how large the files are once the cache has had time to tidy up.
     fn settled(&self, out: &mut dyn Write, cache: &Cache, dir: &Path) -> Result<()> {
         let start = Instant::now();
         let (mut before, mut same) = (0, 0);

@@ -113,7 +113,7 @@ impl Zipf {
         Zipf { n, zeta_n, alpha: 1.0 / (1.0 - THETA), eta }
     }
 
-    /// The key of a rank drawn.
+    /// Draws a rank, and returns its key.
     pub fn key(&self, draws: &mut Draws) -> u64 {
         let u = draws.uniform();
         let uz = u * self.zeta_n;

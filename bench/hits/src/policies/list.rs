@@ -81,7 +81,7 @@ impl List {
     }
 }
 
-/// What was not used for longest goes.
+/// Evicts the least recently used entry.
 pub struct Lru {
     room: u64,
     list: List,

@@ -73,7 +73,7 @@ pub(super) fn description(
 
 /// Returns what the last checkout in HEAD's reflog moved HEAD to: a name and the commit. The name is that of the ref
 /// that was checked out, without `refs/tags/` or `refs/remotes/`, if this ref still leads to the same commit; otherwise
-/// it is the commit's abbreviated id. Returns `None` if the reflog has no checkout.
+/// it is the commit's abbreviated id. Returns `None` if the reflog does not say what that was.
 fn detached_from(
     session: &Session,
     snapshot: &dyn Snapshot,

@@ -47,8 +47,8 @@ pub(super) fn top(folder: &Path, settings: &Settings) -> Result<u8> {
     Ok(0)
 }
 
-/// Evicts entries beyond the limit, and then frees dead space as [`Cache::compact`] does. Fails if another process has
-/// the cache open for writing.
+/// Evicts entries beyond the limit, and then frees dead space as [`Cache::compact`] does. No other process may have the
+/// cache open for writing.
 pub(super) fn compact(folder: &Path, settings: &Settings) -> Result<u8> {
     refuse_another_users(folder)?;
     let mut options = Options::new(limit(folder, settings)?);

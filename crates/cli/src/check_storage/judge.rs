@@ -135,8 +135,8 @@ fn unexplained<'a>(history: &[&'a Operation]) -> Result<Option<&'a Operation>, U
 /// A value of the ref, and the indices of the unanswered operations that have taken effect, in ascending order.
 type State = (Value, Vec<usize>);
 
-/// Returns the state after those of the unanswered reads `open` that return its value. It stands for all states in
-/// which some of them have not taken effect yet, because a read changes nothing.
+/// Returns the state after those of the unanswered operations `open` that are reads of its value. It stands for all
+/// states in which some of them have not taken effect yet, because a read changes nothing.
 fn with_reads(history: &[&Operation], open: &[usize], (value, mut done): State) -> State {
     for &at in open.iter().filter(|at| history[**at].what == What::Read(value)) {
         if let Err(place) = done.binary_search(&at) {
@@ -213,7 +213,8 @@ fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
     (ended < read.begun).then(|| Duration::from_nanos(read.begun - ended))
 }
 
-/// Returns whether the client, before it read `value`, had already read the value that replaced `value`.
+/// Returns whether the client, before it read `value`, had already read the value that replaced `value`. Returns
+/// `false` for [`NONE`].
 fn went_back(history: &[Operation], read: &Operation, value: Value) -> bool {
     let Some(&Operation { what: What::Write { new, .. }, begun, .. }) = replaced(history, value) else { return false };
     // The ref also had no value before it was created.

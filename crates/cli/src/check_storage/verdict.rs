@@ -10,7 +10,8 @@ use super::{
 /// What was found about one format.
 pub(super) struct Findings {
     pub(super) format: Format,
-    /// Why refs of this format cannot be kept safely here: updates are lost, or refdb refuses to write.
+    /// Why refs of this format cannot be kept safely here: updates are lost, updates are made that had to be refused,
+    /// or refdb refuses to write.
     pub(super) losses: Vec<String>,
     /// Details of the other findings, and errors that may occur on safe storage.
     notes: Vec<String>,

@@ -103,7 +103,7 @@ impl DateForm {
 
 impl Time {
     /// Reads the time of an author, committer or tagger, which follows the first `> `. Returns `None` if the line has
-    /// no `> `, or if either number is too large to be read.
+    /// no `> `, or if git would take one of the numbers for one that is too large.
     ///
     /// Old tools wrote many kinds of lines. Like git, which uses C's `strtoumax` and `strtol`, this accepts blanks and
     /// a sign before the digits, ends at the first other byte, and reads missing digits as 0.

@@ -292,7 +292,7 @@ pub(super) enum Structure {
 }
 
 impl Structure {
-    /// Parses the text between the brackets. Returns `None` if it is a field that shows something.
+    /// Parses the text between the brackets. Returns `None` for any other field.
     pub(super) fn parse(text: &[u8]) -> Result<Option<Self>> {
         let (name, argument) = match text.find_byte(b':') {
             Some(colon) => (&text[..colon], &text[colon + 1..]),

@@ -106,9 +106,9 @@ impl Remotes {
         remotes
     }
 
-    /// Reads `remotes/NAME` or `branches/NAME` (gitrepository-layout(5)) for each remote that a branch may use, that
-    /// has no URL in the configuration and whose name can be that of a file. `read` returns the content of such a file.
-    /// Returns the paths of the files that describe remotes.
+    /// Reads `remotes/NAME` and, unless that gives a URL, `branches/NAME` (gitrepository-layout(5)) for each remote
+    /// that a branch may use, that has no URL in the configuration and whose name can be that of a file. `read` returns
+    /// the content of such a file. Returns the paths of the files that were read.
     pub fn add_files(&mut self, default_branch: &BStr, read: &dyn Fn(&str, &BStr) -> Option<Vec<u8>>) -> Vec<BString> {
         let branches = self.branches.values().flat_map(|branch| [&branch.remote, &branch.push_remote]);
         let mut used: BTreeSet<BString> = branches.chain([&self.push_remote]).flatten().cloned().collect();

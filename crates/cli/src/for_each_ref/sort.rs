@@ -18,8 +18,8 @@ pub struct Key {
     atom: Atom,
     reverse: bool,
     version: bool,
-    /// Whether the key is a date without a form, which is compared as a time. As in git, a date with any form,
-    /// including `default`, is compared as the text that is shown.
+    /// Whether values are compared as times: the key is a date without a form, and not a version. As in git, a date
+    /// with any form, including `default`, is compared as the text that is shown.
     by_time: bool,
 }
 

@@ -126,7 +126,7 @@ fn parse(invocation: &Invocation<'_>, clock: &Clock<'_>) -> Result<Options> {
     Ok(options)
 }
 
-/// Deletes entries that are too old.
+/// Decides which entries are deleted.
 struct Expiry<'a> {
     session: &'a Session,
     settings: &'a Settings,
@@ -174,7 +174,7 @@ impl Expiry<'_> {
     }
 
     /// Returns whether a commit cannot be reached from the ref or, if the ref is a HEAD, from any ref below `refs/`.
-    /// Returns `false` for the null id and for an object that is missing or leads to no commit.
+    /// Returns `false` for the null id and for an object for which [`Reach::commit_of`] finds no commit.
     fn is_unreachable(&mut self, id: ObjectId) -> refdb::Result<bool> {
         if id.is_null() {
             return Ok(false);

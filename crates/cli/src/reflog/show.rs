@@ -118,8 +118,8 @@ impl Look<'_> {
     }
 }
 
-/// Returns whether `log.*` except for `log.date`, `i18n.*`, `core.abbrev`, `color.diff` and `color.ui` neither make git
-/// show the log differently nor make git stop.
+/// Returns `true` only if `log.*` except for `log.date`, `i18n.*`, `core.abbrev`, `color.diff` and `color.ui` neither
+/// make git show the log differently nor make git stop.
 fn is_plain(config: &Config) -> bool {
     let is_always =
         |key: &str| config.all(key).any(|value| value.raw.is_some_and(|raw| raw.eq_ignore_ascii_case(b"always")));

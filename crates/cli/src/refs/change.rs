@@ -102,7 +102,7 @@ pub(super) fn update(invocation: &Invocation<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// Reports a wrong number of arguments in git's words.
+/// Returns the failure for a wrong number of arguments, in git's words.
 pub(super) fn misuse(text: &str) -> Failure {
     Failure::Usage(None, format!("usage: {text}\n"))
 }

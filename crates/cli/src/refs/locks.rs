@@ -141,7 +141,7 @@ fn remove(session: &Session, wish: &Wish<'_>) -> Result<u8> {
     Ok(code)
 }
 
-/// Prints an error about one file, and what to do about it.
+/// Prints an error about one file and, if access is denied, what to do about it.
 fn tell_error(error: &refdb::Error) {
     let advice = match error {
         refdb::Error::Io(error) if error.is_forbidden() => "; run this as the user who owns the repository",

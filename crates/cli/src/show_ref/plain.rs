@@ -12,7 +12,8 @@ use refdb::{RefFormat, Store, objects::Lookups};
 use refdb_types::{HashKind, LineStart, Memo, ObjectId};
 use std::ops::ControlFlow;
 
-/// Shows each ref that matches the patterns as its full id and its name. A ref whose object is missing is an error.
+/// Shows each ref that matches the patterns as its full id and its name. A broken ref and a ref whose object is missing
+/// are errors.
 pub(super) struct PlainLister<'a> {
     patterns: &'a [BString],
     hash: HashKind,
@@ -44,7 +45,7 @@ impl<'a> PlainLister<'a> {
         self.found
     }
 
-    /// Returns whether these are the lower-case digits of an object that exists.
+    /// Returns whether these are the lower-case digits of an object that is known to exist.
     #[inline(always)]
     fn have(&mut self, digits: &[u8]) -> bool {
         let is_known = match (<&[u8; 40]>::try_from(digits), <&[u8; 64]>::try_from(digits)) {

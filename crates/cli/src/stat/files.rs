@@ -25,7 +25,7 @@ pub(super) struct Files {
     /// files that cannot be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unsettled: Vec<String>,
-    /// The paths of journal entries that concern a ref that a person has to examine.
+    /// The paths of journal entries of batches that were recovered only in part, whose refs a person has to examine.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left: Vec<String>,
 }

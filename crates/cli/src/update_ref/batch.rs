@@ -46,7 +46,7 @@ struct Batch<'s> {
     store: &'s Store,
     options: TransactionOptions,
     no_deref: bool,
-    /// Whether `option no-deref` applies to the next request.
+    /// Whether `option no-deref` applies to the next request that names a ref.
     no_deref_once: bool,
     log: LogOptions,
     state: State<'s>,
@@ -315,7 +315,7 @@ impl Asked {
     }
 }
 
-/// Returns the failure of a request, or of the end of the input. Messages about hooks are left unchanged.
+/// Returns the failure for an error. A fatal message begins with `lead`, unless it is about a hook.
 fn failed(lead: &str, error: refdb::Error) -> Failure {
     let is_hook = matches!(error, refdb::Error::Hook(_));
     match Failure::from(error) {

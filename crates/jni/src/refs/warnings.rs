@@ -13,7 +13,7 @@ use jni::{
 };
 
 /// Returns at most a thousand broken refs, after a byte without meaning, and checks all loose refs to find them. If
-/// `unreported`, returns only those that were found since the last such call, without a look at the disk.
+/// `unreported`, returns those of [`View::take_unreported`](refdb_refcache::View::take_unreported) instead.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(
     env: EnvUnowned<'l>,
@@ -31,7 +31,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_broken<'l>(
     })
 }
 
-/// Returns the warning that packed-refs is not sorted although its header says so. Empty if there is nothing to report.
+/// Returns the warning that packed-refs is unsorted although its header says `sorted`. Empty if there is nothing to
+/// report.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_takeDisorder<'l>(
     env: EnvUnowned<'l>,
@@ -72,7 +73,7 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_sharedStorage<'l>(
     call(env, |env| text_for_log(env, VIEW.get(view)?.shared_storage()?))
 }
 
-/// Returns why refs are not written because of the mount of the repository. Empty if they are.
+/// Returns the reason why the repository's mount keeps refs from being written. Empty if they are written.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_storageFault<'l>(
     env: EnvUnowned<'l>,

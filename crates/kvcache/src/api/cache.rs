@@ -32,14 +32,14 @@ impl Cache {
         Ok(())
     }
 
-    /// Reads the next part of the index of a cache that [`Cache::open_unread`] opened, for tests; false if none is
-    /// left.
+    /// Reads the next part of the index of a cache that [`Cache::open_unread`] opened, for tests. Returns false if none
+    /// is left afterwards.
     #[doc(hidden)]
     pub fn read_on(&self) -> bool {
         self.reclaim.load_step()
     }
 
-    /// Stops without writing anything, as a killed process does, for tests.
+    /// Ends without the work of [`Cache::close`], as a killed process does, for tests.
     #[doc(hidden)]
     pub fn abandon(self) {
         self.reclaim.calls.close();
@@ -92,10 +92,10 @@ impl Cache {
         }
     }
 
-    /// Stops the background threads, writes what is in memory to the disk, saves the index for the next start if the
-    /// limit has room for its 14 bytes an entry, and releases the lock of the folder. Reads still work afterwards, and
-    /// closing again does nothing, nor does closing a cache that was opened read-only. The call blocks until the
-    /// operating system has taken everything.
+    /// Stops the background threads, writes what is in memory to the files, saves the index for the next start if
+    /// possible, and releases the lock of the folder. A saved index takes 14 bytes an entry, for which the limit must
+    /// have room. Reads still work afterwards, and closing again does nothing, nor does closing a cache that was opened
+    /// read-only. The call blocks until the operating system has taken everything.
     ///
     /// # Errors
     ///
@@ -111,8 +111,8 @@ impl Cache {
             return Ok(());
         }
         debug_assert!(!holds_log(), "the threads need the log's lock to end");
-        // A thread that holds the log's lock or writes to the files finishes first; any later thread gets an error. So
-        // nothing is written after the last write below, when the files may already belong to another handle.
+        // A thread that holds the log's lock finishes first, and later changes fail, so that nothing is appended after
+        // the last write below. The files may then belong to another handle.
         drop(self.store.log());
         self.reclaim.finish_compaction();
         for worker in self.workers.lock().drain(..) {

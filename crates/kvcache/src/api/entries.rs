@@ -13,7 +13,7 @@ pub struct EntryInfo {
     /// When the entry was created, in milliseconds since 1970.
     pub created_ms: u64,
     /// How often the key was read since it got a value, the cache was opened or an eviction last kept its entry,
-    /// whichever came last, up to 3. A value that replaces another keeps its count.
+    /// whichever came last, up to 3. A new value inherits the count of the value that it replaces.
     pub uses: u8,
     /// Bytes that the entry takes on disk.
     pub disk_bytes: u64,
@@ -30,8 +30,8 @@ pub struct Verified {
 
 impl Cache {
     /// Calls `entry` with the key, the value and the facts of every intact entry, expired ones included, file by file.
-    /// An entry that changes during the walk is shown with its old value, with its new value, or not at all; in rare
-    /// cases, one that is removed and put again is shown with both.
+    /// An entry that changes during the walk, or is moved because space is freed, is shown with its old value, with its
+    /// new value, or not at all; in rare cases, one that is removed and put again is shown with both.
     ///
     /// # Errors
     ///

@@ -16,7 +16,8 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Maximum number of attempts of a get whose record keeps being moved or replaced. After that, the get is a miss.
+/// Maximum number of attempts to read a record that keeps being moved or replaced, or whose file cannot be read. After
+/// that, the get is a miss.
 const ATTEMPTS: usize = 8;
 
 /// A value that was found.
@@ -46,9 +47,9 @@ impl Cache {
     }
 
     /// Calls `take` with the value of a key, without copying it, and with the time of its creation in milliseconds
-    /// since 1970. Returns what `take` returns, or `None` if the key has no value, if the value has expired, if its
-    /// record is damaged or cannot be read, or if the record was moved or replaced during each of 8 attempts to read
-    /// it.
+    /// since 1970. Returns what `take` returns, or `None` if the key has no value, if the value has not been loaded yet
+    /// (see [`Cache::open`]) or has expired, if its record is damaged or cannot be read, or if the record was moved or
+    /// replaced during each of 8 attempts to read it.
     ///
     /// A get waits for a writer only to drop a damaged record, and never while that writer uses the disk. It may wait
     /// for the disk until the pages of the record are in memory.
@@ -171,7 +172,7 @@ impl Cache {
     }
 
     /// Returns whether a key has a value that has not expired, without reading the value. A record may count as present
-    /// also if it is damaged, if it is being moved, or if it is that of another key with the same hash.
+    /// also if it is damaged, cannot be read, is being moved, or belongs to another key with the same hash.
     pub fn contains(&self, key: &[u8]) -> bool {
         let Store { view, ages, .. } = &*self.store;
         let hash = self.sealer.hash(key);
@@ -180,8 +181,8 @@ impl Cache {
             let slot = view.slots[usize::from(place.slot())].load();
             let head =
                 |segment: &Arc<Segment>| with_scratch(|scratch| segment.record_header(place, &mut scratch.record));
-            // If the segment is gone, or another one has its slot, the record has been moved since the index was read,
-            // and counts as present.
+            // If the segment is gone, or another one has its slot, the record may have been moved since the index was
+            // read, so it counts as present, as does one that cannot be read.
             slot.as_ref()
                 .and_then(head)
                 .is_none_or(|header| known(header.hash) != known(hash) || !ages.is_expired(header.created_ms))
@@ -216,6 +217,6 @@ enum Read<'a> {
     Value(&'a [u8], u64),
     OtherKey,
     Damaged,
-    /// The record was moved or replaced since the index was read, or its file cannot be read.
+    /// The record was moved, replaced or dropped since the index was read, or its file cannot be read.
     Gone,
 }

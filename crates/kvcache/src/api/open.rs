@@ -42,9 +42,9 @@ impl Cache {
     ///
     /// Files that cannot be used, for example because they are damaged, of an older format, encrypted with a key that
     /// is not given, or not encrypted although a key is given, are deleted: the cache starts without them.
-    /// [`Cache::notices`] says so, except about what a crash may leave and about segments of another cache. Opening
-    /// uses the index that [`Cache::close`] saved, if there is one, the files have not changed since and they fit into
-    /// the limit. Otherwise, for example after a kill, it reads the footers of all segments, and the whole of a segment
+    /// [`Cache::notices`] names such damage if no crash can have caused it, and another format or key. Opening uses the
+    /// index that [`Cache::close`] saved, if there is one, the files have not changed since and they fit into the
+    /// limit. Otherwise, for example after a kill, it reads the footers of all segments, and the whole of a segment
     /// without an intact footer, which usually is the last one.
     ///
     /// If there are more than a million records, a background thread fills the index after this call has returned,
@@ -99,7 +99,7 @@ impl Cache {
 
     fn open_with(fs: Fs, dir: &Path, options: Options, pace: &Pace) -> Result<Cache> {
         make_private_dir(&fs, dir)?;
-        // Checked now, because otherwise the error would appear in the background minutes later.
+        // Checked now, because otherwise the error would first appear in the background.
         fs.check_writable(dir)?;
         let lock_file = take_lock(&fs, dir)?;
         let Opened { store, sealer, started_anew } =
@@ -229,7 +229,7 @@ impl Cache {
     /// # Errors
     ///
     /// [`Error::File`] and [`Error::Corrupt`] if there is no readable cache; [`Error::Version`] and
-    /// [`Error::OldVersion`] if another version of this program wrote it.
+    /// [`Error::OldVersion`] if it has another format version.
     pub fn is_encrypted(dir: impl AsRef<Path>) -> Result<bool> {
         identity::is_encrypted(&Fs::real(), dir.as_ref())
     }
@@ -239,7 +239,7 @@ fn start_error(dir: &Path, source: std::io::Error) -> Error {
     Error::File(refdb_vfs::Error { operation: "start a thread for", path: dir.to_owned(), source })
 }
 
-/// Creates a folder, and missing folders above it, with permissions for the user only.
+/// Creates a folder, unless it exists, and missing folders above it, with permissions for the user only.
 pub(crate) fn make_private_dir(fs: &Fs, dir: &Path) -> Result<()> {
     match fs.stat(dir) {
         Ok(stat) if stat.is_dir() => return Ok(()),
@@ -287,7 +287,7 @@ fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
     // Deleted from the end, so that a crash in between leaves no later segment without its predecessor.
     recovered.obsolete.iter().chain(saved).rev().try_for_each(remove)?;
     if !recovered.obsolete.is_empty() {
-        // Synced because the numbers of these segments are used again.
+        // Synced because the numbers of these segments may be used again.
         fs.sync_dir(dir)?;
     }
     Ok(())
@@ -340,8 +340,8 @@ impl Pace {
     }
 }
 
-/// What the saved index has, whose entries are read now if `pace` says so; `None` if there is none that can be
-/// believed.
+/// What the saved index describes. Its entries are read now if there are at most `pace.read_at_open`. `None` if there
+/// is no saved index that can be believed.
 fn saved_index(fs: &Fs, dir: &Path, store: u64, pace: &Pace) -> Option<(Recovered, SavedShards)> {
     let (recovered, mut shards) = saved::load(fs, dir, store)?;
     if shards.entries() <= pace.read_at_open {
@@ -357,7 +357,8 @@ struct Restored {
     source: Source,
 }
 
-/// Maps the segments if a file system is given for that, and finds out from where the index will be filled.
+/// Gives the recovered segments their slots, maps their files if `mapped` is a file system, and says from where the
+/// index is to be filled.
 fn restored(
     recovered: Recovered,
     shards: Option<SavedShards>,

@@ -15,13 +15,13 @@ use crate::{
 };
 use std::time::{Duration, Instant};
 
-/// How many times a buffered put that finds no room yields the processor to the writer before it sleeps instead.
+/// Number of attempts after which a buffered put that finds no room sleeps where it yielded the processor before.
 const YIELDS: u32 = 8;
 const NAP: Duration = Duration::from_micros(200);
 /// How long every write must have failed before a durable put gives up early. The worker makes room on a full disk
 /// sooner than that, so a disk that fails for this long takes nothing at all.
 const DEAD_AFTER: Duration = Duration::from_secs(2);
-/// How often a write that failed on a full disk is tried again because another thread made room meanwhile.
+/// How often a write that failed on a full disk is tried again because another thread may have made room meanwhile.
 const MOST_AGAIN: u32 = 8;
 /// How long durable writes and clears wait for room before they fail.
 const FIRM_TIMEOUT: Duration = Duration::from_secs(30);
@@ -252,9 +252,9 @@ impl Cache {
         if sleeps { sleep(NAP) } else { yield_now() }
     }
 
-    /// Removes a key, buffered, and makes every ticket for it void. Returns whether the key had a value. The removal is
-    /// never refused and waits neither for room nor for the disk; see [`Cache::remove_with`] for removals that must
-    /// survive a crash.
+    /// Removes a key, buffered, and makes every ticket for it void. Returns whether a value was found, even an expired
+    /// one; see [`Cache::open`] about an index that is still being filled. The removal is never refused and waits
+    /// neither for room nor for the disk; see [`Cache::remove_with`] for removals that must survive a crash.
     ///
     /// # Errors
     ///
@@ -270,8 +270,9 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk fails. The
-    /// value is removed from memory even then, but after a crash it may be back.
+    /// [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk fails or there
+    /// is no room for a tombstone for 30 s. The value is removed from memory even then, but after a crash it may be
+    /// back.
     pub fn remove_with(&self, key: &[u8], durability: Durability) -> Result<bool> {
         self.remove_if_valid(key, None, durability).map(|removed| removed.is_some_and(|was_there| was_there))
     }
@@ -307,7 +308,8 @@ impl Cache {
     }
 
     /// Waits until the tombstones of all removals are in the log and everything in the log is as durable as asked. With
-    /// `Buffered`, only wakes the worker.
+    /// `Buffered`, only wakes the worker. While writes fail, deletes the oldest segments, and all entries if no segment
+    /// can be deleted, so that removed values do not come back.
     fn make_removals_durable(&self, durability: Durability) -> Result<()> {
         let store = &self.store;
         if durability == Durability::Buffered {
@@ -377,11 +379,13 @@ impl Cache {
         self.make_durable_or_evict(end, durability)
     }
 
-    /// Waits until every change that was made before this call is as durable as asked.
+    /// Waits until every change that was made before this call is as durable as asked. On a full disk, deletes older
+    /// entries to make room.
     ///
     /// # Errors
     ///
-    /// [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk fails.
+    /// [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::File`] and [`Error::WriteFailed`] if the disk fails or there
+    /// is no room for a tombstone for 30 s.
     pub fn flush(&self, durability: Durability) -> Result<()> {
         self.check_writable()?;
         match self.make_removals_durable(durability) {
@@ -427,7 +431,7 @@ impl Cache {
 
     /// Waits until everything before `end` is as durable as asked. On a full disk older entries are deleted to make
     /// room; if that is not enough and a removal waits, all entries are deleted, because removed values must not come
-    /// back.
+    /// back. If the sync of a segment fails, all entries are deleted too, and the error is returned.
     fn make_durable_or_evict(&self, end: LogPosition, durability: Durability) -> Result<()> {
         let mut again = 0;
         loop {

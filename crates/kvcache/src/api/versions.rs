@@ -16,7 +16,7 @@ pub fn version_dir(root: &Path, name: &str, version: u32) -> PathBuf {
 }
 
 /// Name and version of the cache in a folder, `<name>/v<version>`, by which an import knows whether values mean the
-/// same; empty if the folder's name is not a version.
+/// same; empty if the path does not end like this.
 pub(crate) fn label(dir: &Path) -> String {
     let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
     let version = dir.file_name().and_then(|name| version_of(name.as_encoded_bytes()));

@@ -71,7 +71,8 @@ impl Identity {
 pub(crate) struct Opened {
     pub(crate) store: u64,
     pub(crate) sealer: Sealer,
-    /// Why the `format` file could not be used, so that the cache starts empty; `None` if there was none or it could.
+    /// Why the `format` file, and with it the cache's entries, could not be used; `None` if there was no such file or
+    /// if it is used.
     pub(crate) started_anew: Option<Error>,
 }
 
@@ -115,8 +116,8 @@ pub(crate) fn is_encrypted(fs: &Fs, dir: &Path) -> Result<bool> {
     Ok(Identity::decode(&read_file(fs, &path)?, &path)?.wrapped.is_some())
 }
 
-/// Reads the `format` file for a writer, or creates it. If an old key fits and a new key is given, the new key replaces
-/// the old one.
+/// Reads the `format` file for a writer, or creates it. If `key` is given and does not fit but an old key does, `key`
+/// replaces the old one.
 ///
 /// A cache is given a new identity, which makes all its segments foreign, if none of the keys fits, if only one of the
 /// cache and the caller has a key, or if the file is damaged or was written by an older program.

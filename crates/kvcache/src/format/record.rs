@@ -5,7 +5,7 @@
 //! header | record ... | (garbage of a killed writer) | footer entry ... | trailer
 //! ```
 //!
-//! Nothing here touches a file. Every number is little-endian and checked before it is used.
+//! Nothing here touches a file. Every number is little-endian.
 
 use crate::format::place::{ALIGN, MAX_RECORD_BYTES};
 

@@ -26,8 +26,8 @@ const MAX_SHARDS: usize = 1 << 12;
 /// Length of an entry, in bytes.
 pub(crate) const ENTRY_BYTES: usize = 14;
 
-/// What identifies the content of a sealed segment: its length, and the checksums of its header and of its trailer,
-/// which has the checksum of the footer.
+/// What identifies the content of a sealed segment: its number, its length, and the checksums of its header and of its
+/// trailer, which has the checksum of the footer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Content {
     pub(crate) seq: u64,
@@ -108,7 +108,7 @@ impl Contents {
     }
 
     /// Decodes the beginning of a file of this length, of which `read_at` fills a buffer from an offset; `None` if it
-    /// is damaged, of another version, or does not describe exactly this length.
+    /// cannot be read, is damaged, is of another version, or does not describe exactly this length.
     pub(crate) fn decode(file_bytes: u64, mut read_at: impl FnMut(&mut [u8], u64) -> Option<()>) -> Option<Self> {
         if file_bytes < LIST_AT as u64 {
             return None;

@@ -9,7 +9,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Allocates images of segments within a budget.
+/// Allocates images of segments, within a budget unless the caller overrides it.
 pub(crate) struct Buffer {
     /// Bytes of all images, including spare ones.
     account: Arc<AtomicUsize>,

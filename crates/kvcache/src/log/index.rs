@@ -39,7 +39,7 @@ pub(crate) struct Hit {
 }
 
 impl Hit {
-    /// Counts one use of the record, up to [`MAX_USES`], unless the entry has changed meanwhile.
+    /// Counts one use of the record, up to [`MAX_USES`], unless the entry or its table was replaced meanwhile.
     pub(crate) fn touch(&self) {
         let place = self.place;
         if place.uses() < MAX_USES {

@@ -36,7 +36,8 @@ pub(crate) struct Loading {
 
 /// A part of the index that was read.
 pub(crate) struct Part {
-    /// For each segment, the bytes that its marks take of its file, if that was not known before.
+    /// For each segment, the bytes of its file that marks (tombstones and notes of dropped segments) take, if that was
+    /// not known before.
     pub(crate) marks: Option<Vec<u64>>,
     /// Number of the first of the shards.
     pub(crate) first: usize,

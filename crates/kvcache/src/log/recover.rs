@@ -70,7 +70,8 @@ impl Found {
 }
 
 impl Found {
-    /// Uses the records found by stepping over damaged ones if they end at `end`, where the records are known to end.
+    /// Uses the records found by stepping over damaged ones if they end at `end`, where the records are known to end,
+    /// and notes whether all records were found.
     fn complete(&mut self, end: u64) {
         if let Some(stepped) = self.stepped.take_if(|stepped| stepped.end == end) {
             (self.entries, self.records_end, self.newest_ms) = (stepped.entries, stepped.end, stepped.newest_ms);
@@ -78,7 +79,7 @@ impl Found {
         self.is_whole |= self.records_end == end;
     }
 
-    /// Numbers of segments that, according to its marks, were dropped.
+    /// Numbers of segments that, according to notes among this segment's records, were dropped.
     fn dropped(&self) -> Vec<u64> {
         self.mapped.as_ref().map_or_else(|| self.entries.dropped(), |footer| footer.dropped.clone())
     }
@@ -317,10 +318,10 @@ fn lost_records(path: &Path, offset: u64) -> Error {
 /// Number of segments before the first gap, and the number of the segment that is missing or incomplete there; all
 /// segments and `None` if there is no gap.
 ///
-/// There is a gap where a segment is incomplete although a later one exists, or where a segment is missing and no mark
-/// says that it was dropped. If a crash can have made the gap, the log ends there, and the segments after it are
-/// deleted so that no value comes back that a lost record had replaced. If no crash can have made it, such values could
-/// come back, so the cache starts empty.
+/// There is a gap where a segment is incomplete although a later one exists, or where a segment is missing and no note
+/// in the log says that it was dropped. If a crash can have made the gap, the log ends there, and the segments after it
+/// are deleted so that no value comes back that a lost record had replaced. If no crash can have made it, such values
+/// could come back, so the cache starts empty.
 fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
     for at in 1..segments.len() {
         let (before, after) = segments.split_at_mut(at);
@@ -330,7 +331,7 @@ fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
         }
     }
     let (mut end, mut gap) = (segments.len(), None);
-    // A segment after a gap is deleted, so its marks about dropped segments are ignored: repeat until nothing changes.
+    // A segment after a gap is deleted, so its notes of dropped segments are ignored: repeat until nothing changes.
     loop {
         let kept = &segments[..end];
         let dropped: BTreeSet<u64> = kept.iter().flat_map(Found::dropped).collect();

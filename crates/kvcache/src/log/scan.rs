@@ -44,8 +44,9 @@ pub(crate) fn scan(bytes: &[u8], seq: u64, steps_over: bool) -> Scanned {
     scanned
 }
 
-/// The marks of a sealed segment whose footer is damaged; none unless the trailer is intact and the scan reaches the
-/// end of the records that it names, because records that the scan does not reach may be marks too.
+/// The marks (tombstones and notes of dropped segments) of a sealed segment whose footer is damaged; none unless the
+/// trailer is intact and the scan reaches the end of the records that it names, because records that the scan does not
+/// reach may be marks too.
 pub(crate) fn marks_without_footer(bytes: &[u8], seq: u64) -> Entries {
     let found = scan(bytes, seq, true);
     let trailer = bytes.last_chunk::<TRAILER_BYTES>().and_then(|end| Trailer::decode_in(end, seq, bytes.len() as u64));

@@ -25,7 +25,7 @@ use crate::{
 /// What happens to the live entries of a segment that is to be deleted. An entry whose record is damaged, cannot be
 /// read or has expired is dropped in any case.
 pub(super) enum Fate {
-    /// The entries that are worth most are kept, and the others are dropped.
+    /// The entries that are worth most are kept as far as there is room, and the others are dropped.
     Chosen(Choice),
     /// As many entries are kept as there is room for, and the others are dropped.
     AllThatFit,

@@ -65,7 +65,7 @@ impl Reclaim {
         self.delete_all(void)
     }
 
-    /// Deletes these segments, oldest first, because the marks of a younger segment may concern an older one.
+    /// Deletes these segments, oldest first, because the tombstones of a younger segment may concern an older one.
     fn delete_all(&self, mut segments: Vec<Named>) -> Result<()> {
         segments.sort_by_key(|(_, seq)| *seq);
         // A second clear makes the same segments void again.

@@ -30,8 +30,8 @@ impl Reclaim {
         }
     }
 
-    /// Trusts the clock again after it was set back. First the entries are removed that had expired before the clock
-    /// was set back, and then those whose creation now lies too far in the future. Without this, what is put with the
+    /// If the clock was set back, trusts it again. First the entries are removed that would have expired if it had not
+    /// been set back, and then those whose creation now lies too far in the future. Without this, what is put with the
     /// right time would look older than it is, and might expire at once.
     pub(super) fn follow_clock(&self) -> Result<()> {
         let (store, ages) = (&self.store, &self.store.ages);

@@ -124,7 +124,8 @@ impl GhostList {
     }
 }
 
-/// The progress of the log's rounds, measured by evicted bytes.
+/// The progress of the log's rounds, measured by evicted bytes: a round ends when about as many bytes of entries were
+/// evicted as the files have.
 #[derive(Default)]
 pub(super) struct Rounds {
     bytes: u64,

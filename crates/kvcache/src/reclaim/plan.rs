@@ -17,7 +17,7 @@ const TOO_LARGE: u64 = 78;
 /// Maximum number of compactions in a row that are made because space is short; then an eviction follows, however much
 /// dead space there is.
 const COMPACTIONS_IN_A_ROW: u32 = 16;
-/// Least dead space in bytes that is worth the mark which a compaction leaves.
+/// Least dead space in bytes that is worth the note of a dropped segment which a compaction leaves in the log.
 const LEAST_DEAD_BYTES: u64 = 512;
 
 /// The next step to free a segment.
@@ -174,7 +174,8 @@ fn make_room(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Ste
     }
 }
 
-/// Compacts the segment with the least content if there are too many segments and that one is less than half full.
+/// Compacts, or vacates if it is the oldest, the segment with the least content, if there are too many segments, if
+/// that one is less than half full and if its copies find room.
 fn crowded(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     if !state.is_crowded(space) || state.is_stuck {
         return None;
@@ -189,7 +190,8 @@ fn crowded(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step>
 }
 
 /// Compacts a segment if the files are much larger than their live entries: the one with the largest share of dead
-/// space, or the oldest if the others would only wait for a sync.
+/// space, or the oldest if the others would only wait for a sync. Does nothing if less than an eighth of the former is
+/// dead, or if the copies find no room.
 fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     let is_late = state.is_sync_late(space);
     if state.is_stuck || !(state.is_untidy(space) || (state.is_overgrown(space) && is_late)) {
@@ -207,9 +209,9 @@ fn tidy(space: &Space, state: &State, sealed: &[(u16, Meta)]) -> Option<Step> {
     (copy_room(victim.kept_bytes(oldest.1.seq)) <= state.free_bytes(space)).then_some(step)
 }
 
-/// Returns whether at least one part in `part` of a segment and [`LEAST_DEAD_BYTES`] are dead, not counting marks that
-/// a compaction may keep, so that each compaction leaves less dead space than before. Partly filled blocks are not dead
-/// space, because the copies would have them too.
+/// Returns whether at least one part in `part` of a segment and [`LEAST_DEAD_BYTES`] are dead, not counting marks
+/// (tombstones and notes of dropped segments) that a compaction may keep, so that each compaction leaves less dead
+/// space than before. Partly filled blocks are not dead space, because the copies would have them too.
 pub(crate) fn tidiable(meta: &Meta, oldest_seq: u64, part: u64) -> bool {
     let marks = if meta.seq == oldest_seq { 0 } else { meta.mark_bytes };
     let dead = meta.dead_bytes().saturating_sub(marks);
@@ -230,7 +232,7 @@ fn oldest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
 }
 
 /// The segment with the largest share of dead space. If several have the same share, the oldest is returned, because
-/// the marks of the oldest need not be kept.
+/// its tombstones need not be kept.
 fn deadest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
     let oldest = oldest(sealed)?.1.seq;
     let share_kept = |meta: &Meta| meta.kept_bytes(oldest).saturating_mul(1 << 20) / meta.file_bytes.max(1);

@@ -50,9 +50,10 @@ pub(super) struct Turn {
     /// Number of steps in a row that compacted or vacated a segment because space was short. Any other planned step, or
     /// none, resets it; the deletion of emptied segments does not.
     in_a_row: u32,
-    /// Whether records were copied since the last eviction made its copies safe. The copies must be in the files before
-    /// the originals are deleted, or a killed process would lose entries in use. Kept from step to step, because a step
-    /// that fails after it has copied records is repeated, and then finds nothing more to copy.
+    /// Whether records were copied since an eviction or the vacating of a segment last made its copies safe. The copies
+    /// must be in the files before the originals are deleted, or a killed process would lose entries in use. Kept from
+    /// step to step, because a step that fails after it has copied records is repeated, and then finds nothing more to
+    /// copy.
     pub(super) has_copied: bool,
     /// Buffers for a record that is copied, and for its copy.
     pub(super) scratch: RecordBuffer,
@@ -177,7 +178,7 @@ impl Reclaim {
     }
 
     /// Compacts the segments that are [`tidiable`] by a tenth or have no live entry, except for those whose copies find
-    /// no room or whose marks cannot be read. Stops early if the cache is closed meanwhile.
+    /// no room or whose tombstones and other marks cannot be read. Stops early if the cache is closed meanwhile.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.finish_loading();
         let (mut turn, store) = (self.turn(), &self.store);
@@ -243,8 +244,8 @@ impl Reclaim {
         }
     }
 
-    /// Deletes the oldest segment to free space on a full disk, whatever the limit says. False if no segment is
-    /// complete.
+    /// Deletes the oldest segment to free space on a full disk, whatever the limit says. False if the oldest segment is
+    /// not complete.
     pub(crate) fn free_one(&self) -> Result<bool> {
         self.finish_loading();
         self.drop_oldest(&mut *self.turn_before_end()?)

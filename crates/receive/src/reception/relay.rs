@@ -17,7 +17,7 @@ use std::{
 /// Number of hexadecimal digits of the length with which a packet begins.
 const LENGTH_BYTES: usize = 4;
 
-/// How often it is checked whether a signal has come.
+/// Interval between checks whether a signal has arrived.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long the rest of git's output is still copied after a signal.
@@ -102,7 +102,7 @@ fn pass_on(
 }
 
 /// Returns the length of a packet in bytes, including the four of the length itself, or 0 for a flush packet. Returns
-/// `None` if these bytes begin no packet with data.
+/// `None` if these bytes begin neither a flush packet nor a packet with data.
 fn packet_length(start: &[u8]) -> Option<usize> {
     if start.len() < LENGTH_BYTES || !start.iter().all(u8::is_ascii_hexdigit) {
         return None;

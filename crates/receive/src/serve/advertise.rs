@@ -12,8 +12,8 @@ use std::{cell::Cell, collections::HashSet, ops::ControlFlow};
 /// whose names are broken or too long for a packet, are skipped with a warning. The objects of refs are not looked up,
 /// so that a client can delete a ref whose object is lost.
 ///
-/// `others` are the values of the refs of alternates, which are sent as `.have` lines unless a ref with the same value
-/// was sent.
+/// `others` are the values of the refs of alternates. Each value that has not been sent before is sent as a `.have`
+/// line.
 ///
 /// If the server of a network file system loses a file that is read, the refs are read again as long as nothing has
 /// been sent. Later the advertisement fails, because a client must not get refs of two states.
@@ -50,7 +50,7 @@ const HAVE: &str = ".have";
 enum Advertised {
     /// The ref was sent or skipped; the next one is considered by itself.
     One,
-    /// The ref is hidden, and so are all refs that follow it before this name.
+    /// The ref is hidden, and so is every ref between it and this name.
     SkipTo(BString),
 }
 

@@ -41,11 +41,10 @@ const REPOSITORY_VARIABLES: [&str; 14] = [
 /// Returns the objects to which the refs of all alternates point, in the order of the alternates. Like git, this treats
 /// an alternate that is not the object folder of a repository, or whose program cannot be run, as one without refs.
 ///
-/// Returns `None` if there are no alternates.
+/// Returns `None` if there are no alternates, or if refdb cannot use `objects/info/alternates`.
 ///
-/// Fails if the client disconnects or a signal arrives meanwhile, or if a program that was started cannot be read from
-/// or waited for. If the program of an alternate exceeds a limit, the objects that the program listed before that are
-/// used.
+/// Fails, for example, if the client disconnects or a signal arrives meanwhile. If the program of an alternate exceeds
+/// a limit or prints anything other than ids, the objects that the program listed before that are used.
 pub(super) fn tips(
     store: &Store,
     git: &OsStr,
@@ -84,7 +83,7 @@ enum Heard {
     Part,
 }
 
-/// Reads ids, one on each line, until the program ends, prints something else or exceeds a limit.
+/// Reads ids, one on each line, until the program closes its output, prints something else or exceeds a limit.
 fn hear(
     child: &mut Child,
     hash: HashKind,

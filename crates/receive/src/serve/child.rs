@@ -90,7 +90,7 @@ impl Ended {
         self.is_started
     }
 
-    /// Returns whether the program was killed because it exceeded a limit.
+    /// Returns whether the program was killed because it exceeded its resource limits.
     pub(super) fn is_excessive(&self) -> bool {
         self.is_excessive
     }
@@ -365,7 +365,7 @@ impl Pipes<'_> {
             if self.to_write.is_empty() {
                 self.feed = None;
             }
-            // A process that the hook left running may still hold the pipe for messages to the user. Like git, this
+            // A process that the program left running may still hold the pipe for messages to the user. Like git, this
             // reads that pipe to its end.
             if has_ended && self.relay.is_none() && self.wanted.is_none() {
                 return Ok(Attended::ToItsEnd);
@@ -428,7 +428,7 @@ impl Pipes<'_> {
         match rustix::io::write(feed, self.to_write) {
             Ok(written) => self.to_write = &self.to_write[written..],
             Err(Errno::INTR | Errno::AGAIN) => {}
-            // A hook need not read its input.
+            // A program need not read its input.
             Err(Errno::PIPE) => self.to_write = &[],
             Err(error) => return Err(error.into()),
         }

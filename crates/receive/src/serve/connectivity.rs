@@ -42,7 +42,7 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 enum Walked {
     /// All objects exist.
     Connected,
-    /// Git must be asked. The value holds commits to which refs point and that are probably close to the new ones.
+    /// Git must be asked. The value holds commits that refs lead to and that are probably close to the new ones.
     Open(Vec<ObjectId>),
 }
 
@@ -67,9 +67,9 @@ const REPLACEMENTS: &str = "refs/replace/";
 const BEYOND_LIMIT: &str = "the check of its objects exceeded a limit";
 
 impl Session<'_, '_> {
-    /// Refuses the commands from whose new ids a missing object is reachable, with some others if very many new ids are
-    /// at fault, and all commands that set a ref if git's full check exceeds a limit. Does nothing if the call skips
-    /// the check.
+    /// Refuses the commands whose new ids git does not find to be connected, with some others if very many new ids are
+    /// at fault. If git's full check exceeds a limit, refuses all commands that set a ref, or all commands of an atomic
+    /// push. Does nothing if the call skips the check.
     pub(super) fn check_connected(&mut self) -> Result<(), ServeError> {
         let new: Vec<_> = self.request.commands.iter().map(|command| command.new).filter(|id| !id.is_null()).collect();
         let distinct: HashSet<_> = new.iter().copied().collect();

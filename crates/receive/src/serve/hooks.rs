@@ -12,8 +12,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 impl Session<'_, '_> {
-    /// Returns the programs that run for an event, after printing git's warnings about their settings. The programs do
-    /// not depend on a ref, so one call for each event of a push suffices.
+    /// Returns the programs that run for an event, after printing git's warnings about hooks. The programs do not
+    /// depend on a ref, so one call for each event of a push suffices.
     pub(super) fn programs(&self, event: &str) -> Result<Vec<Program>, ServeError> {
         self.warn_of_hooks();
         let programs = self.store.hooks().programs(event).map_err(refdb::Error::from)?;

@@ -16,7 +16,8 @@ const BEYOND_LIMIT: &str = "following its tag exceeded a limit";
 impl Session<'_, '_> {
     /// Follows the tags that are too large to be read, by `refdb.receiveReadLimit` or 1 MiB if that is more, to the
     /// objects that they lead to, because reftables and packed-refs store the ids of these objects. If git fails or
-    /// exceeds a limit, refuses the commands for the tags that have not been followed by then.
+    /// exceeds a limit, refuses the commands for the tags that have not been followed by then, or all commands of an
+    /// atomic push.
     pub(super) fn follow_large_tags(&mut self) -> Result<(), ServeError> {
         let open = (0..self.outcomes.len()).filter(|at| self.outcomes[*at].is_open());
         let ids = open.map(|at| self.request.commands.get(at).new).filter(|id| !id.is_null());

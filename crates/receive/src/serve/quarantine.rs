@@ -61,7 +61,7 @@ impl Quarantine {
         self.folder.path()
     }
 
-    /// Removes the quarantines of pushes that were killed, for a push that needs none itself.
+    /// Removes the quarantines of pushes that were killed, for a push that does not yet create its own.
     pub(super) fn clear_abandoned(fs: &Fs, objects: &Path) -> Result<()> {
         clear_abandoned(fs, &fs.folder(objects)?)
     }
@@ -84,8 +84,8 @@ impl Quarantine {
     pub(super) fn release(&self, sync: bool, sharing: SharedRepository) -> Result<()> {
         let release = Release { fs: &self.fs, sync, sharing };
         if sync {
-            // All files are synced before the first is moved, because `git gc` may take moved objects for garbage
-            // until a ref leads to them.
+            // All files are synced before the first is moved, which shortens the time in which `git gc` may take moved
+            // objects for garbage because no ref leads to them yet.
             release.sync_files(&self.folder)?;
         }
         release.folder(&self.folder, self.objects.path())
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Previously, a pack was replaced by one of its name if it could not be read, and wherever there are no hard links.
+    /// Previously, a pack was replaced by another of its name if it could not be read, or if there were no hard links.
     #[test]
     fn a_pack_is_never_replaced_by_one_with_which_it_was_not_compared() {
         struct NoHardLinks;

@@ -214,9 +214,8 @@ pub fn serve(
 ///
 /// # Errors
 ///
-/// Fails if the client disconnects too early, if a signal arrives, or if the repository's folder cannot be examined. If
-/// git, which reads the pack, cannot be run or fails, that is no error, but the report says so. No ref has changed in
-/// any case.
+/// Fails, for example, if the client disconnects too early or a signal arrives. If git, which reads the pack, cannot be
+/// run or fails, that is no error, but the report says so. No ref has changed in any case.
 pub fn turn_away(
     store: &Store,
     settings: &Settings,
@@ -441,8 +440,8 @@ impl Session<'_, '_> {
         updated
     }
 
-    /// Returns whether the repository is still where it was. Its files and hooks are reached by their paths, and another
-    /// repository may have taken the place of this one while a hook ran.
+    /// Returns whether the repository is still where it was. Its files and hooks are reached by their paths, and
+    /// another repository may have taken the place of this one while a hook ran.
     fn is_in_place(&self) -> refdb_vfs::Result<bool> {
         Ok(self.fs.find(&self.folder.0)?.is_some_and(|found| found.file_id() == self.folder.1))
     }

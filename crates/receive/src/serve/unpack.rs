@@ -71,8 +71,9 @@ impl Session<'_, '_> {
         Ok(Unpacked::failed("unpack-objects abnormal exit"))
     }
 
-    /// Creates the quarantine of a push with an empty pack, because a program is about to run. Most such pushes run no
-    /// program, and creating the folder would cost them more than everything else but the update of the refs.
+    /// Creates the quarantine that a push with an empty pack still lacks, because a program is about to run. Most such
+    /// pushes run no program, and creating the folder would cost them more than everything else but the update of the
+    /// refs.
     pub(super) fn make_lacking_quarantine(&mut self) -> Result<(), ServeError> {
         if std::mem::take(&mut self.lacks_quarantine) {
             self.quarantine = Some(Quarantine::make(&self.fs, &self.objects_dir)?);

@@ -148,8 +148,8 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Refuses all commands for these names, as git does. Commands of the other kind (deletions or updates) are
-    /// refused too, and are not executed if their turn has not come yet.
+    /// Refuses all commands for these names, as git does, even if one command for a name is a deletion and another is
+    /// an update. A command that is refused before its turn has come is not executed.
     fn refuse_names(&mut self, reasons: &HashMap<BString, &str>) {
         if reasons.is_empty() {
             return;

@@ -10,7 +10,7 @@ pub struct ProtocolError {
     pub fault: Fault,
 }
 
-/// What is wrong with a packet of a client. The messages that begin with `protocol error` are git's where git has one.
+/// What is wrong with a packet of a client.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {

@@ -13,7 +13,7 @@ pub struct PackHeader {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PackHeaderError {
-    /// The bytes have not the length of a header, usually because the client disconnected.
+    /// The number of bytes is not that of a header, usually because the client disconnected.
     #[error("eof before pack header was fully read")]
     End,
     /// The bytes do not begin with `PACK`.

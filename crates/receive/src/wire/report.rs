@@ -4,9 +4,9 @@ use super::pkt;
 use bstr::BStr;
 
 /// Appends the report to `out` in packets. `unpack` is the reason why the pack could not be unpacked, if it could not.
-/// Each result is the name of a command's ref, and the reason if the command was refused. What does not fit into a
-/// packet is truncated: `unpack` to 1000 bytes, a reason to the room that the name leaves, and a name that is longer
-/// than a packet, which only a push certificate can contain.
+/// Each result is the name of a command's ref, and the reason if the command was refused. Long texts are truncated:
+/// `unpack` to 1000 bytes, a reason to the room that the name leaves in a packet, and a name that is longer than a
+/// packet, which only a push certificate can contain.
 ///
 /// The versions 1 and 2 of the report differ only in lines that proc-receive hooks cause, which this function never
 /// writes.

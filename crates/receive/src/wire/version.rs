@@ -12,7 +12,8 @@ pub enum Version {
 
 impl Version {
     /// Returns the highest known version in a list of `KEY=VALUE` separated by colons, in the form of the header
-    /// `Git-Protocol` and the variable `GIT_PROTOCOL`. Unknown keys and versions are ignored.
+    /// `Git-Protocol` and the variable `GIT_PROTOCOL`. Unknown keys and versions are ignored. If no known version is
+    /// left, returns version 0.
     pub fn of(list: &[u8]) -> Self {
         let versions = list.split(|byte| *byte == b':').filter_map(|item| match item.strip_prefix(b"version=")? {
             b"0" => Some(Version::V0),

@@ -25,8 +25,8 @@ pub(crate) struct Tips {
 const PLACE_LEN: usize = 4 << 10;
 
 impl Tips {
-    /// Builds the index of a file. The file is read once, and so are the objects of refs below `refs/tags/` without a
-    /// peeled line. Notes where the file is out of order although its header says `sorted`.
+    /// Builds the index of a file. Reads the whole file, and the objects of refs below `refs/tags/` without a peeled
+    /// line. Notes where the file is out of order although its header says `sorted`.
     pub(crate) fn of(file: &PackedFile, objects: &dyn ObjectCheck, budget: &Arc<PageBudget>) -> Result<Self> {
         let packed = &file.packed;
         const LINE_LEN_USUAL: usize = 64;

@@ -47,8 +47,8 @@ impl Folders {
         before
     }
 
-    /// Records that there is no such folder, unless [`MISSING_MAX`] other folders are recorded. Returns the entries
-    /// that were recorded for the folder before; `None` if nothing was recorded.
+    /// Records that there is no such folder, unless it is not recorded yet and [`MISSING_MAX`] others are. Returns the
+    /// entries that were recorded for the folder before; `None` if nothing was recorded.
     pub(super) fn put_missing(&mut self, name: &BStr) -> Option<Arc<[BString]>> {
         if let Some(known) = self.known.get_mut(name) {
             known.is_racy = true;
@@ -62,7 +62,8 @@ impl Folders {
         None
     }
 
-    /// Returns whether the innermost listed folder on the way to a ref was listed without it.
+    /// Returns whether the innermost recorded folder on the way to a ref has neither the ref nor a folder that leads to
+    /// it. `false` if no folder on the way is recorded.
     pub(super) fn were_listed_without(&self, name: &BStr) -> bool {
         for slash in name.rfind_iter("/") {
             let (folder, rest) = name.split_at(slash + 1);
@@ -117,9 +118,9 @@ impl FilesReader {
         Ok(rows)
     }
 
-    /// The folder where the walk of a plan begins: if attributes are trusted and the plan has one range, the innermost
-    /// folder that contains all its names, else `refs/`. Without trust the folders above are opened too, which makes a
-    /// network file system ask its server.
+    /// The folder where the walk of a plan begins: if attributes are trusted and the plan has one range, the folder
+    /// that [`Range::folder`](crate::plan::Range::folder) finds, if any, else `refs/`. Without trust the folders above
+    /// are opened too, which makes a network file system ask its server.
     fn root_of<'p>(&self, plan: &'p Plan) -> &'p BStr {
         let innermost = match &*plan.ranges {
             [range] if self.trust.loose_refs == Trust::Always => range.folder(),

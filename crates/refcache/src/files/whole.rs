@@ -20,8 +20,9 @@ pub(super) struct Seen<T> {
 
 impl FilesReader {
     /// Reads several refs with `look`, and repeats that while a transaction that goes to packed-refs may be visible in
-    /// part. Returns the value of `look`, and the old values of refs that batches of this process have changed
-    /// meanwhile, with which the caller has to replace the new ones.
+    /// part, or while the old values of refs that batches have changed are no longer known. Returns the value of
+    /// `look`, and the old values of refs that batches of this process have changed meanwhile, with which the caller
+    /// has to replace the new ones.
     ///
     /// A transaction that writes to packed-refs first moves the loose values of its refs there. If loose refs were read
     /// before that move, they do not fit the packed-refs that the transaction then publishes, so everything is read

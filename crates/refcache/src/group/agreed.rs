@@ -27,7 +27,8 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
 impl Groups {
     /// Writes the batches about which the global ref database agrees or does not decide, and removes the others from
-    /// `accepted`. The threads of all batches ask at the same time, and each knows why its own batch was left out.
+    /// `accepted`. The threads of the batches about which the database decides ask at the same time, and each finishes
+    /// its own batch if that batch is left out.
     pub(super) fn make_agreed(
         &self,
         store: &Store,

@@ -1,5 +1,5 @@
-//! The votes of a group's members. Each member's own thread asks the global ref database, while the leader holds the
-//! lock and waits; only members to which the database agreed in time are written.
+//! The votes of those members of a group about which the global ref database decides. The thread of each asks the
+//! database, while the leader holds the lock and waits; only those to which the database agreed in time are written.
 
 #[cfg(test)]
 mod tests;
@@ -94,7 +94,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// Asks the global ref database. An error means that the member is left out, and says what became of its intent.
+    /// Asks the global ref database. An error means that the member is left out.
     pub(super) fn put(self, intents: &GlobalIntents, arbiter: &mut dyn Arbiter) -> Result<()> {
         let mut within_ballot = BallotArbiter { question: &self, arbiter, intent: None };
         let agreed = ask(intents, &self.refs, &mut within_ballot)?;

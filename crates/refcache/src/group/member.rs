@@ -23,7 +23,8 @@ pub(super) struct Group<'g> {
 /// Why a transaction cannot be committed in this group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum Deferral {
-    /// The transaction touches what an earlier member changes, so the next group takes it.
+    /// A name that the transaction claims equals or conflicts with one that an earlier member has claimed, so the next
+    /// group takes the transaction.
     #[error("an earlier transaction of the group changes these refs")]
     Next,
     /// The transaction is committed alone, because it needs more than the stack that is locked, for instance because

@@ -11,8 +11,8 @@ impl View {
         self.counters.broken.take_unreported()
     }
 
-    /// Takes the place at which packed-refs was found to be unsorted although its header says `sorted`, for a log. Each
-    /// such file is reported once. Does not touch the disk.
+    /// Takes the place at which packed-refs was found to be unsorted although its header says `sorted`, for a log. It
+    /// is not reported again until packed-refs was opened anew. Does not touch the disk.
     pub fn take_disorder(&self) -> Option<Disorder> {
         self.counters.disorders.take_unreported()
     }

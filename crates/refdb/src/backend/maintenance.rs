@@ -1,4 +1,4 @@
-//! What the owner of the storage does with it besides transactions.
+//! Packing refs and editing reflogs, apart from transactions.
 
 use super::Backend;
 use crate::{Error, LogJudge, PruneLogs, Result};
@@ -68,7 +68,7 @@ pub trait Maintenance: Backend {
 pub struct OptimizeOptions {
     /// Pack all loose refs, not only tags or those that [`include`](Self::include) selects (files only).
     pub all: bool,
-    /// Remove the loose refs that were packed (files only).
+    /// Remove the loose files of packed refs (files only).
     pub prune: bool,
     /// Do nothing unless a heuristic finds that optimizing is worthwhile.
     pub auto: bool,

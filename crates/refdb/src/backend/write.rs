@@ -178,7 +178,7 @@ pub struct Step<'a> {
     pub old: Option<TargetView<'a>>,
     /// Whether the ref's file is corrupt or cannot be read, so that the old value is not known.
     pub is_broken: bool,
-    /// The ref's new state. `None` leaves the ref alone, in a step that only writes to the reflog or only holds a lock.
+    /// The ref's new state. `None` leaves the ref alone, in a step that only writes to the reflog.
     pub new: Option<NewValue<'a>>,
     /// The reflog entry to add; the reflog policy has been applied.
     pub log: Option<LogLine<'a>>,

@@ -34,7 +34,7 @@ pub enum LooseError {
     /// The file is empty, which a crash or an interrupted program can leave behind.
     #[error("the file is empty; restore the ref from its reflog or delete the file")]
     Empty,
-    /// The file begins neither with `ref:` nor with an object id of exactly this number of hexadecimal digits.
+    /// The content is neither `ref:` and a name nor an object id of this number of hexadecimal digits.
     #[error("neither 'ref: NAME' nor an object id of {0} digits")]
     Content(usize),
     /// The file is a symbolic ref to this name, which no ref can have.

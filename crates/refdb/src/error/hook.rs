@@ -1,7 +1,6 @@
 //! The states in which the reference-transaction hook runs, and its failures.
 
-/// Why the reference-transaction hook prevented a transaction, or why it could not be run after the transaction had
-/// ended.
+/// The reference-transaction hook refused a transaction, or could not be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HookFailure {

@@ -73,7 +73,7 @@ pub enum MigrateError {
     /// Refs or reflogs that the other format cannot hold, or refs that cannot be read.
     #[error("{0}")]
     Unfit(Unfit),
-    /// Refs, reflogs or the configuration could not be read or written.
+    /// An operation on the store failed, for instance because a file could not be read or written.
     #[error(transparent)]
     Store(Error),
 }

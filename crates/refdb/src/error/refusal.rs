@@ -105,7 +105,7 @@ pub enum Undecided {
     /// An earlier transaction has an intent on one of the refs, or on a ref whose name conflicts with one of them.
     #[error("an update of '{name}' by node {owner} is not decided yet: it waits for the global ref database ('{}')", path.display())]
     Open {
-        /// The ref.
+        /// The ref that is in the intent.
         name: RefName,
         /// The node that began the transaction, as the intent names it.
         owner: BString,
@@ -132,8 +132,8 @@ pub enum Limit {
          they are a chain of as many"
     )]
     Attempts,
-    /// In each of six attempts to pack refs, other programs changed packed-refs or removed loose refs that they had
-    /// packed. Nothing was packed.
+    /// In each of six attempts to pack refs, other programs changed packed-refs or removed loose refs. Nothing was
+    /// packed.
     #[error("other programs packed the same refs again and again; try again when they are finished")]
     Packing,
     /// A chain of symbolic links is too long.

@@ -59,12 +59,12 @@ pub enum RejectionReason {
         /// The ref that the symbolic ref leads to.
         target: BString,
     },
-    /// The transaction edits HEAD, and the branch that HEAD leads to.
+    /// The transaction edits HEAD itself, and also the ref that HEAD leads to.
     ReferentEdited {
-        /// The branch.
+        /// The ref that HEAD leads to.
         referent: BString,
     },
-    /// The symbolic ref leads to a name that no ref can have.
+    /// The symbolic ref leads to a name that must not be written.
     BadTarget {
         /// The name that the symbolic ref leads to.
         target: BString,
@@ -128,7 +128,8 @@ pub enum RejectionClass {
     NameConflict,
     /// The ref exists, but must not, or its lock is held.
     CreateExists,
-    /// The ref does not exist, or leads to no object, but must.
+    /// The ref does not exist, but must; or a value is expected, and the ref leads to no object or to a name that no
+    /// ref can have.
     NonexistentRef,
     /// The ref has another value than expected.
     IncorrectOldValue,

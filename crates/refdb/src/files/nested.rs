@@ -146,7 +146,7 @@ pub(super) fn move_logs(store: &Store, steps: &dyn Steps) -> Result<Moved> {
     }
 }
 
-/// Moves a reflog. Returns `false` if it stays, because a folder with other reflogs is in the way.
+/// Moves a reflog. Returns `false` if it stays, because something other than empty folders is in the way.
 fn move_log(store: &Store, from: &Path, to: &Path) -> Result<bool> {
     let options = &store.options;
     let fs = &options.fs;

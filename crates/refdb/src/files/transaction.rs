@@ -192,7 +192,8 @@ impl FilesLocked {
         Ok(fs.remove_empty_tree(path)?)
     }
 
-    /// Returns whether the step is a deletion that must become visible together with the new packed-refs.
+    /// Returns whether the step is a deletion that must become visible together with the new packed-refs if the ref
+    /// holds an object.
     fn is_packed_removal(&self, claim: usize, step: &Step<'_>) -> bool {
         self.atomic_visibility
             && matches!(step.new, Some(NewValue::Deleted))
@@ -381,7 +382,7 @@ impl FilesLocked {
     }
 
     /// Writes the reflogs, those `taken` from other refs under their new names, and replaces packed-refs. Reflogs that
-    /// were moved aside are added to `aside`, and those that did not exist before to `new`.
+    /// were moved aside are added to `aside`, and those to remove after an error to `new`.
     fn publish_logs(
         &mut self,
         claimed: &[(usize, Step<'_>)],

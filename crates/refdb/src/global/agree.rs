@@ -53,7 +53,7 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
     };
     // If the disk fails now, the intent stays: the database has agreed, so the update will be finished later.
     prepared.commit_then(|| {
-        // The intent would bar a transaction that the hook makes. One that cannot be removed now is settled later.
+        // The intent would bar a transaction that the hook makes. If it cannot be removed now, it is settled later.
         if let Some(id) = intent {
             intents.remove(&id).ok();
         }

@@ -39,9 +39,9 @@ pub struct GlobalIntent {
 pub struct GlobalRef {
     /// A valid name of a shared ref below `refs/`.
     pub name: RefName,
-    /// The object before; `None` if there was no such ref, or one that was symbolic or broken.
+    /// The object before; `None` if the ref held none.
     pub old: Option<ObjectId>,
-    /// The object after; `None` if the ref is deleted, or becomes symbolic.
+    /// The object after; `None` if the ref then holds none.
     pub new: Option<ObjectId>,
 }
 

@@ -90,7 +90,7 @@ impl GlobalIntents {
         Ok(())
     }
 
-    /// Removes an intent, if it exists. It may reappear after a loss of power, but settling it again does nothing.
+    /// Removes an intent, if it exists. It may reappear after a loss of power, and must then be settled again.
     pub fn remove(&self, id: &str) -> Result<()> {
         if !is_id(id) {
             return Ok(());
@@ -115,7 +115,7 @@ impl GlobalIntents {
         Ok(found)
     }
 
-    /// The names of the folder's files, in order.
+    /// The names of the folder's entries, in order, without those that are not UTF-8.
     fn names(&self) -> Result<Vec<String>> {
         if !self.is_there()? {
             return Ok(Vec::new());

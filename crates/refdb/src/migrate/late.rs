@@ -52,7 +52,7 @@ pub(super) fn take_over(
     }
     write(&old, &mut addition, &refs, &logs, &current)?;
     if let Some(due) = addition.commit()?.compaction {
-        // If the compaction fails, the next writer tries again, as after any write.
+        // If the compaction fails, the changes are in the stack nevertheless.
         let _ = due.run(site.stack_lock_timeout());
     }
     migrated.taken_over.extend(refs.iter().map(|late| shown(&late.name)));

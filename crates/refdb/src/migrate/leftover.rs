@@ -78,8 +78,8 @@ fn undo(site: &Site<'_>, root: &Root, to: RefFormat) -> Result<()> {
     root.remove(&site.fs)
 }
 
-/// Acquires and releases the lock of the configuration and, if `to` is reftables, that of packed-refs. This removes
-/// such a lock if its holder has ended, and waits for a living holder up to the lock timeout.
+/// Acquires and releases the lock of the configuration and, if `to` is reftables, that of packed-refs. This removes a
+/// lock that a migration left when it was killed, and waits for a living holder up to the lock timeout.
 fn free_locks(site: &Site<'_>, to: RefFormat) -> Result<()> {
     // A packed-refs that is a symbolic link is not migrated.
     let packed = (to == RefFormat::Reftable).then(|| site.common.join("packed-refs"));

@@ -155,7 +155,7 @@ impl<'s> Site<'s> {
         self.settings[1].reftable.lock_timeout.unwrap_or(LONG)
     }
 
-    /// Returns the lock timeout for other locks.
+    /// Returns the lock timeout for locks other than those of stacks.
     pub(super) fn lock_timeout(&self) -> LockTimeout {
         self.settings[0].packed_refs_timeout.unwrap_or(LONG)
     }

@@ -269,7 +269,7 @@ pub(super) fn try_root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Resu
 
 fn root_refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
     let mut files = root_ref_files(site, place)?;
-    // HEAD comes last, as when the files are put in place: until then all other root refs are dealt with.
+    // HEAD comes after all other root refs, as it does when files are put in place.
     files.sort_unstable_by_key(|file| file.ends_with("HEAD"));
     for file in files {
         let lock = Lock::acquire(&site.fs, &file, 0o666, site.lock_timeout())?;

@@ -1,5 +1,5 @@
 //! Finds files where the other format has its refs. A program that opened the repository before it was migrated may
-//! have written them there, where no program reads them.
+//! have written them.
 
 use super::Result;
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Site, holds};
@@ -22,7 +22,7 @@ use std::{
 /// Maximum number of files that an error names.
 const NAMED_MAX: usize = 10;
 
-/// Returns the stray refs of a store; see [`Store::strays`].
+/// Implements [`Store::strays`].
 pub(super) fn all(store: &Store) -> Result<Vec<BString>, Error> {
     match Site::to_look_at(store) {
         Ok(site) => of(&site, store.repository().ref_format(), Unlisted::Told),
@@ -56,8 +56,8 @@ pub(super) fn of(site: &Site<'_>, format: RefFormat, unlisted: Unlisted) -> Resu
     Ok(found)
 }
 
-/// Fails if there are stray refs that would be lost. Returns the stray reflogs whose refs have no stray file, and
-/// removes them unless this is a dry run.
+/// Fails if files other than reflogs, or reflogs together with their refs, lie where the files format has its refs.
+/// Returns the reflogs that lie there without their refs, and removes them unless this is a dry run.
 pub(super) fn clear(site: &Site<'_>, dry_run: bool) -> Result<Vec<BString>> {
     let found: BTreeSet<BString> = of(site, RefFormat::Reftable, Unlisted::PassedOver)?.into_iter().collect();
     let (logs, mut refs): (Vec<_>, Vec<_>) = found.iter().cloned().partition(|path| is_lone_log(site, path, &found));
@@ -78,8 +78,8 @@ fn remove(site: &Site<'_>, path: &BStr) -> Result<()> {
     Ok(site.fs.folder(&site.common)?.below(folder)?.remove_file(name)?)
 }
 
-/// Returns whether this is a stray reflog whose ref has no stray file. Writers of files write the reflog first, so the
-/// writer of such a reflog failed when it came to the ref.
+/// Returns whether `path` is that of a reflog whose ref is not among the files found. Writers of files write the reflog
+/// first, so the writer of such a reflog failed when it came to the ref.
 fn is_lone_log(site: &Site<'_>, path: &BString, found: &BTreeSet<BString>) -> bool {
     let path = site.common.join(OsStr::from_bytes(path));
     let of_log = |place: &Place| path.strip_prefix(place.dir.join("logs")).ok().map(|name| place.dir.join(name));

@@ -207,8 +207,8 @@ impl<'s> Switch<'s> {
         if options.to == RefFormat::Reftable {
             site.places.iter().try_for_each(|place| make_folders(&site.fs, &root.path, &place.new_reftable(root)))?;
         }
-        // The placeholders are written first, because the disk may be full when they are needed at the end, or to
-        // undo everything.
+        // The placeholders are written now, because the disk may be full when they are needed at the end, or to undo
+        // everything.
         site.places.iter().try_for_each(|place| retire::prepare_blanks(site, root, place))
     }
 

@@ -11,7 +11,7 @@ use refdb_types::{Ident, OrderedNames, RefName, Scope, is_pseudo, is_root_ref};
 use reftable::{LogRecord, LogValue, Merged, RefEntry, RefValue};
 use std::ops::ControlFlow;
 
-/// Writes all refs that readers see, and their reflogs if these are kept, to fresh files. Returns whether the files are
+/// Writes all refs that readers see, and the reflogs if these are kept, to fresh files. Returns whether the files are
 /// on stable storage. Counts the entries that are left out because they have neither an old nor a new value.
 pub(super) fn copy(
     merged: &Merged,
@@ -152,7 +152,8 @@ impl Copying<'_, '_> {
         }
     }
 
-    /// Notes that a refname cannot be a file's name, which makes only that ref unfit. Any other error ends the copy.
+    /// Notes that no file can be created under the name of a ref, which makes only that ref unfit. Any other error ends
+    /// the copy.
     fn note_unfit(&mut self, put: Result<(), Error>, name: &BStr, of: &str) -> Result<(), Error> {
         match put {
             Err(Error::Io(error))

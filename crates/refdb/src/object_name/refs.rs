@@ -205,7 +205,7 @@ impl Names<'_> {
         })?;
         debug_assert_eq!(found.is_some(), left == 0, "the branch is that of the change asked for");
         let Some(from) = found else { return Ok(None) };
-        // The text is the branch's short name, which the rules resolve.
+        // The text is the short name of a branch, or the id of a commit.
         match self.find_ref(from.as_bstr(), format!("@{{-{back}}}").as_str().into())? {
             Some((_, id)) => Ok(Some(id)),
             None => self.by_digits(from.as_bstr(), Wanted::Commitish),

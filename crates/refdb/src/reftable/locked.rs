@@ -233,7 +233,7 @@ impl Locked for ReftableLocked {
     }
 }
 
-/// Commits the changes of all stacks, each of which is on its own, and makes the compactions that are due.
+/// Commits the changes of one stack after the other, and then makes the compactions that are due.
 pub(super) fn commit_all(stacks: &Stacks, additions: BTreeMap<Place, Addition>) -> Result<()> {
     let mut due: Vec<Compaction> = Vec::new();
     let mut not_durable = None;
@@ -246,7 +246,7 @@ pub(super) fn commit_all(stacks: &Stacks, additions: BTreeMap<Place, Addition>) 
         }
     }
     // The locks are released before the compactions, so that no writer waits for a compaction. If a compaction fails,
-    // the refs or logs have changed nevertheless, and the next writer tries again.
+    // the refs or logs have changed nevertheless.
     for compaction in due {
         let _ = compaction.run(stacks.options.lock_timeout());
     }
@@ -425,7 +425,7 @@ fn under(addition: &Addition) -> Merged {
 enum Attempt {
     /// All of them are locked.
     Locked(BTreeMap<Place, Addition>),
-    /// Another writer holds one of them other than the first, so that all locks were released.
+    /// Another writer holds the lock of a stack other than the first, so that all locks were released.
     Busy(LockError),
 }
 

@@ -176,7 +176,7 @@ impl Plan {
         self.parts.is_empty()
     }
 
-    /// Returns whether the stacks that this plan changes, which are locked, have the tables from which it was made.
+    /// Returns whether the stacks that this plan changes still have the tables from which it was made.
     fn still_fits(&self, locked: &ReftableSnapshot) -> Result<bool> {
         debug_assert!(!self.is_empty(), "a plan without changes is not carried out");
         let names = |merged: &Merged| merged.tables().iter().map(|table| table.name().to_owned()).collect::<Vec<_>>();

@@ -35,8 +35,7 @@ impl ReftableOptions {
     }
 
     /// How long to wait for the lock of a stack while no other lock is held. The default is 15 seconds, because git's
-    /// default of 100 ms fails under ordinary load. A process usually holds the lock only while it writes one table, so
-    /// a process that has held the lock for 15 seconds has most likely died.
+    /// default of 100 ms fails under ordinary load.
     pub(super) fn lock_timeout(&self) -> LockTimeout {
         self.lock_timeout.unwrap_or(LockTimeout::For(Duration::from_secs(15)))
     }

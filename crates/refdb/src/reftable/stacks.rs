@@ -112,7 +112,7 @@ impl Stacks {
                 }
                 let stack = self.open(place)?;
                 if !self.is_gone(place) {
-                    // Each worktree that is added costs about two such looks at another one.
+                    // This is not done each time, because it looks for the folder of every other worktree.
                     if others.len().is_power_of_two() {
                         others.retain(|id, _| !self.is_gone(&Place::Other(id.clone())));
                     }

@@ -1,4 +1,4 @@
-//! The state of the stacks from which all readers read.
+//! What a snapshot holds: the content of stacks.
 
 use super::stacks::{Place, Stacks};
 use crate::{BrokenRef, LooseError, Result};
@@ -9,8 +9,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// The state of the stacks as a reader sees it.
 ///
-/// The stacks of this worktree, and locked stacks, are read when the snapshot is taken. The stacks of other worktrees
-/// are read anew each time a name in them is requested.
+/// The stacks of this worktree, and locked stacks, are read when the snapshot is taken. Other stacks are read anew each
+/// time a name in them is requested.
 pub(super) struct ReftableSnapshot {
     stacks: Arc<Stacks>,
     merged: BTreeMap<Place, Merged>,
@@ -50,8 +50,8 @@ impl ReftableSnapshot {
         }
     }
 
-    /// Reads `FETCH_HEAD` or `MERGE_HEAD`, which are files in every ref format. The object id in the first line is the
-    /// value.
+    /// Reads `FETCH_HEAD` or `MERGE_HEAD`, which are files in every ref format. The object id at the beginning of the
+    /// file is the value.
     pub(super) fn pseudo(&self, name: &BStr) -> Result<Option<Target>> {
         let path = self.stacks.options.git_dir.join(name.to_path_lossy());
         let hash = self.hash();

@@ -226,9 +226,9 @@ impl Store {
         })
     }
 
-    /// All refs below `refs/` whose names begin with `prefix`, in order of name; not `HEAD` and other root refs. They
-    /// are read as the iterator advances, 16 at first and later up to 65,536 ahead, about 150 bytes each.
-    /// [`Store::visit`] is quicker, because it copies nothing.
+    /// All refs below `refs/` whose names begin with `prefix`, in order of name; not `HEAD` and other root refs. The
+    /// refs are read as the iterator advances, 16 at first and later up to 65,536 ahead, about 150 bytes each.
+    /// [`Store::visit`] is quicker.
     ///
     /// Refs in reftables and in memory are listed as of the moment of this call. Where refs are files, a ref that
     /// changes before the iterator has read it may be returned with its later value.

@@ -26,7 +26,8 @@ pub(super) fn conflicts(
     for parent in &findings.parent_refs {
         below_a_ref(edits, parent.as_bstr(), &mut found);
     }
-    // A conflict with an existing ref is reported rather than one with a new item.
+    // This comes before the conflicts between items, so that a conflict with an existing ref below an item is reported
+    // rather than one with a new item.
     above_refs(edits, locked, findings, allow_replacing, &mut found)?;
     for &parent in &findings.parent_items {
         let item = &edits.items[parent as usize];
@@ -63,7 +64,7 @@ fn above_refs(
             };
             let Some(with) = staying else { continue };
             found.entry(parent).or_insert_with(|| {
-                // If the lock of a ref below this one was taken first, that lock has made a folder, too.
+                // Git locks refs in the order of the edits, and the lock of a ref below this one makes a folder, too.
                 let below = &edits.order[edits.below(name)];
                 let is_folder = match locked.standing(name) {
                     Standing::NoFiles => false,
@@ -146,7 +147,7 @@ fn first_staying(edits: &Edits, snapshot: &dyn Snapshot, parent: &BStr, child: &
             }
         } else if found.as_slice() > prefix.as_slice() {
             return Ok(None);
-        } // A ref that cannot be read may be returned although it comes before the prefix.
+        } // A folder that may not be read is returned although it comes before the prefix.
     }
 }
 

@@ -1,5 +1,5 @@
-//! The edits of a transaction in compact form: a few dozen bytes for each edit, each distinct id stored once, and
-//! normally no allocation for each edit.
+//! The edits of a transaction in compact form: each distinct id is stored once, and normally there is no allocation for
+//! each edit.
 
 use super::{Mode, ids::Ids, message::normalize_message};
 use crate::{Change, Edit, Limit, Precondition, Rejection, RejectionReason, Result, Target, TargetView};
@@ -52,7 +52,7 @@ pub(super) struct Item {
     pub(super) force_log: bool,
     pub(super) suppress_log: bool,
     pub(super) rejected: bool,
-    /// Whether the edit was rejected in an earlier attempt: such an edit locks nothing and conflicts with nothing.
+    /// Whether the edit was rejected in an earlier attempt and takes no part in this one.
     pub(super) left_out: bool,
     /// Whether a reflog entry is due.
     pub(super) logs: bool,
@@ -67,7 +67,7 @@ pub(super) struct Edits {
     messages: Vec<BString>,
     /// The last message as it was given: most transactions have one for all edits.
     last_message: Option<Arc<BString>>,
-    /// Positions in `items`, in order of name.
+    /// Positions in `items`, in order of name, without the items that are left out.
     pub(super) order: Vec<u32>,
     /// The actions of items before they became [`Action::LogOnly`], for [`Edits::reset`].
     followed: Vec<(u32, Action)>,

@@ -9,8 +9,8 @@ use crate::{Backend, RejectionReason, Result, backend::TargetView};
 use bstr::{BStr, BString, ByteSlice};
 use std::collections::BTreeMap;
 
-/// The known symbolic refs that edits follow, or that lead to an edited ref. A value that was read without a lock is
-/// read again under the lock. If the value has changed, the transaction starts over with the new one.
+/// The known values of symbolic refs. They may have been read without a lock; [`confirm`] corrects them by what was
+/// read under the locks.
 #[derive(Default)]
 pub(super) struct Links {
     followed: BTreeMap<BString, BString>,
@@ -103,7 +103,7 @@ pub(super) fn confirm(edits: &Edits, links: &mut Links, backend: &dyn Backend) -
     for at in &edits.order {
         let item = &edits.items[*at as usize];
         if item.rejected {
-            // The item could not be followed, and stays as it is.
+            // The item was refused because of where symbolic refs lead, and stays refused.
             continue;
         }
         let symbolic = match item.old.map(|old| edits.view(old)) {

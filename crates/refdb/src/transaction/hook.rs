@@ -10,8 +10,9 @@ pub trait HookSource: Sync {
 
 /// The reference-transaction hooks of one transaction.
 pub trait Hook {
-    /// Runs the hook with `lines` as its stdin, one line `OLD NEW NAME` for each ref. Returns `Ok(false)` if the hook
-    /// refuses, which has an effect only in the states before the commit.
+    /// Runs the hook with `lines` as its stdin, each of them `OLD NEW NAME`. Returns `Ok(false)` if the hook refuses,
+    /// which has an effect only in the states [`Preparing`](HookState::Preparing) and
+    /// [`Prepared`](HookState::Prepared).
     fn run(&mut self, state: HookState, lines: &[u8]) -> Result<bool>;
 }
 

@@ -5,7 +5,8 @@ use crate::{Change, Edit, Misuse, Result, Target};
 use bstr::BStr;
 use refdb_types::{RefName, Scope, is_file_of_git, is_pseudo, is_safe, is_worktree_itself};
 
-/// Refuses an edit that mentions a name that must not be written. A badly named ref that exists may still be deleted.
+/// Refuses an edit that mentions a name that must not be written. A ref with an ill-formed name may still be deleted or
+/// verified.
 pub(super) fn check(edit: &Edit, options: TransactionOptions) -> Result<()> {
     let Edit { name, change, log, .. } = edit;
     let is_set = matches!(change, Change::Set(_));
@@ -25,7 +26,7 @@ pub(super) fn check(edit: &Edit, options: TransactionOptions) -> Result<()> {
     }
 }
 
-/// Refuses to write a ref or a reflog under a name whose file git uses for something else.
+/// Refuses names that stand for something other than a ref, and names whose files git uses for something else.
 pub(super) fn refuse_other_files(name: &RefName) -> Result<()> {
     if is_below_refs(name) {
         return Ok(());
@@ -54,8 +55,8 @@ fn refuse_special(name: &RefName) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a write through a symbolic ref may end at this name. The name comes from the disk, so it can be
-/// anything, even empty.
+/// Returns whether a write may follow a symbolic ref to this name. The name comes from the disk, so it can be anything,
+/// even empty.
 pub(super) fn may_be_followed_to(target: &BStr, options: TransactionOptions) -> bool {
     let is_other = target.is_empty() || is_worktree_itself(target) || is_file_of_git(target);
     !is_other && (!options.safe_names || is_safe(target))

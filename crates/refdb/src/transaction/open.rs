@@ -60,7 +60,7 @@ impl<'s> Transaction<'s> {
     ///
     /// # Errors
     ///
-    /// Some faults are reported at once, as by git: an object that does not exist or is no commit for a branch
+    /// Some faults are reported at once: an object that does not exist, or is no commit for a branch or HEAD
     /// ([`Error::Rejected`](crate::Error::Rejected), in [`Mode::PerEdit`] an entry of [`rejected`](Self::rejected)),
     /// and in either mode a name that may not be written, an id of another hash function, an object database that
     /// cannot be read, or more edits or longer names than a transaction has room for

@@ -36,9 +36,9 @@ pub struct TransactionOptions {
     /// stack. The files backend makes changes visible together by rewriting packed-refs, whose rename is the one
     /// moment at which everything changes, or, where `refdb.smallBatches` allows it, by a journalled batch of loose
     /// files. Neither way can include symbolic or broken refs, refs outside `refs/`, refs of a worktree's own and refs
-    /// below a symbolic link to a folder; these change one after the other after the rename. Readers in *other*
-    /// processes may see a part of a journalled batch while it is committed, and after a kill until the batch is
-    /// recovered. `docs/crash-model.md` has the table of all cases.
+    /// below a symbolic link to a folder; these change one after the other after the rename. Readers may see a part of
+    /// a journalled batch while it is committed, unless they use a view of the process that commits it, and after a
+    /// kill until the batch is recovered. `docs/crash-model.md` has the table of all cases.
     pub atomic_visibility: bool,
     /// Let an edit replace or delete a ref whose file is broken, if the edit expects nothing of the ref or expects that
     /// it does not exist. Git refuses such an edit; JGit treats a broken ref as missing. A file outside `refs/` may

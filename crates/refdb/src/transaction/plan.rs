@@ -25,8 +25,8 @@ pub(super) struct Plan {
 pub(super) struct Resolved {
     pub(super) old: HashMap<u32, ObjectId>,
     pub(super) new: HashMap<u32, ObjectId>,
-    /// Items whose symbolic value leads to a broken ref, in a circle, through too many refs, or to a name that no ref
-    /// may have.
+    /// Items whose old symbolic value leads to a broken ref, in a circle, through too many refs, or to a name that no
+    /// ref may have.
     pub(super) unreadable: HashSet<u32>,
 }
 
@@ -79,7 +79,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Returns whether the item's ref gets a value other than its present one.
+    /// Returns whether the item gives its ref another value or removes it.
     fn changes(&self, item: &Item) -> bool {
         match (item.action, item.old) {
             (Action::Verify | Action::LogOnly(_), _) => false,
@@ -121,9 +121,10 @@ impl Plan {
         })
     }
 
-    /// Returns the hook's input: a line for each edit, in the order in which the edits were added. An edit that follows
-    /// a symbolic ref has its line at the end instead, with the name of the ref to which the symbolic one leads. As in
-    /// git, rejected edits are included, except those that [`Transaction::add`](super::Transaction::add) rejected.
+    /// Returns the hook's input: a line for each edit, in the order in which the edits were added. An edit that has
+    /// been followed through a symbolic ref has its line at the end instead, with the name of the ref to which the
+    /// symbolic one leads. As in git, rejected edits are included, except those that
+    /// [`Transaction::add`](super::Transaction::add) rejected.
     pub(super) fn hook_lines(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         for (at, item) in self.edits.items.iter().enumerate() {

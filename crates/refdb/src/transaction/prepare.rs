@@ -140,8 +140,7 @@ impl<'s> Preparation<'_, 's> {
         if !confirm(&self.plan.edits, links, self.context.backend) {
             return Ok(Attempt::LinksMoved);
         }
-        // Conflicts of names are reported further below, because git checks the expected value first: a ref that cannot
-        // be locked because of another ref does not exist.
+        // Conflicts of names are reported further below, because git checks the expected value first.
         let is_name = |why: &RejectionReason| why.class() == RejectionClass::NameConflict;
         // A ref in whose place another item needs a folder cannot be locked either, which `conflicts` reports. In
         // per-edit mode, that other item may still be rejected.
@@ -183,7 +182,7 @@ impl<'s> Preparation<'_, 's> {
         Ok(Attempt::Ready(locked))
     }
 
-    /// Returns whether a rejected edit has locked a name above or below that of an edit that is not rejected.
+    /// Returns whether a rejected edit of this attempt has a name above or below that of an edit that is not rejected.
     fn has_rejected_in_the_way(&self) -> bool {
         let edits = &self.plan.edits;
         if self.rejected.is_empty() {
@@ -265,7 +264,7 @@ impl<'s> Preparation<'_, 's> {
         Ok(())
     }
 
-    /// Checks every ref against its edit's precondition, and rejects the deletion of a HEAD that must be kept.
+    /// Checks the refs against the preconditions of their edits, and rejects the deletion of a HEAD that must be kept.
     fn check_values(&mut self, locked: &dyn Locked) -> Result<()> {
         for at in 0..self.plan.edits.items.len() as u32 {
             let Plan { edits, resolved, .. } = &*self.plan;
@@ -352,7 +351,7 @@ impl Preparation<'_, '_> {
     }
 }
 
-/// The claims of a transaction: all its refs, in order of name.
+/// The claims of a transaction: the refs of all items that are not left out, in order of name.
 struct ClaimsOf<'a> {
     edits: &'a Edits,
     atomic_visibility: bool,

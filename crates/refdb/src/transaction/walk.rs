@@ -1,4 +1,4 @@
-//! Reads in one walk, under the locks, the value of every item and the refs with which its name conflicts.
+//! Reads in one walk, under the locks, the values of the items and the refs above and below items that may be new.
 
 use super::edits::{Action, Edits, Item, Value};
 use crate::{
@@ -12,9 +12,9 @@ use std::{cell::RefCell, collections::VecDeque};
 /// What the walk found besides the old values.
 #[derive(Default)]
 pub(super) struct Findings {
-    /// Refs that are not items and whose names items need as a folder.
+    /// Refs, other than those in `parent_items`, whose names items that may be new need as a folder.
     pub(super) parent_refs: Vec<BString>,
-    /// Items whose names other items need as a folder.
+    /// Items whose names other items, which may be new, need as a folder.
     pub(super) parent_items: Vec<u32>,
     /// For each item that may be new and has refs below it, the first of those refs.
     pub(super) children: Vec<BString>,
@@ -22,7 +22,7 @@ pub(super) struct Findings {
     pub(super) broken: Vec<(u32, BrokenRef)>,
 }
 
-/// Reads the values of all items, which are sorted, and finds what lies above and below the items that may be new.
+/// Reads the values of the sorted items, and finds what lies above and below those that may be new.
 pub(super) fn walk(edits: &mut Edits, snapshot: &dyn Snapshot) -> Result<Findings> {
     debug_assert!(edits.is_sorted(), "refs are asked for in order of name");
     let parents = parents(edits);
@@ -83,7 +83,7 @@ impl Parent {
     }
 }
 
-/// The distinct folders that the items need which may be new, sorted.
+/// The distinct folders above the items that may be new, sorted.
 fn parents(edits: &Edits) -> Vec<Parent> {
     let mut parents = Vec::new();
     let mut last: &BStr = BStr::new("");

@@ -32,7 +32,7 @@ pub enum Check {
 /// How much a fault matters, unless a setting says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// Refs can be lost, or read wrongly.
+    /// An error, whether checks are strict or not.
     Error,
     /// A warning, or an error where checks are strict.
     Warn,

@@ -49,8 +49,8 @@ pub(super) fn verify(verifier: &mut Verifier<'_>, worktree: &Worktree) -> Result
     Ok(())
 }
 
-/// Returns whether git accepts the name of a table: three hexadecimal numbers of any length with hyphens between them,
-/// then `.ref` or `.log`.
+/// Returns whether git accepts the name of a table: three hexadecimal numbers with hyphens between them, each of which
+/// may be empty or begin with `0x`, then `.ref` or `.log`.
 fn is_table_name(name: &BStr) -> bool {
     let number = |text: &[u8]| {
         let digits = text.strip_prefix(b"0x").or(text.strip_prefix(b"0X")).unwrap_or(text);

@@ -19,7 +19,7 @@ pub(crate) struct BlockWriter {
     starts: Vec<u32>,
     restart_interval: u32,
     /// The number of records until the next regular restart point. Records in between whose keys share nothing with the
-    /// key before are restart points, too.
+    /// key before are restart points, too, as long as there are fewer than [`RESTARTS_MAX`].
     until_restart: u32,
 }
 

@@ -14,19 +14,19 @@ use std::{
     time::Instant,
 };
 
-/// New tables are merged with their neighbours under the list's lock if the [cost] of all of them is at most this. Such
-/// a merge takes less time than the system calls of a separate compaction, so it does not make other writers wait
-/// longer.
+/// A merge of the new tables with older ones that is due is made under the list's lock if the [cost] of all of them is
+/// at most this. Such a merge takes less time than the system calls of a separate compaction, so it does not make other
+/// writers wait longer.
 const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
 
 /// The factor by which the size of a table with log entries is multiplied, because inflating and deflating them takes
 /// longer.
 const LOGS_COUNT_TIMES: u64 = 4;
 
-/// A new table that will have to be merged with older ones is written merged at once if the older ones are at most this
-/// many times as large, or at most [`MERGE_AT_ONCE_BYTES`], since writing it alone and then all of them again would
-/// cost more. The list stays locked during the merge, but checking the new refs under the same lock has taken several
-/// times as long.
+/// A new table that will have to be merged with older ones is written merged at once only if the older ones are at most
+/// this many times as large, or at most [`MERGE_AT_ONCE_BYTES`]: writing it alone and then all of them again would cost
+/// more. The list stays locked during the merge, but checking the new refs under the same lock has taken several times
+/// as long.
 const MERGE_AT_MOST_TIMES: u64 = 2;
 
 /// A locked stack, to which tables are being added. Dropping it removes what it made and unlocks the stack.
@@ -297,7 +297,7 @@ impl Addition {
     /// The position of the first table of `base` whose records a new table of about this size should include, or `kept`
     /// if it should include none. Only the first new table includes older ones.
     ///
-    /// An estimate that is too low does no harm, because the plan for it merges fewer tables than that for the real
+    /// An estimate that is too low does no harm, because the plan for it merges no more tables than that for the real
     /// size.
     fn taken_in_from(&self, expected_bytes: u64) -> usize {
         let tables = self.base.tables();
@@ -328,8 +328,8 @@ impl Addition {
         (tables.len() - start >= 2).then_some(start)
     }
 
-    /// The position from which on no table is being compacted, not before `start`. A locked table is being compacted;
-    /// no other process can begin a compaction now, since we hold the list's lock.
+    /// The first position, not before `start`, from which on no table has a lock file, as a table has while it is
+    /// compacted. No other process can begin a compaction now, because this one holds the list's lock.
     fn free_from(&self, tables: &[Listed], start: usize) -> usize {
         let is_locked = |listed: &Listed| {
             let lock = Lock::path_of(&self.stack.path_of(&listed.name));

@@ -5,8 +5,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// The age beyond which a file that no list mentions counts as left behind. A younger one can be in use, because JGit
-/// writes the tables of its compactions without a lock and under ordinary names before it lists them.
+/// The age beyond which [`Stack::clean`] removes a [`Leftover`]. A younger one can be in use, because JGit writes the
+/// tables of its compactions without a lock and under ordinary names before it lists them.
 pub const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
 
 /// A file in a stack's folder that has the name of a table, a table's lock or an unfinished table, but is neither in

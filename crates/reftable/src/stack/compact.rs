@@ -174,7 +174,7 @@ impl Stack {
         Ok(())
     }
 
-    /// Removes the files of tables that the list, which is durable, no longer names.
+    /// Removes the files of tables that the list no longer names. The list must be as durable as the options demand.
     pub(super) fn remove_tables(&self, tables: &[Listed]) {
         let listed = self.snapshot();
         let is_listed = |name: &TableName| listed.tables().iter().any(|listed| listed.name == *name);
@@ -319,7 +319,7 @@ fn find(inputs: &[Listed], tables: &[Listed]) -> Option<usize> {
     found.iter().map(|listed| &listed.name).eq(inputs.iter().map(|listed| &listed.name)).then_some(at)
 }
 
-/// The least and the greatest update index that the records of these tables may have.
+/// The least and the greatest update index that the refs of these tables may have.
 pub(super) fn limits(tables: &[Listed]) -> (u64, u64) {
     debug_assert!(!tables.is_empty(), "a merged table has the limits of others");
     let min = tables.iter().map(|listed| listed.table.min_update_index()).min();

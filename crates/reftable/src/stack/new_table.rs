@@ -79,7 +79,7 @@ impl NewTable {
         self.unlisted && self.file.is_none()
     }
 
-    /// Returns whether a write failed because the disk or the quota is full.
+    /// Returns whether a write failed because there was no room.
     pub(super) fn lacks_room(&self) -> bool {
         self.lacks_room
     }
@@ -133,7 +133,8 @@ impl NewTable {
         self.small
     }
 
-    /// Opens the complete table. Unless it is small, it must have been written out and put in place.
+    /// Opens the complete table. Unless it is small, it must have been written out, and its file must have the name
+    /// that the list will have for it.
     pub(super) fn open(&self) -> Result<Listed, StackError> {
         debug_assert!(self.small || self.is_complete(), "a large table is read from its file");
         let source = match self.small {

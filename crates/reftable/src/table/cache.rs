@@ -100,15 +100,15 @@ impl Slot {
 }
 
 impl BlockCache {
-    /// Creates an empty cache that holds about `capacity_bytes`.
+    /// Creates an empty cache that holds about `capacity_bytes` at most.
     pub fn new(capacity_bytes: usize) -> Arc<Self> {
         Self::beside(capacity_bytes, capacity_bytes, Arc::default())
     }
 
     /// Creates an empty cache that shares `capacity_bytes` with others, whose use the caller counts in `taken_bytes`.
     ///
-    /// The cache holds about what the others leave, but at least `least_bytes`. Call [`trim`](Self::trim) after the
-    /// others have taken more.
+    /// The limit of the cache is about what the others leave, but never less than `least_bytes`. Call
+    /// [`trim`](Self::trim) after the others have taken more.
     pub fn beside(capacity_bytes: usize, least_bytes: usize, taken_bytes: Arc<AtomicUsize>) -> Arc<Self> {
         Arc::new(BlockCache {
             shards: Default::default(),

@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Consumes a run of ordinary bytes, of which most values consist, at once.
+    /// Consumes a run of ordinary bytes at once. Most values consist of such bytes alone.
     fn plain_run(&mut self, kept: &mut usize) {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let len = rest.iter().position(|byte| !is_plain(*byte)).unwrap_or(rest.len());

@@ -71,8 +71,7 @@ pub struct HookPrograms {
     pub environment: Vec<(OsString, Option<OsString>)>,
 }
 
-/// A hook could not be started or waited for, its input could not be written, or a signal to stop was caught while it
-/// ran.
+/// A hook was not run to its end, for example because it could not be started or a signal to stop was caught.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot run the reference-transaction hook '{program}': {source}")]
 pub struct HookError {
@@ -88,8 +87,8 @@ impl HookPrograms {
     ///
     /// # Errors
     ///
-    /// Fails if a program cannot be started or waited for, if its input cannot be written although it reads its input,
-    /// or if a signal to stop was caught, upon which the program gets SIGTERM. The remaining programs do not run then.
+    /// Fails, for example, if a program cannot be started, or if a signal to stop was caught, upon which the program
+    /// gets SIGTERM. The remaining programs do not run then.
     pub fn run(&self, argument: &str, lines: &[u8]) -> Result<bool, HookError> {
         let mut all_succeeded = true;
         for program in &self.programs {

@@ -226,7 +226,7 @@ impl Words<'_> {
         true
     }
 
-    /// Goes back to the day of the week `day`, the `number`-th one before today.
+    /// Goes back to the `number`-th day of the week `day` before the date to which `fields` was last set as a whole.
     fn weekdays_ago(&mut self, day: i64, number: i64) {
         debug_assert!((0..7).contains(&day) && (0..7).contains(&self.weekday), "a week has seven days");
         let since = self.weekday - day;

@@ -244,7 +244,7 @@ impl Fields {
             return false;
         }
         if !refuse_future {
-            // As in git, the month and the day stay even if the year turns out to be none.
+            // As in git, the month and the day stay even if the year is refused below.
             (self.month, self.day) = (Some(month), Some(day));
         }
         let full = match year {

@@ -10,7 +10,8 @@ pub fn rfc2822(ident: &Ident) -> String {
     let wall = i64::try_from(ident.time_seconds)
         .ok()
         .and_then(|seconds| Timestamp::from_second(seconds.checked_add(east_seconds)?).ok());
-    // Times from the year 10000 on are shown as git shows a number that cannot be a date: as the start of 1970.
+    // Times beyond the last days of the year 9999 are shown as git shows a number that cannot be a date: as the start
+    // of 1970.
     let (wall, decimal) = wall.map_or((Timestamp::UNIX_EPOCH, 0), |wall| (wall, decimal));
     let wall: DateTime = Offset::UTC.to_datetime(wall);
     format!("{} {decimal:+05}", wall.strftime("%a, %-d %b %Y %H:%M:%S"))

@@ -33,7 +33,7 @@ struct Found {
 }
 
 enum How {
-    /// `GIT_DIR` or `--git-dir` names the repository.
+    /// `GIT_DIR`, `--git-dir` or the client of a server names the repository.
     Named,
     /// The `.git` in this folder leads to the repository.
     DotGit(PathBuf),
@@ -219,7 +219,7 @@ impl Finder<'_> {
     }
 
     /// Returns the folder that the repository `folder` shares with its worktrees. Returns `None` if `folder` is no
-    /// repository, because it has no HEAD, or because there are no objects or refs.
+    /// repository, because it has no valid HEAD, or because there are no objects or refs.
     fn common_dir_if_repository(&self, folder: &Path) -> Result<Option<PathBuf>, RepositoryError> {
         let mut buffer = Vec::new();
         if !self.has_head(folder, &mut buffer)? {
@@ -265,7 +265,7 @@ impl Finder<'_> {
                 let target = self.fs.find_link_content(&head)?;
                 target.is_some_and(|target| target.as_os_str().as_bytes().starts_with(b"refs/"))
             }
-            // A server must not take its repository for missing because it ran out of file descriptors.
+            // A server must not take its repository for missing because, for example, it ran out of file descriptors.
             Err(error) if error.is_transient() => return Err(error.into()),
             Err(_) => false,
         })
@@ -384,7 +384,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns the absolute path, which git uses in messages.
+    /// Returns the absolute path, which git uses in messages, or `path` itself if the current folder is unknown.
     fn absolute(&self, path: &Path) -> PathBuf {
         match self.environment.current_dir() {
             Ok(folder) if path == Path::new(".") => folder,

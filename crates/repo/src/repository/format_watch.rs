@@ -6,9 +6,9 @@ use crate::config::{Level, read_file};
 use refdb_vfs::{Fs, Stat};
 use std::path::PathBuf;
 
-/// The format of a repository's refs when it was opened, and the attributes of `config`. Unchanged attributes prove,
-/// with a single stat, that the format is unchanged. On a network file system the configuration is read again
-/// instead.
+/// The format of a repository's refs when it was opened, and the attributes of `config`. While the attributes are
+/// unchanged, the format counts as unchanged, and a check takes a single stat. On a network file system each check
+/// reads `config` again instead.
 #[derive(Clone, Debug)]
 pub struct FormatWatch {
     pub(super) config: PathBuf,

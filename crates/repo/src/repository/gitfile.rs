@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The size limit of a `.git` file in bytes, which is git's.
 const SIZE_MAX: usize = 1 << 20;
 
-/// Returns the path that the file names, relative to whatever the file's own path is relative to.
+/// Returns the path that the file names. A relative path in the file is joined to the path of the file's folder.
 pub(super) fn read(fs: &Fs, path: &Path, shown: &Path) -> Result<PathBuf, RepositoryError> {
     let mut text = Vec::new();
     fs.read_small(path, true, SIZE_MAX, &mut text)?;

@@ -22,9 +22,9 @@ pub(super) struct Most {
 struct State {
     most: Most,
     running: usize,
-    /// How many run in each repository. One without any has no entry.
+    /// How many run in each repository. A repository in which none run has no entry.
     repositories: HashMap<Arc<str>, usize>,
-    /// How many run for each client. One without any has no entry.
+    /// How many run for each client. A client for which none run has no entry.
     clients: HashMap<Arc<str>, usize>,
     /// The requests that wait, in the order in which they came.
     waiting: VecDeque<Waiting>,
@@ -142,7 +142,7 @@ impl Drop for Place {
                 }
             }
         }
-        // Only requests that a limit held back under which this place counted can run now.
+        // This place counted under three limits. Only a request that one of them held back can run now.
         let may = |next: &Waiting| was_full || next.repository == self.repository || next.client == self.client;
         let unwanted = self.queue.let_run_those(&mut state, may);
         drop(state);

@@ -24,7 +24,7 @@ pub(crate) struct Body {
     /// The bytes that precede those of `source`.
     pub(super) begin: Bytes,
     pub(super) source: Source,
-    /// Whether the repository is on a network file system, where a read may block for long.
+    /// Whether a read from the repository may block for long, for example because it is on a network file system.
     pub(super) is_remote: bool,
     pub(super) record: Record,
     /// Whether the client need not read on: the response has no body, or has failed.
@@ -32,7 +32,7 @@ pub(crate) struct Body {
     /// The request's turns, held until the response is complete or the client has disconnected.
     #[expect(dead_code, reason = "the turns are given back when they are dropped")]
     pub(super) turns: Vec<Turn>,
-    /// The room of the request, held for as long.
+    /// The room of the request, held as long as the turns.
     #[expect(dead_code, reason = "the room is given back when it is dropped")]
     pub(super) room: Room,
 }

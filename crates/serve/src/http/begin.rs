@@ -34,8 +34,9 @@ pub(super) async fn read_request(
     Ok((progress, reader.into_bytes()))
 }
 
-/// Reads a fetch of protocol version 0 or 1 until its wants are known, or it ends, or exceeds [`REQUEST_BYTES_MAX`] or
-/// the room that is left. Returns the wants and the bytes that were read.
+/// Reads a fetch of protocol version 0 or 1 until its wants are known, or it turns out to be one for git, ends, or
+/// exceeds [`REQUEST_BYTES_MAX`] or the room that is left. Returns what is known of its wants, and the bytes that were
+/// read.
 pub(super) async fn read_wants(facts: &Facts, inflow: &mut Inflow, room: &mut Room) -> io::Result<(Wants, Vec<u8>)> {
     let (mut reader, mut wants) = (WantsReader::new(facts.hash), Wants::Incomplete);
     read_while(inflow, |bytes| {

@@ -162,8 +162,8 @@ impl Server {
         let repository = shown(&folder);
         record.repository(&repository);
         let access = if service == Some(Service::ReceivePack) { Access::Write } else { Access::Read };
-        // Before this is allowed, the response depends on whether the repository is served, and on nothing else about
-        // the repository or about other requests to it.
+        // Until the authorizer has allowed the request, the response depends on whether the repository is served, and
+        // on nothing else about the repository or about other requests to it.
         let grant = self.authorize(&client, &folder, access).await?;
         turns.push(self.gate.enter_repository(&repository)?);
         let (served, facts) = self.open(&folder)?;

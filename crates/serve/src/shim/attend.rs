@@ -21,8 +21,8 @@ use tokio::{io::AsyncReadExt, net::UnixStream, sync::watch, time::timeout};
 /// The time that a shim has to send its request, and again to pass its client after the server has accepted.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
 
-/// Serves the client of a shim. If the shim ends, the server closes the client's connection at once, because sshd waits
-/// until no process has it open.
+/// Serves the client of a shim. If the shim ends, the server stops serving and closes the client's connection, because
+/// sshd waits until no process has the connection open.
 pub(crate) async fn attend(mut stream: UnixStream, server: Arc<ArcSwap<Server>>, is_ending: watch::Receiver<bool>) {
     let records = Arc::clone(&server.load().records);
     match serve(&mut stream, server, is_ending).await {

@@ -219,7 +219,7 @@ impl Offer {
     }
 
     /// Writes the version line, if there is one, and completes the capabilities. They get `symref` if `head` is
-    /// symbolic and its ref exists.
+    /// symbolic, its ref exists, and its name leaves room for a ref in the line.
     pub(super) fn begin(&mut self, head: &Resolved, out: &mut Vec<u8>) {
         if self.version_1 {
             pkt::line(&[b"version 1\n"], out);

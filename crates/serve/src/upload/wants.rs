@@ -51,7 +51,7 @@ impl WantsReader {
                         let (digits, capabilities) = want.split_once_str(" ").unwrap_or((want, b""));
                         if capabilities.split_str(" ").any(|word| word == b"deepen-relative") {
                             // Git then needs its refs, to find out which of the commits at which the client's history
-                            // ends can be reached from them.
+                            // ends can be reached from refs.
                             return Wants::Unknown;
                         }
                         let Ok(id) = ObjectId::from_hex(self.hash, digits) else { return Wants::Unknown };

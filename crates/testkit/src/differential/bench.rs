@@ -86,9 +86,9 @@ impl Bench {
         &self.objects[&hash]
     }
 
-    /// Builds the repository twice, and runs the steps with git and with the program. The run ends early after a
-    /// difference that is not intended, any difference in refs or files, a crash of git, or a state in which plans end
-    /// ([`Bench::ending_at`]).
+    /// Builds the repository, copies it, and runs the steps in one with git and in the other with the program. The run
+    /// ends early after a difference that is not intended, any difference in refs or files, a crash of git, or a state
+    /// in which plans end ([`Bench::ending_at`]).
     ///
     /// # Panics
     ///

@@ -156,8 +156,8 @@ fn create_signed(
         }
         Ok(Got::Turn(turn)) => return Ok(Got::Turn(turn)),
         Err(error @ LockError::Held { .. }) => return Err(error),
-        // The file system has no files without names, or the file cannot be given a name here, or the same fault occurs
-        // below.
+        // The file system has no files without names, or the file cannot be given a name here, or creating it below
+        // fails in the same way.
         Ok(Got::Lock(false)) | Err(LockError::Io(_)) => {}
     }
     let create = || fs.create_noted(path, mode, note);

@@ -36,7 +36,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// The file cannot be read or examined.
+    /// Fails if the file cannot be read or examined.
     pub fn look(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<LockLook>> {
         let is_lock = |look: &LockLook| {
             !spare::is_spare(name.as_bytes()) || !matches!(look.state, LockState::Held | LockState::HeldElsewhere)
@@ -50,7 +50,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// The file cannot be locked or examined.
+    /// Fails if the file cannot be locked or examined.
     pub fn keep(fs: &Fs, file: &mut File) -> Result<bool> {
         let is_locked = file.try_lock()?;
         if is_locked
@@ -68,7 +68,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// The file cannot be opened for writing or examined.
+    /// Fails if the file cannot be opened for writing or examined.
     pub fn take_abandoned(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<File>> {
         // NFS locks a file exclusively only if it is open for writing.
         let file = match folder.open_to_overwrite(name) {
@@ -86,8 +86,8 @@ impl Lock {
         Ok((is_proof && lock_alone(&file, is_local)?).then_some(file))
     }
 
-    /// Removes the lock file of this name in an open folder if the [ended boot](Fs::with_ended_boot) of `fs` made it
-    /// and nobody has it locked.
+    /// Tries to remove the lock file of this name in an open folder if the [ended boot](Fs::with_ended_boot) of `fs`
+    /// made it. The [`Removal`] says why it stays, if it does.
     ///
     /// The file is locked until its name is gone, and on a network file system the server is asked whether the name
     /// still leads to it. If several try to remove it and `flock` reaches all of them, only one succeeds, and none
@@ -96,7 +96,7 @@ impl Lock {
     ///
     /// # Errors
     ///
-    /// The file cannot be opened for writing, examined or removed.
+    /// Fails if the file cannot be opened for writing, examined or removed.
     pub fn remove_of_ended_boot(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Removal> {
         let Some(boot) = fs.ended_boot() else { return Ok(Removal::Other) };
         let file = match folder.open_to_overwrite(name) {

@@ -71,7 +71,7 @@ pub(super) fn look(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<Lock
 }
 
 /// Determines the state of a signed lock file, which is locked in shared mode for a moment. An owner signs a file after
-/// locking it, so that this cannot get in its way.
+/// locking it, so that the shared lock cannot get in the owner's way.
 fn state(fs: &Fs, file: &File, stat: Stat, owner: &Signature) -> Result<LockState> {
     let own = Signature::own();
     let is_local = reach::is_local(fs, file)?;

@@ -128,7 +128,7 @@ impl Signed {
         if len_bytes <= LEN_MAX as u64 {
             return Ok(signed_as_a_whole(content));
         }
-        // The lock is a link to a journal file, which begins with the signature.
+        // A longer file that signs locks is a journal file, which begins with the signature.
         Ok(Signature::decode_slot(content).map(|(who, id)| Signed::Batch(who, id)))
     }
 

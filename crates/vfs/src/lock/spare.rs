@@ -70,7 +70,7 @@ fn make(fs: &Fs, spares: &Arc<Spares>) -> Result<Option<Spare>> {
     Ok((signed_len > 0 && spare.file.stat()?.len_bytes == signed_len).then_some(spare))
 }
 
-/// Removes the spare files that processes of this machine left when they were killed.
+/// Removes the spare files of processes that have certainly ended.
 fn remove_dead(fs: &Fs, folder: &Path) {
     let Ok(folder) = fs.folder(folder) else { return };
     for (name, _) in folder.entries().unwrap_or_default() {
@@ -167,7 +167,7 @@ mod tests {
         let target = dir.path().join("HEAD");
         let missing = network(&dir.path().join("missing"));
         Lock::acquire(&missing, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
-        // Somebody removes all files.
+        // Another program removes all files.
         let fs = network(dir.path());
         Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
         names(dir.path()).iter().for_each(|name| std::fs::remove_file(dir.path().join(name)).unwrap());

@@ -98,7 +98,7 @@ impl<'a> Line<'a> {
         (self.ahead, self.queue_of) = (None, None);
     }
 
-    /// Takes the head of the queue, and waits a moment for those that are known to come.
+    /// Makes this writer the head of the queue, and waits a moment for those that are known to come.
     fn lead(&mut self, mut head: QueueHead) {
         let (others, pause) = self.crowd.take().map_or((0, Duration::ZERO), |crowd| (crowd.others, crowd.pause));
         head.gather(others, pause);
@@ -148,7 +148,7 @@ pub(super) fn wait_in_line<T>(
     let mut looks = Looks::default();
     let mut free_slices = 0;
     let mut freed = None;
-    // A writer that does not wait looks at the lock file alone.
+    // A writer that must not wait does not enter the queue.
     if line.crowd.is_some() && lock_timeout != LockTimeout::None {
         line.enter(fs);
     }
@@ -251,8 +251,9 @@ impl Looks {
 /// moments.
 struct Wait {
     holder: Option<(u64, u64, i128)>,
-    /// When waiting began, in total and for the current holder.
+    /// When waiting began.
     begun: Instant,
+    /// When waiting for the current holder began.
     since: Instant,
     pause: Duration,
     random: u64,

@@ -56,7 +56,7 @@ impl Channel {
         is_of_this_user(&self.0)
     }
 
-    /// Returns the byte that the other side sends first; `None` if it does not arrive within `pause`.
+    /// Returns the byte that the other side sends first, if it arrives within `pause`.
     pub(super) fn kind(&self, pause: Duration) -> Option<u8> {
         let mut kind = [0];
         let mut read = || recv(&self.0, &mut kind, RecvFlags::DONTWAIT).map(|(_, len)| len);

@@ -62,7 +62,7 @@ fn the_death_of_the_first_is_noticed_at_once() {
     let queue = queue(&dir.path().join("x"));
     let mut head = first(&queue);
     let waiting = [behind(&queue, ALONE), behind(&queue, JOINS)];
-    // What the kernel does for a process that is killed, before and after it has accepted the others.
+    // The kernel closes the sockets of a process that is killed. Some writers were accepted before, and one was not.
     head.accept_all();
     let late = behind(&queue, ALONE);
     let QueueHead { listener, arrived, .. } = &mut head;

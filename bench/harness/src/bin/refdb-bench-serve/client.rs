@@ -1,4 +1,4 @@
-//! A client that speaks just enough HTTP to send recorded requests, so that it takes little time itself.
+//! A client that speaks just enough HTTP to send prepared requests, so that it takes little time itself.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::{

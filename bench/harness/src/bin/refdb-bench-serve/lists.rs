@@ -88,7 +88,7 @@ fn floor(bytes: usize) -> Result<f64> {
     Ok((after.tv_sec - before.tv_sec) as f64 + (after.tv_nsec - before.tv_nsec) as f64 / 1e9)
 }
 
-/// A fetch of version 0 of a commit that the client has, so that the pack is empty.
+/// Measures a fetch of version 0 of a commit that the client has, so that the pack is empty.
 fn fetch(options: &Options, server: &Server, repository: &Repository) -> Result<()> {
     const FETCHES: u32 = 20;
     let mut body = Vec::new();

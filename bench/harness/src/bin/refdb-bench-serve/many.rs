@@ -10,7 +10,7 @@ use crate::{
 use anyhow::{Result, ensure};
 use std::{path::Path, process::Command, time::Instant};
 
-/// Many repositories, each polled once.
+/// Polls each of many repositories once, and prints how long that takes and what the server then holds.
 pub(crate) fn measure(options: &Options, root: &Path) -> Result<()> {
     const REPOSITORIES: usize = 10_000;
     if !options.only.is_empty() && !options.only.iter().any(|word| "many".contains(&word[..])) {

@@ -22,7 +22,7 @@ impl Repository {
     }
 }
 
-/// Runs git in a repository with this input, and returns what it writes.
+/// Runs git, or refdb in its place, in a repository with this input, and returns the standard output.
 pub(crate) fn git(program: &Path, path: &Path, words: &[&str], input: &str) -> Result<String> {
     use std::io::Write;
     let identity = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"];

@@ -21,7 +21,8 @@ pub(super) struct Complete<'a> {
 }
 
 impl<'a> Complete<'a> {
-    /// Reads everything that refs lead to. A broken ref, and a ref whose object is missing, are errors.
+    /// Reads everything that refs lead to. A broken ref, a ref with an invalid name and a ref whose object is missing
+    /// are errors.
     pub(super) fn new(session: &'a Session, history: &'a History<'a>) -> failure::Result<Self> {
         let reach = Reach::new(session, history);
         let mut tips: Vec<(BString, Option<ObjectId>)> = Vec::new();

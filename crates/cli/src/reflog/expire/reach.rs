@@ -47,7 +47,8 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Returns the commit that an object is or that a tag leads to, or `None` if there is none.
+    /// Returns the commit that an object is or that a tag leads to, or `None` if there is none. An object that a commit
+    /// was found to have as a parent counts as a commit, even if it is missing.
     pub(super) fn commit_of(&mut self, id: ObjectId) -> Result<Option<ObjectId>> {
         if self.places.contains_key(&id) {
             return Ok(Some(id));

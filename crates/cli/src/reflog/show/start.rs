@@ -67,8 +67,8 @@ impl Start {
         self.is_reached
     }
 
-    /// Returns whether the log is shown from the next entry on. Breaks if it is, and git would print more about that
-    /// entry than its line.
+    /// Returns whether the log is shown from `entry` on, which is the next one. Breaks if it is, but git would print
+    /// more about `entry` than its line.
     pub(super) fn reach(&mut self, index: usize, entry: &LogEntry, is_commit: bool) -> ControlFlow<(), bool> {
         debug_assert!(!self.is_reached, "there is one first entry");
         let is_first = match self.place {

@@ -269,8 +269,8 @@ impl Table {
     }
 }
 
-/// A new table while it gets entries that are all different. If these come in the order of another table, memory is
-/// written from its start to its end.
+/// A new table while it gets its entries. If these come in the order of another table, memory is written from its start
+/// to its end.
 pub(super) struct Filling {
     table: Table,
     /// Number of used slots of each bucket.

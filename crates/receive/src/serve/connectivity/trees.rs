@@ -38,8 +38,8 @@ pub(super) struct Trees<'a> {
     old: HashMap<ObjectId, Option<Rc<Old>>>,
     /// The objects that were found, and the kind that each was assumed to have.
     seen: HashMap<ObjectId, ObjectKind>,
-    /// Objects that a pushed commit, tag or tree names, and that are neither in the push nor in the tree at the same
-    /// path of the boundary.
+    /// Objects that a pushed commit, tag or tree names, that are not in the push, and that have not been found in a
+    /// tree of the boundary yet.
     open: HashMap<ObjectId, ObjectKind>,
     /// The pushed trees that were found, each with the pushed trees that it names.
     nested: HashMap<ObjectId, Vec<ObjectId>>,
@@ -71,9 +71,8 @@ impl<'a> Trees<'a> {
         Trees { incoming, objects, boundary, old, seen: met, open, nested, bounds }
     }
 
-    /// Returns whether everything below these trees is in the push or in a tree of the boundary, and each of these
-    /// blobs, which are not in the push, in a tree of the boundary. `false` proves nothing, because the search is
-    /// bounded.
+    /// Returns whether these trees, everything below them, and these blobs exist, because each object is in the push or
+    /// was found in the trees of the boundary. `false` proves nothing, because the search is bounded.
     pub(super) fn are_whole(mut self, roots: &[ObjectId], blobs: &[ObjectId]) -> bool {
         self.open.extend(blobs.iter().map(|id| (*id, ObjectKind::Blob)));
         let beside: Vec<_> = self.boundary.iter().take(COMPARED_MAX).copied().collect();
@@ -84,7 +83,7 @@ impl<'a> Trees<'a> {
     }
 
     /// Compares a root tree, and the pushed trees below it, with the trees at the same paths in the boundary. Returns
-    /// `None` if something is malformed.
+    /// `None` if an object is malformed or is of another kind than the object that names it claims.
     fn compare(&mut self, root: ObjectId, beside: &[ObjectId], of_boundary: &HashSet<ObjectId>) -> Option<()> {
         if !self.meet(root, ObjectKind::Tree)? {
             return Some(());
@@ -163,8 +162,8 @@ impl<'a> Trees<'a> {
         (kind == ObjectKind::Tree).then_some(old)
     }
 
-    /// Searches up to [`SEARCHED_MAX`] trees of the boundary for open entries, for example a file that was moved.
-    /// Returns whether all open entries were found.
+    /// Searches up to [`SEARCHED_MAX`] trees of the boundary for the `open` objects, for example a file that was moved.
+    /// Returns whether all of them were found.
     fn search(mut self) -> bool {
         let mut to_do = self.boundary.clone();
         let mut searched = HashSet::new();

@@ -15,13 +15,14 @@ pub(super) struct Reached {
     /// The trees of the pushed commits and those to which pushed tags point, whether or not they are in the push, and
     /// the new ids that are trees in the push, with the trees that these name.
     pub(super) roots: Vec<ObjectId>,
-    /// Blobs that are not in the push, although a pushed tag, or a new id that is a tree in the push, names them.
+    /// Blobs that are not in the push, and that are named by a pushed tag, or by a pushed tree whose id is a new id.
     pub(super) blobs: Vec<ObjectId>,
     /// All objects other than trees that were found, with their known or assumed kinds.
     pub(super) met: HashMap<ObjectId, ObjectKind>,
 }
 
-/// Walks from the new ids. Returns `None` if something is malformed, so that git must be asked.
+/// Walks from the new ids. Returns `None` if an object is malformed or is of another kind than the object that names it
+/// claims, so that git must be asked.
 pub(super) fn history(incoming: &Incoming, new: &HashSet<ObjectId>) -> Option<Reached> {
     let mut walk = Walk { incoming, reached: Reached::default(), seen: HashMap::new(), to_do: Vec::new() };
     walk.to_do.extend(new.iter().map(|id| (*id, None)));

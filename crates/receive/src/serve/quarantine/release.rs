@@ -30,8 +30,8 @@ impl Release<'_> {
         let mut entries = from.entries()?;
         entries.retain(|(name, _)| name != LOCK.as_bytes() && !name.starts_with(b"tmp_"));
         if let Some((name, _)) = entries.iter().find(|(_, kind)| !matches!(kind, EntryKind::File | EntryKind::Dir)) {
-            // A hook has created this entry, because git creates no such entry. If it were moved among the objects, a
-            // link would lead out of the repository.
+            // Git creates no such entry, so a hook has created it. A link that was moved among the objects could lead
+            // out of the repository.
             return Err(Error {
                 operation: "move into the repository",
                 path: from.path().join(OsStr::from_bytes(name)),
@@ -127,7 +127,8 @@ impl Release<'_> {
         self.rename(from, name, to)
     }
 
-    /// Renames a file, because some file systems have no hard links. A file that has the name already stays.
+    /// Renames a file that could not be linked, for example because its file system has no hard links. A file that has
+    /// the name already stays.
     fn rename(&self, from: &Folder, name: &OsStr, to: &Path) -> Result<()> {
         match self.fs.find_link(to)? {
             Some(_) => self.same(from, name, to),

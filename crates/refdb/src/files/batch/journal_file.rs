@@ -26,9 +26,9 @@ const _: () = assert!(LEN > ENTRY_AT, "there is room for an entry");
 /// A journal file that this process owns.
 ///
 /// An entry is written over zeros and wiped with zeros. Unless the entry is long, neither changes the file's length or
-/// its folder, so that each costs one write and one sync. All locks of the batch are hard links to the file, which
-/// begins with the line that signs them. If refs are synced, the line is durable before the first lock exists, so a
-/// loss of power cannot leave a lock without it.
+/// its folder, so that each costs one write and at most one sync. All locks of the batch are hard links to the file,
+/// which begins with the line that signs them. If refs are synced, the line is durable before the first lock exists, so
+/// a loss of power cannot leave a lock without it.
 pub(crate) struct JournalFile {
     store: Arc<Store>,
     id: BatchId,
@@ -204,8 +204,8 @@ fn is_alone_in_place(store: &Store, file: &File, stat: &Stat) -> Result<bool> {
     Ok(now.is_some_and(|now| now.file_id() == stat.file_id()) && file.names()? == 1)
 }
 
-/// Makes the names of all journal files and of their folder durable, if refs are synced. They may have been created by
-/// a process that died before it synced them.
+/// Makes the names of all journal files and of their folder durable, if refs are synced. The process that created a
+/// file may have died before it synced the file's name.
 fn make_names_durable(store: &Store) -> Result<()> {
     let (fs, journal_files) = (&store.options.fs, &store.journal_files);
     if !store.options.sync {

@@ -28,8 +28,8 @@ impl fmt::Debug for BackgroundPackOptions<'_> {
     }
 }
 
-/// How long to wait for the lock of packed-refs unless the configuration says otherwise. It is short, because one
-/// thread packs for all repositories, and a packing that fails is tried again.
+/// How long to wait for the lock of packed-refs unless the configuration says otherwise. This time is short, because
+/// one thread packs for all repositories, and a packing that fails is tried again.
 const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(2));
 
 /// Packs all loose refs that can be packed, if there are at least `options.from`, until `options.goes_on` ends that.

@@ -46,7 +46,7 @@ pub(crate) fn packable(store: &Store, name: BString, id: ObjectId) -> Result<Opt
 }
 
 /// Visits the loose refs that can be packed if their objects exist: well-named shared refs that are neither symbolic
-/// nor broken.
+/// nor broken and do not hold the null id.
 pub(crate) fn for_each_loose(store: &Arc<Store>, act: &mut dyn FnMut(&BStr, ObjectId) -> Result<()>) -> Result<()> {
     let mut buffer = Vec::new();
     let options = &store.options;

@@ -17,7 +17,8 @@ use std::{
 /// What a background pack-refs has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BackgroundPacked {
-    /// Shared loose refs that were found, without symbolic, broken and badly named ones.
+    /// Shared loose refs that were found, without symbolic, broken and badly named ones and those that hold the null
+    /// id.
     pub loose: usize,
     /// Refs that were written to packed-refs.
     pub packed: usize,

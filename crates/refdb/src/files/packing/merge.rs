@@ -1,5 +1,5 @@
-//! Writes loose values to packed-refs while other writers work. They usually wait for this no longer than they wait for
-//! each other.
+//! Writes loose values to packed-refs while other writers work. Those writers usually wait for this no longer than they
+//! wait for one another.
 //!
 //! The new file is made before the lock of packed-refs is taken, or under that lock after three attempts in vain. It is
 //! used only if, under the lock, the old file is still the same and the loose files still exist.

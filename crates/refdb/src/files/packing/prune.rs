@@ -19,8 +19,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// About this long after it began, at the latest, a portion of removals ends and the lock of packed-refs is released.
-/// By default git waits one second for that lock.
+/// A portion of removals ends after about this time at the latest, and the lock of packed-refs is released. By default
+/// git waits one second for that lock.
 const PORTION: Duration = Duration::from_millis(150);
 
 /// Between portions the lock stays free for the time for which it was held, divided by this, but at most for
@@ -31,7 +31,7 @@ const PAUSE_PART: u32 = 2;
 /// Maximum number of threads that remove loose files.
 const THREADS: usize = 4;
 
-/// The number of loose files after which the first portion ends, give or take a piece.
+/// The number of loose files after which the first portion ends at the latest, give or take a piece.
 const PORTION_FIRST: usize = 256;
 
 /// The largest number of loose files after which a later portion ends.

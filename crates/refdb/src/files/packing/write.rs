@@ -66,7 +66,8 @@ const COPY_FROM: usize = 64 << 10;
 /// Buffered lines are written once they have this many bytes.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// A new packed-refs beside the old one, which it is to replace. Dropping this removes the file if it has not done so.
+/// A new packed-refs beside the old one, which it is to replace. Dropping this removes the new file if it has not
+/// replaced the old one.
 ///
 /// Like git's new file, it is not the lock file, so that `packed-refs.lock` is held while the new file replaces the
 /// old one and afterwards. Its name is not git's `packed-refs.new`, because git fails if that file is left behind.

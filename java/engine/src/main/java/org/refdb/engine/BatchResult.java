@@ -19,22 +19,25 @@ public record BatchResult(boolean done, List<Rejection> rejections) {
     NAME_CONFLICT,
     /** The ref exists but should not. */
     CREATE_EXISTS,
-    /** The ref does not exist but should. */
+    /** The ref does not exist, or leads to no object, but should. */
     NONEXISTENT_REF,
     /** The ref has another value than expected. */
     INCORRECT_OLD_VALUE,
     /**
-     * The new value is not valid: the object does not exist, or is not a commit although the ref is a branch; or HEAD
-     * would be deleted.
+     * The new value is not valid: the object does not exist, or is not a commit although the ref is a branch or HEAD;
+     * or HEAD would be deleted.
      */
     INVALID_NEW_VALUE,
     /** A symbolic ref was expected. */
     EXPECTED_SYMREF,
-    /** The name differs from that of another ref only in case, and the file system ignores case. */
+    /**
+     * The name differs from that of another ref only in case, and the file system ignores case. The engine does not
+     * report this yet.
+     */
     CASE_CONFLICT,
-    /** Any other reason, such as a lock or an invalid name. */
+    /** Any other reason, such as a lock, or a ref that cannot be read. */
     GENERIC,
-    /** The name is too long for a reftable: git could not index it. */
+    /** The name is too long for a reftable. */
     TOO_LARGE
   }
 

@@ -60,7 +60,7 @@ public final class Cache implements AutoCloseable {
    *     returned
    * @param limitBytes the maximum size of all files together, at least {@link #SMALLEST_LIMIT_BYTES}; no entry may be
    *     larger than an eighth of it, or than 256 MiB
-   * @param maxAge the age from which entries are misses; null for no limit
+   * @param maxAge the age above which entries are misses; null for no limit
    * @param key 32 random bytes with which entries are encrypted; null for no encryption
    * @param oldKeys keys with which the cache may have been encrypted before; if one of them fits, {@code key} replaces
    *     it, or, if {@code key} is null, all entries are deleted
@@ -102,8 +102,8 @@ public final class Cache implements AutoCloseable {
      *
      * @param value the value, or null if the walk does not pass values
      * @param createdMillis when the value was created, in milliseconds since 1970
-     * @param uses the number of reads since the cache was opened or an eviction last spared the entry, 3 at most; a new
-     *     value inherits the number of the value that it replaces
+     * @param uses the number of reads since the key got a value, the cache was opened or an eviction last spared the
+     *     entry, whichever came last; 3 at most. A value that replaces another keeps its number
      * @param diskBytes the size of the entry on disk
      * @return whether to continue
      */
@@ -181,8 +181,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Returns what {@code reader} makes of the value of a key, or null if the key has no value. This allocates nothing
-   * but the array of the value.
+   * Returns what {@code reader} makes of the value of a key, or null if the key has no value that can be read at the
+   * moment.
    */
   public <T> T get(byte[] key, Reader<T> reader) throws EngineException {
     Exchange exchange = Exchange.own();
@@ -224,7 +224,7 @@ public final class Cache implements AutoCloseable {
    *
    * @param createdMillis when the value was created, in milliseconds since 1970
    * @return false if the value was refused, because the entry is larger than the limit permits or, for a buffered put,
-   *     because there was no room for 200 ms; the key then has no value
+   *     because it found no room in time; the key then has no value
    * @throws EngineException of kind IO if the entry cannot be encrypted, or if the put is written or synced, and its
    *     write or sync fails, it finds no room for 30 seconds, or all writes to the disk have failed for 2 seconds; the
    *     value may be visible then, but need not be durable

@@ -3,22 +3,20 @@ package org.refdb.engine;
 import java.io.IOException;
 import java.util.Optional;
 
-/** An error of the engine. The message names the ref or the file that it concerns, if there is one. */
+/** An error of the engine. */
 public final class EngineException extends IOException {
   private static final long serialVersionUID = 1L;
 
   /** The kinds of errors, which differ in what a caller can do about them. */
   public enum Kind {
     /**
-     * An operation of the operating system failed, an entry of a cache could not be encrypted, the repository was gone
-     * or kept changing while it was read, or a batch took effect only in part, or could be neither completed nor
-     * undone. The message names the operation and the path, the repository, the refs that were not changed, or the file
-     * that records the batch.
+     * For example, an operation of the operating system failed, an entry of a cache could not be encrypted, the
+     * repository was gone or kept changing while it was read, a batch took effect only in part, or it could be neither
+     * completed nor undone.
      */
     IO,
     /**
-     * A lock was not acquired in time, so that the caller may try again: the message names the lock file and, as far
-     * as they are known, its age and its owner. Also if the cache is open for writing already.
+     * A lock was not acquired in time, so that the caller may try again, or a cache is open for writing already.
      */
     LOCKED,
     /**
@@ -28,8 +26,7 @@ public final class EngineException extends IOException {
      */
     BROKEN_REF,
     /**
-     * A file is corrupt, or a ref leads to an invalid name. The message names the file, with the position in it if that
-     * is known, or the ref.
+     * A file or an export of a cache is corrupt, or a ref leads to an invalid name.
      */
     CORRUPT,
     /**
@@ -38,8 +35,8 @@ public final class EngineException extends IOException {
      */
     REJECTED,
     /**
-     * The engine does not accept a setting, a name, a key, a repository or a cache. Also for every error of no other
-     * kind, such as a hook that refused, a limit that was reached or a signal; no ref has changed then.
+     * The engine does not accept a setting, a name, a key, a repository or a cache, or there is an error of no other
+     * kind, such as a limit that was reached or a signal.
      */
     REFUSED,
     /**
@@ -77,7 +74,7 @@ public final class EngineException extends IOException {
     return kind;
   }
 
-  /** Returns the ref that the error concerns, if it concerns one. */
+  /** Returns the ref that the error concerns, if it is known separately from the message. */
   public Optional<String> refName() {
     return Optional.ofNullable(refName);
   }

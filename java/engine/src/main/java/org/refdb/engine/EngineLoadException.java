@@ -1,6 +1,6 @@
 package org.refdb.engine;
 
-/** Thrown when the native library cannot be used on this machine. The message says why, and what can be done. */
+/** Thrown when the native library cannot be used. The message says why. */
 public final class EngineLoadException extends Exception {
   private static final long serialVersionUID = 1L;
 

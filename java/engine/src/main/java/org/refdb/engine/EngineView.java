@@ -95,7 +95,8 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Returns where packed-refs is unsorted although its header says it is sorted, for a log: once for each such file.
+   * Returns where packed-refs is unsorted although its header says it is sorted, for a log: once until packed-refs is
+   * opened anew.
    */
   public Optional<String> takeUnsortedPackedRefs() throws EngineException {
     return text(handle.call(RefNatives::takeDisorder));
@@ -152,8 +153,7 @@ public final class EngineView implements AutoCloseable {
    * Commits a batch of edits.
    *
    * @return whether the edits were made, and which were rejected
-   * @throws EngineException if the batch failed for another reason than a rejection; no ref is changed then, unless the
-   *     message says so
+   * @throws EngineException if the batch failed for another reason than a rejection; some refs may be changed then
    */
   public BatchResult commit(RefBatch batch) throws EngineException {
     return BatchResult.unpack(handle.call(id -> RefNatives.commit(id, batch.pack())));
@@ -162,8 +162,9 @@ public final class EngineView implements AutoCloseable {
   /**
    * Commits a batch of edits if an arbiter, which is asked while the refs are locked, agrees.
    *
-   * @throws EngineException of kind {@code UNDECIDED} if the arbiter does not agree, or if an earlier batch with one
-   *     of these refs is not decided yet; in the latter case, the path is that of its intent
+   * @throws EngineException as {@link #commit(RefBatch)} does; of kind {@code UNDECIDED} if the arbiter does not agree
+   *     or gives no answer, if the batch has too many refs for an intent, or if an earlier batch that has one of these
+   *     refs, or one whose name conflicts with theirs, is not decided yet; then the path is that of its intent
    */
   public BatchResult commit(RefBatch batch, Arbiter arbiter) throws EngineException {
     return BatchResult.unpack(handle.call(id -> RefNatives.commitAgreed(id, batch.pack(), arbiter)));

@@ -55,7 +55,7 @@ public record EngineViewSettings(
     return new EngineViewSettings(Trust.ALWAYS, Trust.ALWAYS, Trust.ALWAYS, false, 0, Sync.YES, List.of());
   }
 
-  /** Returns the same settings with these lines of configuration, each {@code KEY=VALUE}. */
+  /** Returns the same settings with other lines of configuration, each {@code KEY=VALUE}. */
   public EngineViewSettings with(List<String> lines) {
     return new EngineViewSettings(packedRefs, looseRefs, tablesList, alwaysSet, believeMillis, sync, lines);
   }

@@ -28,7 +28,7 @@ public final class NativeLibrary {
   /**
    * Loads the library, unless it is loaded already.
    *
-   * @throws EngineLoadException if the library cannot be used on this machine; the next call tries again
+   * @throws EngineLoadException if the library cannot be used; the next call tries again
    */
   public static void load() throws EngineLoadException {
     load(defaultFolder(), "name with -D" + FOLDER_PROPERTY + "=FOLDER");
@@ -39,7 +39,7 @@ public final class NativeLibrary {
    *
    * @param folder the folder in which to unpack the library, which is created if it does not exist
    * @param howToChoose the beginning of the advice, before "another folder", if this one is not usable
-   * @throws EngineLoadException if the library cannot be used on this machine; the next call tries again
+   * @throws EngineLoadException if the library cannot be used; the next call tries again
    */
   public static synchronized void load(Path folder, String howToChoose) throws EngineLoadException {
     if (loaded) {
@@ -67,7 +67,7 @@ public final class NativeLibrary {
     return loaded;
   }
 
-  /** Returns the version of this jar, which is also that of the library. */
+  /** Returns the version of this jar. A library of another version is not used. */
   public static String version() {
     Properties properties = new Properties();
     try (InputStream stream = NativeLibrary.class.getResourceAsStream("engine.properties")) {

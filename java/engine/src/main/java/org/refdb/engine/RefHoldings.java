@@ -4,7 +4,8 @@ package org.refdb.engine;
  * The resources that all views of a process hold together.
  *
  * @param views the number of repositories that have a view
- * @param openViews the number of views that have files open and refs in memory, forgotten ones included
+ * @param openViews the number of views that have files open and refs in memory, including those that {@link
+ *     EngineViews#forget} has left in use
  * @param closed how often the files of a view were closed to stay within the limits
  * @param openFiles the number of open files
  * @param openFilesMax the limit on open files

@@ -13,8 +13,8 @@ package org.refdb.engine;
  * @param commits batches that ended without an error, even if all of their edits were rejected
  * @param groups groups in which the batches were written
  * @param largestGroup the largest number of batches in a group
- * @param rejections batches that were rejected, or refused by a hook or the global ref database, and rejected edits of
- *     other batches
+ * @param rejections batches that were rejected, or refused by the global ref database, and rejected edits of other
+ *     batches
  * @param stale refs for which a verification found that the view differs from the disk
  * @param verifications verifications that ended without an error
  * @param broken refs that were found to be broken (see {@link BrokenRef}) and not seen intact or missing since, a

@@ -71,7 +71,7 @@ public record ServerNote(boolean inUse, String text, String version, long pid) {
     Files.move(temporary, file, StandardCopyOption.ATOMIC_MOVE);
   }
 
-  /** Returns the note of this process. */
+  /** Returns the note of this process; empty if it has written none. */
   public static Optional<ServerNote> own(Half half) {
     synchronized (OWN) {
       return Optional.ofNullable(OWN.get(half));

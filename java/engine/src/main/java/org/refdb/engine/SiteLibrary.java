@@ -22,8 +22,8 @@ public final class SiteLibrary {
   /**
    * Loads the library, unless it is loaded already.
    *
-   * @throws EngineLoadException if the library cannot be used on this machine; the message names the setting in
-   *     gerrit.config if another folder may help
+   * @throws EngineLoadException if the library cannot be used; the message names the setting in gerrit.config if
+   *     another folder may help
    */
   public static void load(Path folder) throws EngineLoadException {
     NativeLibrary.load(folder, "set " + SECTION + "." + KEY + " in gerrit.config to");

@@ -14,8 +14,8 @@ import java.time.Instant;
 import org.eclipse.jgit.lib.Constants;
 
 /**
- * Removes folders below {@code refs/} that no longer hold a ref. JGit's garbage collection does so only for its own ref
- * directory, and the refs of a change leave two folders behind once they are packed.
+ * Removes old empty folders below {@code refs/heads/}, {@code refs/changes/} and their like. JGit's garbage collection
+ * does so only for its own ref directory, and the refs of a change leave two folders behind once they are packed.
  */
 final class EmptyFolders {
   /**

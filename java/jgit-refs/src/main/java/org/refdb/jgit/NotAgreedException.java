@@ -3,8 +3,8 @@ package org.refdb.jgit;
 import java.io.IOException;
 
 /**
- * Thrown if a batch was not carried out because the global ref database did not agree. None of its edits was made. If
- * the answer of the database was lost, which the message says, they may still be made later.
+ * Thrown if a batch was not carried out because the global ref database did not agree. No edit of the batch was made.
+ * If the answer of the database was lost, which the message says, the edits may still be made later.
  */
 public final class NotAgreedException extends IOException {
   private static final long serialVersionUID = 1L;

@@ -48,7 +48,7 @@ import org.slf4j.LoggerFactory;
  * settings demand. A {@link RequestRefCache} answers only what its request has read before. The rows of the last long
  * list answer the same query again as long as the engine's proof of them stays equal (see {@link LastList}). A ref is
  * an immutable value that outlives this database. The engine notices conversions and replacements of the repository by
- * other programs. Once this is closed, queries and updates throw a {@link org.refdb.engine.ClosedHandleException}.
+ * other programs. Once this is closed, what asks the engine throws a {@link org.refdb.engine.ClosedHandleException}.
  *
  * <p>Where JGit's two databases differ, this one follows {@code RefDirectory}.
  *

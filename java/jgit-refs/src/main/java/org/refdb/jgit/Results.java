@@ -59,7 +59,7 @@ final class Results {
 
   /**
    * Returns the result of a command for its reflog. If non-fast-forwards are allowed, each update is logged as forced,
-   * because nobody checks whether it is a fast-forward.
+   * even if it is a fast-forward.
    */
   static String inWords(ReceiveCommand command, boolean isForced) {
     return switch (command.getType()) {

@@ -19,8 +19,8 @@ import org.refdb.gerrit.cache.store.Store;
 
 /**
  * An event of the Java Flight Recorder for a look-up in a disk tier, with the size of the value and the time of each
- * step. A recording contains the event only if it enables the event by name. Because a key may be a secret, the event
- * has a hash of it, salted for this process.
+ * step. The event is off unless a recording enables it. Because a key may be a secret, the event has a hash of it,
+ * salted for this process.
  */
 @Name(CacheAccess.NAME)
 @Label("Look-up in a persistent cache")

@@ -22,11 +22,11 @@ public final class CacheAdmin {
     this.factory = factory;
   }
 
-  /** Returns all caches, ordered by name. */
+  /** Returns the caches that refdb serves, ordered by name. */
   public List<CacheTools> all() {
     Map<String, CacheTools> tools = new TreeMap<>();
     for (DiskTier<?, ?> tier : factory.tiers()) {
-      tools.put(tier.name(), new CacheTools(tier)); // two generations of a plugin's cache share their files
+      tools.put(tier.name(), new CacheTools(tier)); // of two generations of a plugin's cache, the newer one
     }
     return List.copyOf(tools.values());
   }
@@ -53,7 +53,7 @@ public final class CacheAdmin {
    * @param cache the name of a shared cache; null for all
    * @param rate the most entries a second, from 1 to {@value Warming#RATE_MAX}
    * @throws IOException if there is no shared cache, or it is not in use; if the rate is out of range, {@code peer} is
-   *     this server, no cache can take values, or another copy goes on
+   *     this server, another copy goes on, or {@code cache} (with null: every cache) cannot take copies
    */
   public synchronized Warming warm(String peer, String cache, int rate) throws IOException {
     SharedCaches shared = shared();
@@ -98,7 +98,7 @@ public final class CacheAdmin {
    *
    * @param cache the name of a shared cache; null for all
    * @throws IOException if nothing is shared, {@code cache} is not shared, or the server of the shared cache does not
-   *     answer within five seconds
+   *     know within five seconds
    */
   public void flushShared(String cache) throws IOException, InterruptedException {
     SharedCaches shared = shared();

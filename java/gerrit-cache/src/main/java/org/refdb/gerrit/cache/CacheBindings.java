@@ -8,7 +8,7 @@ import org.h2.Driver;
 import org.refdb.gerrit.cache.h2.Takeover;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
-/** The bindings that the modules of the server and of offline programs have in common. */
+/** The bindings of refdb's caches in a server or in an offline program. */
 final class CacheBindings extends LifecycleModule {
   private final RefdbCacheFactory.OpenTime openTime;
   private final StoreOpener opener;

@@ -6,8 +6,8 @@ import java.util.stream.Collectors;
 import org.refdb.gerrit.cache.store.StoreOpener;
 
 /**
- * Statistics of the files of a persistent cache. Entries and sizes are those of the moment; all else is counted since
- * the cache was opened.
+ * Statistics of the files of a persistent cache. Entries and sizes are those of the moment; reads and other events are
+ * counted since the cache was opened.
  *
  * @param name the name of the cache, {@code PLUGIN.NAME} for that of a plugin
  * @param version the version of its serialisation
@@ -27,7 +27,7 @@ import org.refdb.gerrit.cache.store.StoreOpener;
  * @param evicted entries that were dropped to stay within the limit, or because they had expired or were damaged
  * @param refused attempts to store a value for which there was no room; a value may be refused several times before it
  *     is stored
- * @param corrupt records and footers that failed their checksum; such a record is treated as a miss
+ * @param corrupt how often a record or a footer was found damaged; a damaged record is never returned
  * @param diskErrors writes and syncs that failed
  * @param shared what happened in the tier that servers share, by the names of the metrics; null if the cache is not
  *     shared
@@ -86,7 +86,7 @@ public record CacheStat(
     return whole == 0 ? null : (double) part / whole;
   }
 
-  /** Returns the statistics as a few lines of text. */
+  /** Returns the statistics as text. */
   public String text() {
     return shared == null ? localText() : localText() + "\n  shared: " + sharedText();
   }

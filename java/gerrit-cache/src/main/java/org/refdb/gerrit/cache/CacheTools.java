@@ -27,7 +27,7 @@ public final class CacheTools {
   private static final int SHOWN_KEY_BYTES_MAX = 100;
   private static final String SECRET = "(secret)";
 
-  /** The bits that tell a byte of UTF-8 within a character from the first one, and their value. */
+  /** The bits of a byte that tell whether it continues a character of UTF-8, and their value if it does. */
   private static final int CONTINUES_MASK = 0xC0;
   private static final int CONTINUES = 0x80;
 
@@ -40,9 +40,10 @@ public final class CacheTools {
   /**
    * An entry.
    *
-   * @param key the first 100 bytes of the key, as text if they are text, else in hexadecimal; hidden if the key is a
-   *     secret
-   * @param uses the number of reads since the cache was opened or an eviction last spared the entry, 3 at most
+   * @param key at most the first 100 bytes of the key: as text if they are UTF-8 without control characters, else in
+   *     hexadecimal; hidden if the content of the cache is secret
+   * @param uses the number of reads since the key got a value, the cache was opened or an eviction last spared the
+   *     entry, whichever came last; 3 at most
    * @param diskBytes the size of the entry on disk
    * @param createdMillis when its value was created, in milliseconds since 1970
    */
@@ -52,7 +53,7 @@ public final class CacheTools {
   public enum Order {
     /** The largest entries first. */
     SIZE,
-    /** The most used entries first, and among these the largest. */
+    /** The most used entries first; of those that are used equally, the largest first. */
     USES;
 
     private Comparator<TopEntry> comparator() {
@@ -103,8 +104,8 @@ public final class CacheTools {
   /**
    * Returns the first entries in an order; none if the cache has no files. This walks over all entries.
    *
-   * @param count the number of entries, from 1 to {@value #TOP_MAX}
-   * @throws IllegalArgumentException if the number is out of range
+   * @param count the maximum number of entries, from 1 to {@value #TOP_MAX}
+   * @throws IllegalArgumentException if {@code count} is out of range
    */
   public List<TopEntry> top(int count, Order order) {
     if (count < 1 || count > TOP_MAX) {
@@ -141,7 +142,7 @@ public final class CacheTools {
 
   /**
    * Imports an export of this cache in this version. A value in the cache that is as new as the exported one, or newer,
-   * is kept. A value that was invalidated after the export comes back.
+   * is kept. A value that was invalidated after the export may come back.
    *
    * @throws IllegalStateException if the content of the cache is secret, or there are no files
    */

@@ -18,8 +18,8 @@ import org.refdb.engine.Planted;
  * asks the other servers before it loads a value.
  *
  * <p>A hit in memory reads nothing from disk. As the memory tier guarantees, concurrent loads of one key run only once,
- * and exceptions are wrapped as in Guava. An invalidation outdates all values that were read or loaded before it, and
- * no later call gets such a value from either tier (see {@link Holder}).
+ * and exceptions are wrapped as in Guava. An invalidation outdates all values that were read or loaded before it (see
+ * {@link Holder}): unless the store fails or is read-only, no later call gets such a value from either tier.
  */
 final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements PersistentCache {
   private static final long NO_CALL_UNDER_WAY = Long.MAX_VALUE;
@@ -187,14 +187,14 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
 
   /**
    * Returns whether a holder that was found in memory answers a call that began at {@code start}. Unless its value has
-   * expired, it does so if its key has not changed since the value was read, or if the value was read after the call
-   * began. An outdated or expired value is removed from memory.
+   * expired, it does so if no change outdates the value, or if the value was read or loaded after the call began. A
+   * holder whose value is outdated or expired is removed from memory.
    */
   private boolean mayServe(K key, Holder<V> holder, long start) {
     DiskTier.Ages ages = disk.ages();
     boolean young = ages.expireAfter() == null || !ages.isExpired(holder.createdMillis, TimeUtil.nowMs());
-    // The time of the last flush is compared for each call, because Caffeine 2.9 in Gerrit may leave an entry in
-    // memory when others put concurrently.
+    // The time of the last flush is compared for each call, because Caffeine 2.9, which Gerrit uses, may leave an entry
+    // in memory at a flush during which others put.
     boolean current = holder.tick() >= disk.lastChangeOfAll() && isUnchanged(key, holder);
     if (!young || !current) {
       memory.asMap().remove(key, holder);

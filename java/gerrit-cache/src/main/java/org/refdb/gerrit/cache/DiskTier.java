@@ -17,13 +17,13 @@ import org.refdb.gerrit.cache.shared.SharedTier;
 import org.refdb.gerrit.cache.store.Store;
 
 /**
- * Stores the objects of one cache in a {@link Store}: serialises them, orders changes, and counts calls. For a request,
- * every failure of the store becomes a miss or a warning, because a cache must never break a request.
+ * Stores the objects of one cache in a {@link Store}: serialises them, orders changes, and counts calls. A failure of
+ * the store at a look-up or a change becomes a miss or a warning, because a cache must never break a request.
  */
 final class DiskTier<K, V> {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** Maximum time for which a value waits for room. */
+  /** Maximum time for which a value of a cache that is not durable waits for room. */
   private static final Duration PUT_TIMEOUT = Duration.ofMillis(200);
 
   /** Maximum time for which a value of a durable cache waits for room. */
@@ -79,7 +79,7 @@ final class DiskTier<K, V> {
     return ages;
   }
 
-  /** Returns the stored value; null if it is absent, expired or unreadable. */
+  /** Returns the stored value; null if it is absent, expired or unreadable, or the store fails. */
   Holder<V> read(K key) {
     long tick = clock.now();
     long start = System.nanoTime();
@@ -106,8 +106,8 @@ final class DiskTier<K, V> {
   }
 
   /**
-   * Asks the other servers' tier for values that are not stored here, and stores those that it has. Returns one answer
-   * for each key.
+   * Asks the shared tier for values that are not stored here, and stores what it finds as {@link #keepFound} does.
+   * Returns one answer for each key.
    */
   List<SharedValues.Asked<K, V>> askOthers(List<K> absent) {
     if (shared == null) {
@@ -119,9 +119,9 @@ final class DiskTier<K, V> {
   }
 
   /**
-   * Asks the other servers' tier for one value as {@link #askOthers} does, and if that tier has none, waits while
-   * another server computes the value, if the site wants that. If nothing is found then, the caller computes the value
-   * with {@link #compute}.
+   * Asks the shared tier for one value as {@link #askOthers} does. If that tier has none, this may wait while another
+   * server computes the value, see {@link SharedTier#awaitOther}. If nothing is found then, the caller computes the
+   * value with {@link #compute}.
    */
   SharedValues.Asked<K, V> askOrAwaitOthers(K key) {
     SharedValues.Asked<K, V> asked = askOthers(List.of(key)).getFirst();
@@ -163,7 +163,7 @@ final class DiskTier<K, V> {
     return shared == null ? loader.call() : shared.tier().compute(place, loader);
   }
 
-  /** Returns the value that is stored here or, if the cache is shared, on other servers; null if none is found. */
+  /** Returns the value that is stored here or, if the cache is shared, in the shared tier; null if none is found. */
   Holder<V> find(K key) {
     Holder<V> stored = read(key);
     return stored != null ? stored : askOthers(List.of(key)).getFirst().found();

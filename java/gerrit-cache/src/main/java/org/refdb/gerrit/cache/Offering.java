@@ -22,7 +22,7 @@ final class Offering {
    */
   private static final int WAITING_MAX = 64;
 
-  /** The bytes from which waiting values prevent another one, for the same reason. */
+  /** If values of so many bytes or more wait to be stored, this adds none. */
   private static final long WAITING_BYTES_MAX = 4 << 20;
 
   private final SharedCaches shared;

@@ -46,7 +46,7 @@ import org.refdb.gerrit.cache.store.StoreOpener;
 final class RefdbCacheFactory extends PersistentCacheBaseFactory implements LifecycleListener {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** The caches of secrets, in which a login or logout is on disk before it is answered, unless the disk fails. */
+  /** The caches of secrets: sessions and tokens. A login or logout waits until the disk has it, or does not take it. */
   private static final Set<String> DURABLE = Set.of("web_sessions", "oauth_tokens");
 
   private final Stores stores;

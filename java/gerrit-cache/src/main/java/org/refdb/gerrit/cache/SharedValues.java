@@ -39,7 +39,7 @@ final class SharedValues<K, V> {
    * @param found the value; null if there is none, so that it must be loaded
    * @param keyBytes the key as bytes; null if the cache is not shared, or the look-up failed
    * @param valueBytes the bytes that the shared tier has for the key; null if none were found
-   * @param place where the value goes once it is loaded; null if nowhere
+   * @param place where the value is, or goes once it is loaded; null if nowhere
    */
   record Asked<K, V>(K key, Holder<V> found, byte[] keyBytes, byte[] valueBytes, SharedTier.Place place) {
     static <K, V> Asked<K, V> nothing(K key) {
@@ -72,8 +72,8 @@ final class SharedValues<K, V> {
   }
 
   /**
-   * Waits while another server computes a value that was not found, if the site wants that. Returns an answer like that
-   * of {@link #ask}.
+   * Waits while another server computes a value that was not found, as {@link SharedTier#awaitOther} does. Returns an
+   * answer like that of {@link #ask}.
    *
    * @param tick as for {@link #ask}
    */
@@ -113,7 +113,7 @@ final class SharedValues<K, V> {
     }
   }
 
-  /** Returns the value; null if it is too old, or is none that Gerrit can read. */
+  /** Returns the value; null if it is too old, or cannot or must not be deserialised. */
   private Holder<V> decode(SharedTier.Answer answer, long tick) {
     if (ages.isExpired(answer.createdMillis(), TimeUtil.nowMs())) {
       return null;

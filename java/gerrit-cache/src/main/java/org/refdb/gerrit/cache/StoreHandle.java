@@ -30,7 +30,7 @@ final class StoreHandle {
     return spec;
   }
 
-  /** Returns the store, or one that keeps nothing if it cannot be opened. */
+  /** Returns the store, or one that keeps nothing if the cache has no files or they cannot be opened. */
   Store get() {
     Store open = store;
     return open != null ? open : open();

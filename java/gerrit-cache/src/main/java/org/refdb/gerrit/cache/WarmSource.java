@@ -37,7 +37,7 @@ final class WarmSource<K, V> {
     boolean goesOn(boolean wasOffered);
   }
 
-  /** Offers all values that may be offered. */
+  /** Offers the values that may be offered, until {@code pace} ends this. */
   void offerAll(Pace pace) {
     Store store = disk.stores().held();
     if (store == NoStore.INSTANCE) {

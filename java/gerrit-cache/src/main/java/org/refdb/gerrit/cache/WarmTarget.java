@@ -50,9 +50,9 @@ final class WarmTarget<K, V> {
   }
 
   /**
-   * Copies entries of the shared tier, of which only the names are known.
+   * Copies the entries of the shared tier that have these names. Returns what came of it.
    *
-   * @throws IOException if the shared tier does not answer, is not in use, or cannot be read by names
+   * @throws IOException if the shared tier fails or does not answer, is not in use, or cannot be read by names
    */
   Warmed warm(List<byte[]> names) throws IOException {
     Store store = disk.stores().held(); // not opened again while Gerrit ends

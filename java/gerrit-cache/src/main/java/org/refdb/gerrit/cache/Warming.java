@@ -51,8 +51,8 @@ public final class Warming {
     /** An administrator stopped the copy, or Gerrit ended. */
     STOPPED,
     /**
-     * For example, the server of the shared cache failed, or the server that was asked to offer its values gave up or
-     * did not answer. What was stored until then stays.
+     * The copy failed, for example because the server of the shared cache did, or because the server that was asked to
+     * offer its values gave up or did not answer. What was stored until then stays.
      */
     FAILED
   }
@@ -68,8 +68,8 @@ public final class Warming {
    * @param looked names of entries that the copy has looked at
    * @param stored values that are stored here now
    * @param present values that were here already
-   * @param unusable all other entries: of caches that are not copied, of other versions or generations, expired or
-   *     damaged ones, and those for which there is no room
+   * @param unusable all other entries, for example of caches that are not copied, of other versions or generations,
+   *     expired or damaged ones, and those for which there is no room
    * @param seconds how long the copy has taken
    * @param failure why the copy failed; null if it did not
    */

@@ -50,8 +50,8 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
   }
 
   /**
-   * Returns whether each node has its own value of a ref. This holds for HEAD and other symbolic refs, because the
-   * interface does not pass their targets.
+   * Returns whether each node has its own value of a ref. This holds for HEAD and for symbolic refs, because the
+   * interface does not pass the targets of symbolic refs.
    */
   private static boolean isOfThisNode(Ref ref) {
     return ref.isSymbolic() || ref.getName().equals(Constants.HEAD);

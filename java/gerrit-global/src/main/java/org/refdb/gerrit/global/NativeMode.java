@@ -137,8 +137,9 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
         if (e.kind() != EngineException.Kind.UNDECIDED) {
           throw e;
         }
-        // The refs are blocked by the intent of another batch, which no longer holds locks. This batch is not
-        // tried again if it leaves an intent of its own, because etcd's answer came too late for its group.
+        // The refs are blocked by the intent of another batch, which no longer holds locks. This batch is not tried
+        // again if it leaves an intent of its own, because etcd's answer came too late for the group of batches that
+        // the engine wrote together.
         if (attempt == ATTEMPTS_MAX || e.path().isEmpty() || arbiter.leavesIntent()) {
           throw new NotAgreedException(NotAgreedException.Why.NO_ANSWER, e.getMessage(), e);
         }

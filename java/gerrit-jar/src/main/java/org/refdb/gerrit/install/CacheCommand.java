@@ -111,7 +111,8 @@ final class CacheCommand {
   }
 
   /**
-   * Runs a command as Gerrit's user if that is not the caller, because Gerrit could not use files owned by root.
+   * Runs a command as Gerrit's user if that is not the caller, because Gerrit might not be able to use files that
+   * another user owns.
    *
    * @param arguments the command line
    * @return the exit status; empty if this process is Gerrit's user already, so that nothing was done

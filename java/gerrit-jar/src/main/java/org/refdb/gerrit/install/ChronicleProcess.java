@@ -36,7 +36,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   private static final String MAIN = "org.refdb.gerrit.chronicle.Main";
   private static final int END = -1;
 
-  /** How the line ends in which the reader counts the damaged entries, which it does not write. */
+  /** The end of the line in which the reading program says how many damaged entries it has left out. */
   private static final String LEFT_OUT = " damaged entries are left out";
 
   private static final int ARRAY_BYTES_MAX = 1 << 30;
@@ -57,7 +57,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   private final Set<String> shown = new HashSet<>();
 
   /**
-   * Uses the given main class as the reader. Outside tests only {@link #of} calls this.
+   * Creates a reader that runs the given main class. Outside tests only {@link #of} calls this.
    *
    * @param reader a temporary file, deleted at the end
    * @param flags a temporary file of arguments of the JVM, deleted at the end
@@ -74,7 +74,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   /**
    * Returns a reader that runs with the ChronicleMap jars in a folder.
    *
-   * @throws InstallException if the folder contains none, or this jar lacks the reader
+   * @throws InstallException if the folder contains none, or this jar is damaged
    */
   static ChronicleProcess of(Path jars) throws IOException, InstallException {
     List<String> all = new ArrayList<>();
@@ -192,7 +192,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
     return bytes;
   }
 
-  /** Finds the first line of an error among warnings. */
+  /** Returns the first line that reports an error, or a guess if there is none. */
   private static String reason(Path said) throws IOException {
     return lines(said)
         .filter(line -> line.contains("Exception") || line.contains("Error") || line.contains("Unrecognized option"))

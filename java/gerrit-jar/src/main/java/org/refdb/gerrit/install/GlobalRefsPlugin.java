@@ -52,7 +52,7 @@ final class GlobalRefsPlugin {
     return !config.values(SECTION, null, SUBSECTION).isEmpty();
   }
 
-  /** Refuses to remove the plugin while native mode asks etcd about each update. */
+  /** Fails if native mode is configured, because without refdb JGit would update refs without asking etcd. */
   void requireNotNative() throws InstallException {
     if (isNative()) {
       throw new InstallException(

@@ -9,8 +9,8 @@ import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.SiteLibrary;
 
 /**
- * Program {@code FOLDER FILE...}: as Gerrit's user, loads the native library in the folder, as Gerrit will, checks that
- * the files can be read, and prints what fails.
+ * Program {@code FOLDER FILE...}: loads the native library in the folder, as Gerrit will, checks that the files can be
+ * read, and prints what fails.
  */
 public final class Trial {
   private Trial() {}

@@ -68,7 +68,10 @@ final class ShowStatus {
     }
   }
 
-  /** {@code GET /config/server/refdb~status}: 500 if something is wrong, for monitors that look at the code only. */
+  /**
+   * {@code GET /config/server/refdb~status}: 500 if refdb is configured and not in use, for monitors that look at the
+   * code only.
+   */
   @RequiresAnyCapability(
       value = {GlobalCapability.VIEW_CACHES, GlobalCapability.MAINTAIN_SERVER},
       scope = CapabilityScope.CORE)

@@ -42,8 +42,10 @@ final class EngineLoader {
   }
 
   /**
-   * Loads the engine. If that fails, logs one error and returns nothing, so that Gerrit works as it does without refdb;
-   * in native mode it throws an exception instead.
+   * Loads the engine. If that fails, logs one error and returns nothing, so that Gerrit works as it does without refdb.
+   *
+   * @throws ProvisionException if {@code refdb.global} has an unknown value; in native mode, also if loading fails or
+   *     gerrit.config has settings that contradict native mode
    */
   Optional<RefEngine> load() {
     boolean isGlobal = GlobalMode.isAskedFor(config);

@@ -15,7 +15,7 @@ public interface GlobalDecision {
   /** Returns whether refs of a project, all or some, are to be stored in the database, by the settings. */
   boolean has(String project);
 
-  /** Returns the committer of a project's batches, which commits each only if the database accepts it. */
+  /** Returns the committer of a project's batches, which commits a batch of stored refs only if the database agrees. */
   BatchCommitter committer(String project, Repository repository);
 
   /**

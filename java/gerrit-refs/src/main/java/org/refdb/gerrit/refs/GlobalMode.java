@@ -45,7 +45,11 @@ final class GlobalMode {
 
   private GlobalMode() {}
 
-  /** Returns whether native mode is requested. */
+  /**
+   * Returns whether native mode is requested.
+   *
+   * @throws ProvisionException if {@code refdb.global} has an unknown value
+   */
   static boolean isAskedFor(Config config) {
     String value = config.getString(SiteLibrary.SECTION, null, KEY);
     if (value != null && !value.equals(ETCD)) {

@@ -10,7 +10,7 @@ import org.refdb.engine.RefStats;
  * @param refusal why refdb does not serve it, or null
  * @param plainEvicted how many times a {@code Repository} that does not use refdb was found in JGit's cache and evicted
  * @param compared queries that both JGit and refdb were asked in shadow mode
- * @param different queries that refdb answered differently from JGit, or with an error
+ * @param different queries that refdb answered differently from JGit, or with an error other than a broken ref
  * @param refreshed how many times the engine was told to check the disk, because of an invalidation from another node
  *     or because an administrator flushed the cache
  * @param engine the engine's figures for the project, or null if the project's refs were not used yet

@@ -20,7 +20,7 @@ final class ProjectState {
   /** Queries that both JGit and refdb were asked in shadow mode. */
   final LongAdder compared = new LongAdder();
 
-  /** Queries that refdb answered differently from JGit, or with an error. */
+  /** Queries that refdb answered differently from JGit, or with an error other than a broken ref. */
   final LongAdder different = new LongAdder();
 
   /** Checks caused by a hint from another node or by an administrator. */

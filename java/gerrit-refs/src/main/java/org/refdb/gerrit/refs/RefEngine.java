@@ -53,6 +53,6 @@ interface RefEngine {
   /** Compares the memory of a repository with the disk. */
   Findings verify(RefDatabase refs) throws IOException;
 
-  /** Drops the memory of a repository whose database is in use, and reads it again. */
+  /** Drops the memory of a repository whose database is in use, so that it is read again. */
   void flush(RefDatabase refs) throws IOException;
 }

@@ -30,7 +30,7 @@ final class RefdbRepository extends FileRepository {
   /** Null while the constructor of FileRepository runs, and after the repository is closed. */
   private volatile RefDatabase refs;
 
-  /** Created on first use, and replaced together with {@link #refs}. */
+  /** Created on first use; null again once {@link #refs} is replaced or shadow mode ends. */
   private volatile ShadowRefDatabase shadow;
 
   /** The thread that is closing this repository, else null. */
@@ -100,7 +100,7 @@ final class RefdbRepository extends FileRepository {
     return engine.verify(engineRefs());
   }
 
-  /** Makes the engine drop its memory of this repository and read it again. */
+  /** Makes the engine drop its memory of this repository, so that it is read again. */
   void flush() throws IOException {
     engine.flush(engineRefs());
   }

@@ -36,8 +36,8 @@ final class H2File {
   private static final int ALREADY_IN_USE = 90020;
 
   /**
-   * The error code of H2 for a missing table. Gerrit creates the file when it starts, and its table when something is
-   * stored.
+   * The error code of H2 for a query of a table in a file without tables. Gerrit creates the file when it starts, and
+   * the table when something is stored.
    */
   private static final int EMPTY = 42104;
 
@@ -155,7 +155,7 @@ final class H2File {
   }
 
   /**
-   * Checks that no server has the file open.
+   * Checks that no server with H2 caches has the file at its own path open.
    *
    * @throws StoreOpener.InUseException if a server with H2 caches has the file at its own path open
    */
@@ -171,7 +171,7 @@ final class H2File {
     }
   }
 
-  /** Returns whether the keys are text. */
+  /** Returns whether the keys are text; false if the file has no table. */
   boolean hasTextKeys(Driver driver, Path file) throws IOException {
     boolean[] text = new boolean[1];
     query(driver, file, "SELECT k FROM data WHERE FALSE", rows -> text[0] = isText(rows));

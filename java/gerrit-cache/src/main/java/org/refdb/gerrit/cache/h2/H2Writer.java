@@ -57,8 +57,8 @@ final class H2Writer implements Closeable {
   }
 
   /**
-   * Begins a file that only the user can read; the complete file replaces one that exists. H2 writes it in a folder that
-   * only the user can enter, because it replaces the file by one with the usual permissions when it compacts it.
+   * Begins a file that only the user can read; the complete file replaces one that exists. H2 writes it in a folder
+   * that only the user can enter, because H2, when it compacts the file, replaces it by one with the usual permissions.
    */
   static H2Writer create(Driver driver, Path file, boolean text, int version) throws IOException {
     Path folder = file.resolveSibling(file.getFileName() + ".private");
@@ -76,7 +76,7 @@ final class H2Writer implements Closeable {
     }
   }
 
-  /** Deletes a folder and the files in it, if it exists. */
+  /** Deletes a folder and the files in it, or what else has this path, if anything. */
   private static void delete(Path folder) throws IOException {
     if (!Files.isDirectory(folder, NOFOLLOW_LINKS)) {
       Files.deleteIfExists(folder);

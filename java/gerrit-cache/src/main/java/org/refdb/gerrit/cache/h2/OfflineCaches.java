@@ -49,14 +49,14 @@ public final class OfflineCaches {
   /** Receives the progress of a conversion. */
   @FunctionalInterface
   public interface Progress {
-    /** Says that {@code done} of {@code all} entries of a cache have been converted. */
+    /** Says how far the conversion of a cache is: {@code done} of {@code all} entries. */
     void at(String cache, long done, long all);
   }
 
   /**
    * The result, or the expected result, for one cache.
    *
-   * @param version the version of its serialisation, or -1 if it has none
+   * @param version the version of its serialisation; -1 if nothing is converted, for the reason in {@code remarks}
    * @param entries the number of entries that were converted
    * @param bytes the size of their keys and values
    * @param remarks what was not converted, and why

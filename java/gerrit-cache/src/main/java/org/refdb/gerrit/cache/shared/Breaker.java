@@ -4,9 +4,10 @@ import com.google.common.flogger.FluentLogger;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Keeps requests from a server that fails or is late: while the breaker is open, they do not ask it. Only good probes
- * of a background thread close it. Except at the start, it stays open for at least 1 s if it was closed for more than
- * 60 s before, and otherwise for at least twice the last such time, up to 60 s.
+ * Keeps requests from a server that fails or is late: while the breaker is open, they do not ask the server. Only a
+ * background thread closes the breaker, once the server has answered three of its probes in a row in time. Except at
+ * the start, the breaker stays open for at least 1 s if it was closed for more than 60 s before, and otherwise for at
+ * least twice the last such time, up to 60 s.
  */
 final class Breaker implements Lane.Failures {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -53,7 +54,7 @@ final class Breaker implements Lane.Failures {
     late = late < 0.1 ? 0 : late * FORGOTTEN;
   }
 
-  /** Notes that a request left without an answer. */
+  /** Notes that a request or a probe was not answered in time. */
   synchronized void late() {
     late = late * FORGOTTEN + 1;
     if (late > LATE_MAX) {

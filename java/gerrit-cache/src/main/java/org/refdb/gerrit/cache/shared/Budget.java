@@ -11,8 +11,7 @@ final class Budget {
   private static final long STEP_NANOS = TimeUnit.MILLISECONDS.toNanos(10);
 
   /**
-   * The number of steps that are added up: the ten of the window, and one more, because the current step is not over
-   * yet.
+   * The number of steps that are added up: the ten of 100 ms, and one more, because the current step is not over yet.
    */
   private static final int STEPS = 11;
 

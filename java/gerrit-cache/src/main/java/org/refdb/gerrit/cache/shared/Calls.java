@@ -1,8 +1,8 @@
 package org.refdb.gerrit.cache.shared;
 
 /**
- * Calls that were made together. Closing gives up those that have no answer, and the memory of all answers, also of
- * those that were not taken because of an error before.
+ * Calls that were made together. Closing gives up the calls that have no answer, and frees the memory of all answers,
+ * including those that were not taken because of an earlier error.
  */
 final class Calls implements AutoCloseable {
   private final Call[] calls;

@@ -120,7 +120,10 @@ final class Client implements AutoCloseable {
     return calls;
   }
 
-  /** Returns the server that has all the keys, if they are few; else null. */
+  /**
+   * Returns the server that has all the keys; null if there is no such server or it is not known, or if the commands
+   * take more than {@link #DIRECT_BYTES_MAX}.
+   */
   private Server onlyServer(byte[][] keys) {
     HostAndPort only = null;
     int bytes = 0;
@@ -168,7 +171,7 @@ final class Client implements AutoCloseable {
     return call;
   }
 
-  /** Returns all servers that have keys. */
+  /** Returns all servers that have keys, as far as they are known. */
   Set<HostAndPort> hosts() {
     return route.servers();
   }

@@ -50,8 +50,8 @@ final class ClusterRoute implements Route {
   }
 
   /**
-   * Asks one node for all slots, every ten seconds and after a failure. The next call asks the next node if this one
-   * does not answer.
+   * Asks one node for all slots, every ten seconds and after a failure. If the node does not answer, the next node is
+   * asked next time.
    */
   @Override
   public void refresh() {

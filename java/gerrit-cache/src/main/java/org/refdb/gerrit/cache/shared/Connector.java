@@ -81,7 +81,7 @@ final class Connector {
    *
    * @param socket the TCP socket, below TLS
    * @param input what the connection reads
-   * @param canWait whether a wait for an answer may end early: TLS might lose its place within a record
+   * @param canWait whether a wait for an answer may end early; not with TLS, which might lose its place within a record
    */
   record Link(Sender connection, Socket socket, FrameInput input, boolean canWait) implements AutoCloseable {
     @Override

@@ -15,7 +15,7 @@ public final class Counts {
     MISSES,
     /** Look-ups that waited while another node computed the value. */
     WAITED,
-    /** Look-ups that left before the answer. */
+    /** Look-ups that left before the answer, except those that {@link #OUT_OF_BUDGET} counts. */
     LATE,
     /**
      * Look-ups that did not ask, because the server fails or is late, because the cache's generation (a number that each
@@ -41,7 +41,10 @@ public final class Counts {
     TOO_LARGE,
     /** Values that were not offered, because they are the result of a timeout or an error. */
     NEGATIVE,
-    /** Values and deletions that were dropped, because too many were waiting, the server fails, or this node stops. */
+    /**
+     * Values and deletions that were dropped, because too many were waiting, the server fails or is late, or this node
+     * stops.
+     */
     DROPPED,
     /** Values and deletions that the server did not take. */
     NOT_STORED,

@@ -45,7 +45,7 @@ final class EntryKeys {
     return prefix(namespace) + cache + ":";
   }
 
-  /** Returns the name under which the generation of a cache, or with "" of all caches, is stored. */
+  /** Returns the name under which {@link Generations} stores the generation of a cache, or with "" of all caches. */
   static byte[] generation(String namespace, String cache) {
     return (prefix(namespace) + "generation:" + cache).getBytes(UTF_8);
   }
@@ -59,7 +59,7 @@ final class EntryKeys {
     return isEntry ? text.substring(before.length(), hash - 1) : null;
   }
 
-  /** Returns the name of an entry in a generation. */
+  /** Returns the name of an entry in a {@linkplain Generations generation}. */
   byte[] of(String generation, byte[] key) {
     MessageDigest digest = copy();
     digest.update(framed(generation.getBytes(UTF_8)));
@@ -69,7 +69,7 @@ final class EntryKeys {
     return ByteBuffer.allocate(prefix.length + text.length).put(prefix).put(text).array();
   }
 
-  /** A part with its length before it, so that no two lists of parts have the same bytes. */
+  /** Returns a part with its length before it, so that no two lists of parts have the same bytes. */
   private static byte[] framed(byte[] part) {
     return ByteBuffer.allocate(Integer.BYTES + part.length).putInt(part.length).put(part).array();
   }

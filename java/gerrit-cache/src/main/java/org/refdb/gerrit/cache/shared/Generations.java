@@ -18,8 +18,8 @@ import redis.clients.jedis.exceptions.JedisDataException;
  * found any more. The number is kept on the server, where all nodes read it each second.
  *
  * <p>A generation is a time in milliseconds, so that one that the server has lost is not used a second time. Nodes
- * never go back: to a server that has less than they have seen, because it was restarted or is a replica that came too
- * late, they write what they have seen.
+ * never go back: to a server that has less than they have seen, because it was restarted or is a replica that had not
+ * caught up, they write what they have seen.
  */
 final class Generations {
   /** Without news for this long, no value is served: a flush by another node may have been missed. */

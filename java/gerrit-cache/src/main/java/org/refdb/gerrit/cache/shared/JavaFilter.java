@@ -7,7 +7,7 @@ import java.io.ObjectInputFilter;
 import java.io.ObjectInputStream;
 import java.io.ObjectStreamClass;
 
-/** Checks, before Gerrit deserialises an object, that nothing in it is of another class than expected. */
+/** Checks, before Gerrit deserialises an object, that all in it but strings is of the expected class. */
 final class JavaFilter {
   private JavaFilter() {}
 

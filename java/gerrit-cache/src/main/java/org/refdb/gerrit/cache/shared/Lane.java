@@ -12,9 +12,9 @@ import redis.clients.jedis.exceptions.JedisConnectionException;
 
 /**
  * A connection, and a thread that opens it anew when it fails. The thread sends the calls that have come since its last
- * turn together, reads the answers in their order, and hands them out. While it has nothing to do, a request sends
- * and reads on its own thread. A call whose caller has left is skipped, or its answer dropped, so nobody's deadline
- * costs the connection.
+ * turn together, reads the answers in their order, and hands them out. While the thread has nothing to do, a request
+ * may send and read on the request's own thread. A call whose caller has left is skipped, or its answer dropped, so
+ * nobody's deadline costs the connection.
  */
 final class Lane implements AutoCloseable {
   private static final int WAITING_MAX = 1 << 14;

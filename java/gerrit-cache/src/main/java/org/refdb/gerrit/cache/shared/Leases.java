@@ -12,8 +12,8 @@ import redis.clients.jedis.exceptions.JedisDataException;
 
 /**
  * Lets one node compute a value while the others wait for it, in a cache whose loads take long. A lease is an entry on
- * the server, which ends by itself. It only saves work: a node that cannot tell who has it, or has waited for as long as
- * a load takes on average, computes the value itself.
+ * the server, which ends by itself. It only saves work: a node that cannot tell who has it, or has waited long enough,
+ * computes the value itself.
  */
 final class Leases {
   /** Where loads take less than this, two of them cost less than a wait. */
@@ -71,8 +71,8 @@ final class Leases {
   }
 
   /**
-   * Takes the lease of a value, or waits while another node has it, for no longer than a load takes on average, and 5 s
-   * at most. Returns the value if that node has stored it meanwhile; else the caller computes it.
+   * Takes the lease of a value if loads take long, or waits while another node has it, for no longer than a load takes
+   * on average, and 5 s at most. Returns the value if that node has stored it meanwhile; else the caller computes it.
    *
    * @param missing the answer that there is no value
    * @param look asks for the value again

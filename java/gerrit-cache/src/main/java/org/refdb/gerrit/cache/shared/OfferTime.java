@@ -10,9 +10,9 @@ import org.refdb.gerrit.cache.store.CacheFolder;
  * values from before the last flush, or from before the present version of Gerrit and the present settings, which are
  * not what this node would compute now.
  *
- * <p>A note beside the files says what values depend on and since when, and the last generation in which this node has
- * offered values. It is kept whether the cache is shared or not, so that what a node has computed before can be offered
- * once the cache is shared.
+ * <p>A note beside the files says what values depend on and since when, and the last generation (see {@link
+ * Generations}) that this node has seen. It is kept whether the cache is shared or not, so that what a node has computed
+ * before can be offered once the cache is shared.
  */
 public final class OfferTime {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
@@ -33,7 +33,7 @@ public final class OfferTime {
   private long sinceMillis;
   private String generation = NO_GENERATION;
 
-  /** The time that holds in {@link #generation}. */
+  /** When {@link #generation} began, which makes older values void; 0 if it makes none void. */
   private long generationMillis;
 
   /**

@@ -174,7 +174,7 @@ final class Offers implements AutoCloseable {
     }
   }
 
-  /** Returns the server's answer, which is null if a spare value is not needed. */
+  /** Returns the server's answer, which is null if the value is spare and the server has an entry already. */
   private Object store(Offer offer, byte[] entry) throws TimeoutException {
     try (Call call = client.send(command(offer, entry), offer.name)) {
       return call.await(ANSWER_NANOS_MAX);

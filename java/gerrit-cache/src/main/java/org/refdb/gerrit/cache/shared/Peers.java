@@ -96,7 +96,7 @@ public final class Peers {
   }
 
   /**
-   * Creates the contact of a node.
+   * Creates the object by which a node asks others and is asked.
    *
    * @param self its {@code gerrit.instanceId}; nobody can ask the node if this is null or has more than 200 characters
    */

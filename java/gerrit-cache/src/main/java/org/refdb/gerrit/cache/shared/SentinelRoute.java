@@ -41,7 +41,7 @@ final class SentinelRoute implements Route {
 
   /**
    * Asks one sentinel, the one that answered last, if a server failed or the last question is 2 s old. If that sentinel
-   * does not answer or does not know the name, only the next call asks the next one, so that the waits for silent
+   * does not answer or does not know the name, the next sentinel is asked only next time, so that the waits for silent
    * sentinels do not add up. Without a failure sentinels are asked too, because a server that was replaced behind a cut
    * in the network goes on answering.
    */

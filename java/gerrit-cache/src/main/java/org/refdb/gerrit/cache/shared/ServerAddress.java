@@ -11,12 +11,12 @@ import redis.clients.jedis.HostAndPort;
  * @param kind how the server of a key is found
  * @param tls whether connections are encrypted
  * @param hosts the servers, or the sentinels, or some nodes of the cluster, in the order in which they are tried
- * @param master the name by which sentinels know the server; else null
+ * @param master the name by which sentinels know the server; null if the hosts are not sentinels
  */
 record ServerAddress(Kind kind, boolean tls, List<HostAndPort> hosts, String master) {
   /** How the server of a key is found. */
   enum Kind {
-    /** The first host that answers has all keys. */
+    /** Each host has all keys, and the next is used when one fails. */
     SERVER,
     /** The hosts are sentinels, which name the server. */
     SENTINEL,

@@ -97,7 +97,7 @@ record SharedSettings(
     return value;
   }
 
-  /** A staging copy of a site has the same server id, so the namespace can be set. */
+  /** Returns the namespace. It can be set, because a staging copy of a site has the same server id. */
   private static String namespace(Config config) {
     String given = text(config, "Namespace");
     String namespace = given != null ? given : config.getString("gerrit", null, "serverId");

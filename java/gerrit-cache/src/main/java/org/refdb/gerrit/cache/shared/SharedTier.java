@@ -21,7 +21,7 @@ import redis.clients.jedis.exceptions.JedisException;
  * for a bounded time, and only {@link #read} throws because of it.
  */
 public final class SharedTier {
-  /** For each group of so many keys that are asked for at once, a request waits one deadline longer. */
+  /** For each group of so many keys that are asked for at once, a request may wait one deadline longer. */
   private static final int KEYS_PER_DEADLINE = 16;
 
   /** A wait below this is no use, as an answer takes longer. */
@@ -54,13 +54,13 @@ public final class SharedTier {
   private final AtomicLong changes = new AtomicLong();
 
   /**
-   * Where the value of a key is to be stored once it is loaded. It belongs to the generation before the load, so a
-   * value that was loaded before a flush is never found after it.
+   * Where the value of a key is to be stored once it is loaded. It belongs to the {@linkplain Generations generation}
+   * before the load, so a value that was loaded before a flush is never found after it.
    */
   public static final class Place {
     private final byte[] name;
 
-    /** When the lease of the value ends, if this node has taken it; a time of {@link System#nanoTime}. */
+    /** When the lease of the value (see {@link Leases}) ends if this node has it: a {@link System#nanoTime}; else 0. */
     long leaseEndsNanos;
 
     /** What tells the lease of this node from that of another. */
@@ -261,11 +261,11 @@ public final class SharedTier {
   public record Entry(byte[] key, Answer answer) {}
 
   /**
-   * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation,
-   * or none if the generation changes meanwhile; what else is under the names is skipped.
+   * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation
+   * whose keys were not invalidated here, or none if the generation changes meanwhile.
    *
-   * @throws IOException if the server refuses or does not answer within a second, if the generation is not known at the
-   *     moment, or if {@link #canRead} is false
+   * @throws IOException if the server fails, refuses or does not answer within a second, if the generation is not known
+   *     at the moment, or if {@link #canRead} is false
    */
   public List<Entry> read(List<byte[]> entryNames) throws IOException {
     String generation = caches.generations().of(cache);
@@ -336,8 +336,8 @@ public final class SharedTier {
   }
 
   /**
-   * Offers a loaded value to the other servers. The caller must see to it that no other thread calls {@link #changed}
-   * for the key meanwhile.
+   * Offers a loaded value to the other servers or, if it must not be offered, ends its lease. The caller must see to it
+   * that no other thread calls {@link #changed} for the key meanwhile.
    */
   public void offer(Place place, byte[] key, Object value, byte[] valueBytes, long createdMillis) {
     if (place == null) {

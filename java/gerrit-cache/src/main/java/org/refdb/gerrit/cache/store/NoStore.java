@@ -5,7 +5,7 @@ import java.io.OutputStream;
 import java.util.Map;
 import org.refdb.engine.Cache;
 
-/** A store that keeps nothing: that of a cache without files, or whose files cannot be opened. */
+/** A store that keeps nothing, for a cache that has no files or whose files cannot be opened. */
 public enum NoStore implements Store {
   /** The only instance. */
   INSTANCE;

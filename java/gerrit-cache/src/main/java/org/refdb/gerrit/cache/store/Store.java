@@ -61,8 +61,8 @@ public interface Store extends AutoCloseable {
    * @param createdMillis when the value was created, in milliseconds since 1970
    * @param durable whether to return only when the entry would survive a loss of power; it is then not refused for
    *     want of room
-   * @return false if the entry was refused, because it is too large or there was no room for 200 ms, and the key then
-   *     has no value; or because the store is read-only, and keeps what it had
+   * @return false if the entry was refused, because it is too large or found no room in time, and the key then has no
+   *     value; or because the store is read-only, and keeps what it had
    */
   boolean put(byte[] key, byte[] value, long createdMillis, boolean durable);
 

@@ -18,7 +18,7 @@ import org.refdb.gerrit.refs.GlobalDecision;
  * State of etcd's members and of this node.
  *
  * @param node this node's name in etcd
- * @param alarms alarms of etcd, or why it could not be asked for them; with {@code NOSPACE} it refuses every update
+ * @param alarms alarms of etcd, or why it could not be asked for them; under {@code NOSPACE}, etcd refuses updates
  * @param unresolved number of updates and lock requests of this node whose outcome is unknown
  * @param locks number of locks that this node holds or waits for
  * @param behind the refs whose value in etcd has not reached this disk yet

@@ -30,7 +30,7 @@ import org.refdb.gerrit.global.transaction.Stage;
  * not change values that exist.
  */
 public final class Import {
-  /** Refs per transaction; by default etcd accepts 128 comparisons and 128 puts. */
+  /** Refs per transaction; by default etcd accepts 128 puts in one. */
   private static final int REFS_AT_ONCE = 100;
 
   private static final int UNDER_WAY = 8;

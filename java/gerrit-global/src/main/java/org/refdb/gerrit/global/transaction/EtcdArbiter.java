@@ -46,10 +46,10 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
    */
   private static final int READS_ALONG_MAX = 124;
 
-  /** The longest record that the engine reads. */
+  /** The length in bytes of the longest intent that the engine reads. */
   private static final long RECORD_BYTES_MAX = 16L << 20;
 
-  /** Bytes per ref besides its name: both ids and some words. */
+  /** Bytes of an intent per ref, besides its name: both ids and some words. */
   private static final long RECORD_BYTES_BESIDES_NAME = 140;
 
   private static final String NOTHING_CHANGED = "Nothing was changed";
@@ -231,9 +231,9 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
       staged.end();
       staged = null;
     }
-    // Other batches may need the slot before this batch is applied, because its group waits for their answers. But an
-    // intent is named after the mark, so the slot is kept while the next batch with this slot would give its intent the
-    // same name.
+    // The engine may write this batch together with others once all of them have their answers, so another one may need
+    // the slot now. But an intent is named after the mark, so the slot is kept while the next batch with this slot
+    // would give its intent the same name.
     if (!(verdict instanceof Verdict.Ask) && !mark().intentId().equals(intentId)) {
       giveBackSlot();
     }

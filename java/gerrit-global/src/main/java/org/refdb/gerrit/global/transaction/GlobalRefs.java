@@ -171,7 +171,7 @@ public final class GlobalRefs implements AutoCloseable {
     return etcd.commitAgain(List.of(), reads, List.of(), deadline).getGetResponses();
   }
 
-  /** Reads the values of many refs, several per request. They are not of one revision. */
+  /** Reads the values of many refs, several per request. The values may be of different revisions. */
   public List<Optional<String>> values(String project, List<String> names) throws GlobalRefException {
     List<Optional<String>> values = new ArrayList<>();
     while (values.size() < names.size()) {

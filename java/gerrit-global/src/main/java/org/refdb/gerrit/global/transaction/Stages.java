@@ -219,12 +219,12 @@ public final class Stages implements AutoCloseable {
     since.keySet().retainAll(there);
   }
 
-  /** Goes on after a batch that etcd refuses to clear, or that is not in refdb's format. */
+  /** Closes and clears a batch if it is due; only logs if etcd refuses that, or the batch is not in refdb's format. */
   private void sweepOrLog(Decider decider, KeyValue deciding) throws GlobalRefException {
     try {
       sweep(decider, Decider.Entry.of(deciding));
     } catch (GlobalRefException.NoAnswer e) {
-      throw e; // nor will the other batches get one
+      throw e; // the other batches would get no answer either
     } catch (GlobalRefException e) {
       log.atWarning().atMostEvery(1, TimeUnit.HOURS).log(
           "batch %s stays in etcd, and its refs cannot be changed: %s", decider.text(), e.getMessage());
