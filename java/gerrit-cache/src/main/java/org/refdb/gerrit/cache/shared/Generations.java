@@ -161,7 +161,7 @@ final class Generations {
       return true;
     }
     if (onServer == 0) {
-      write(client, name, here, "NX"); // another node may be as new as this one
+      write(client, name, here, "NX"); // another node may write one now, which then stands
       return false;
     }
     // Another node may have written a higher number since it was read. That one must stand, or nodes would miss a flush.

@@ -113,7 +113,7 @@ public final class SharedCaches implements AutoCloseable {
         serve();
       } catch (TimeoutException e) {
         breaker.probed(false);
-      } catch (RuntimeException | Error e) { // even for want of memory: without this thread, no flush is heard of
+      } catch (RuntimeException | Error e) { // also an OutOfMemoryError: without this thread, no flush is heard of
         breaker.failed(e);
       }
     }

@@ -261,8 +261,8 @@ public final class SharedTier {
   public record Entry(byte[] key, Answer answer) {}
 
   /**
-   * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation
-   * whose keys were not invalidated here, or none if the generation changes meanwhile.
+   * Reads entries by their names, on a thread that may wait. Returns the intact ones of this cache in its present
+   * generation whose keys were not invalidated here, or none if the generation changes meanwhile.
    *
    * @throws IOException if the server fails, refuses or does not answer within a second, if the generation is not known
    *     at the moment, or if {@link #canRead} is false
@@ -429,6 +429,6 @@ public final class SharedTier {
   public void flush() {
     long before = changes.get();
     caches.raise(cache);
-    changed.values().removeIf(change -> change <= before); // what was loaded before them is of an older generation
+    changed.values().removeIf(change -> change <= before); // what was loaded before is of an older generation
   }
 }
