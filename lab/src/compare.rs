@@ -76,7 +76,7 @@ pub struct Outcome {
     pub equal: bool,
 }
 
-/// Returns which side costs more, according to `differences`.
+/// Returns the verdict on B according to the differences of all pairs.
 pub fn verdict(differences: &[f64], odds: &Odds) -> Verdict {
     if stats::is_above(differences, 0.0, odds) {
         Verdict::Worse

@@ -1,4 +1,5 @@
-//! Implements `refdb-lab run`: two revisions, every combination of the parameters, and one verdict for each.
+//! Implements `refdb-lab run`, which compares two revisions for every combination of the parameters, with one verdict
+//! for each combination.
 
 use std::{io::Write, time::Instant};
 

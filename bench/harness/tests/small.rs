@@ -36,7 +36,7 @@ fn refdb() -> Program {
     Program { name: "refdb", path, real_git: Some(Git::find().program().to_owned()) }
 }
 
-/// The catalogue, but in memory only: a file system of its own takes root.
+/// The catalogue, but in memory only, because only root may mount an ext4 file system.
 fn jobs(commits: &Vec<String>) -> Vec<Job> {
     let mut jobs = catalogue::jobs(SIZE, commits).unwrap();
     jobs.iter_mut().for_each(|job| job.disk = Disk::Tmpfs);

@@ -71,7 +71,7 @@ impl OpenListing {
         }
     }
 
-    /// Encodes the next rows; empty at the end. Once this has failed, it fails each time.
+    /// Encodes the next rows; empty at the end. Once rows could not be read, this fails each time.
     fn next(&mut self) -> Result<&[u8], Failure> {
         let OpenListing { listing, chunk, chunk_len, is_done, has_failed } = self;
         if *has_failed {

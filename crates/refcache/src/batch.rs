@@ -55,7 +55,7 @@ pub struct Outcome {
     pub(crate) leads: bool,
 }
 
-/// Returns the types that the batch brings, and asks `others` for the types of other objects.
+/// An [`ObjectCheck`] that has the types that the batch brings, and asks `others` for the types of other objects.
 struct Known<'a> {
     known: &'a BTreeMap<ObjectId, ObjectClass>,
     others: &'a dyn ObjectCheck,

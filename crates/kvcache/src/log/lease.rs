@@ -5,8 +5,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// Bytes of the write buffer that are in use. Only dropping the lease gives them back, so the account is always the sum
-/// of the existing leases and can neither become negative nor lose one.
+/// Bytes of the write buffer that an image takes. Only dropping the lease gives them back, so the account is always the
+/// sum of the existing leases and can neither become negative nor lose one.
 pub(crate) struct Lease {
     account: Arc<AtomicUsize>,
     bytes: usize,

@@ -22,7 +22,8 @@ const OTHER_FILES: u64 = 4;
 /// Maximum number of bytes that a segment's name takes in the folder.
 const NAME_BYTES: u64 = 40;
 /// Room that the copies of a segment's records take besides the records. The copies complete the active segment and
-/// fill at most two more, each with a header, a trailer and a partly filled last block, and one mark is written.
+/// fill at most two more, each with a header, a trailer and a partly filled last block, and one note of a dropped
+/// segment is written.
 const COPY_EXTRA_BYTES: u64 = 4 * BLOCK_BYTES;
 
 /// The kind of write for which room is needed. Each kind leaves a reserve for the kinds after it.
@@ -32,7 +33,7 @@ pub(crate) enum Priority {
     Put,
     /// A durable put, which is refused only if it may not wait.
     Durable,
-    /// Copies, removals and other marks, which free room.
+    /// Copies, tombstones and notes of dropped segments, which free room.
     Upkeep,
 }
 

@@ -59,8 +59,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Returns whether the files take more than one part in [`ROOMY`] of the limit and more than `factor` 64ths of
-    /// their live entries plus two segments, the active one and the next.
+    /// Returns whether `bytes` of files are more than one part in [`ROOMY`] of the limit and more than `factor` 64ths
+    /// of the live entries plus two segments, the active one and the next.
     fn is_over(&self, space: &Space, bytes: u64, factor: u64) -> bool {
         bytes > space.limit_bytes / ROOMY && bytes > self.live_bytes.saturating_mul(factor) / 64 + slack(space)
     }

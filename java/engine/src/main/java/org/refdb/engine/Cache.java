@@ -120,7 +120,7 @@ public final class Cache implements AutoCloseable {
    * Opens a cache for reading and writing, and creates it if it does not exist. Only one process at a time may do so.
    * Files that are damaged, of an older format, encrypted with a key that is not given, or not encrypted although a key
    * is given, are deleted, and so are all encrypted files if {@code key} is null; {@link #notices} says so, except
-   * about what a crash may leave.
+   * about what a crash may leave and about segments of another cache.
    *
    * @throws EngineException of kind LOCKED if the cache is open for writing already; of kind REFUSED if the limit is
    *     out of range, or a newer program wrote the cache; of kind IO if an operation on a file fails

@@ -30,8 +30,8 @@ public final class EngineException extends IOException {
      */
     CORRUPT,
     /**
-     * An update is not possible in the current state: a ref has another value, a name conflicts, or an object is
-     * missing.
+     * An update is not possible in the current state, for example because a ref has another value, a name conflicts, or
+     * an object is missing.
      */
     REJECTED,
     /**

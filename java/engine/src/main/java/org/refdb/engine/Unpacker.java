@@ -6,8 +6,8 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Decodes an answer of the library, which is encoded like the requests of {@link Packer}. Reading past the end throws
- * an {@link IllegalStateException}.
+ * Decodes an answer of the library, which is encoded like the requests of {@link Packer}. Reading past the end from the
+ * present position throws an {@link IllegalStateException}.
  */
 public final class Unpacker {
   private final byte[] bytes;

@@ -19,7 +19,8 @@ import org.eclipse.jgit.lib.Constants;
  */
 final class EmptyFolders {
   /**
-   * The least age of a folder that is removed. Whoever created a younger one may be about to put a ref there.
+   * The least time since the last change of a folder that is removed. Whoever changed it later may be about to put a
+   * ref there.
    */
   private static final Duration AGE_MIN = Duration.ofDays(1);
 

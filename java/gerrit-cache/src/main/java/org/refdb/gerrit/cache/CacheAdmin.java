@@ -93,8 +93,8 @@ public final class CacheAdmin {
   }
 
   /**
-   * Voids the values that servers share, on all of them, and waits until the server of the shared cache knows. What a
-   * server has stored locally stays; Gerrit's own flush empties that.
+   * Voids the shared values on all servers of the site, and waits until the server of the shared cache knows. What a
+   * Gerrit has stored locally stays; its own flush empties that.
    *
    * @param cache the name of a shared cache; null for all
    * @throws IOException if nothing is shared, {@code cache} is not shared, or the server of the shared cache does not

@@ -8,9 +8,9 @@ import java.util.concurrent.atomic.AtomicLongArray;
  * change.
  *
  * <p>The keys share {@value #STRIPES} stripes, each with a lock that is held while the store makes one change and the
- * shared tier is told of it. Unless the store has to be opened first, or imports from H2, this waits neither for room,
- * nor for a disk or a server; a caller that needs the disk waits for it afterwards. If two keys share a stripe, the
- * worst consequence is that a value is loaded again.
+ * shared tier is told of it. Unless the store has to be opened first, or imports from H2, the holder of the lock waits
+ * neither for room, nor for a disk or a server; a caller that needs the disk waits for it afterwards. If two keys share
+ * a stripe, the worst consequence is that a value is loaded again.
  */
 final class ChangeClock {
   private static final int STRIPES = 1 << 10;

@@ -147,8 +147,8 @@ final class DiskTier<K, V> {
   }
 
   /**
-   * Offers a value that this server has to the shared tier, unless it is too old, its key was changed since it was
-   * read, or {@link SharedTier#offerHeld} refuses it. Returns whether it was offered.
+   * Offers the shared tier a value that is stored here, unless the value is too old, its key was changed since the
+   * value was read, or {@link SharedTier#offerHeld} refuses it. Returns whether it was offered.
    */
   boolean offerHeld(K key, Holder<V> held, byte[] keyBytes, byte[] valueBytes) {
     synchronized (clock.lockOf(key)) { // so that a change of the key comes before this or after it

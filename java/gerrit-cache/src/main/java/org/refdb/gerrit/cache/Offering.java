@@ -70,7 +70,7 @@ final class Offering {
         goesOn(0);
       }
       end = hasEnded() ? Peers.Phase.FAILED : Peers.Phase.DONE;
-    } catch (RuntimeException | Error e) { // even for want of memory: the server that asked must learn of it
+    } catch (RuntimeException | Error e) { // also an OutOfMemoryError: the server that asked must learn of it
       logger.atWarning().withCause(e).log("Cannot offer the values of this server to another one");
       end = Peers.Phase.FAILED;
     }

@@ -46,7 +46,7 @@ import org.refdb.gerrit.cache.store.StoreOpener;
 final class RefdbCacheFactory extends PersistentCacheBaseFactory implements LifecycleListener {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
-  /** The caches of secrets: sessions and tokens. A login or logout waits until the disk has it, or does not take it. */
+  /** The caches of secrets: sessions and tokens. A call that changes one of these waits for the disk. */
   private static final Set<String> DURABLE = Set.of("web_sessions", "oauth_tokens");
 
   private final Stores stores;
@@ -282,9 +282,9 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   }
 
   /**
-   * Releases the stores of a plugin that stops. If the plugin was just reloaded, the caches in the map of Gerrit are
-   * those of the new generation, which are kept, and a store that is not in the map belongs to the old one. A cache
-   * whose store is released too early reopens it.
+   * Releases the stores of a plugin that stops. If the plugin was just reloaded, its caches in the map of Gerrit are
+   * those of the new generation, which are kept, and those that are not in the map belong to the old one. A cache whose
+   * store is released too early reopens it.
    */
   @Override
   public void onStop(String plugin) {

@@ -64,7 +64,7 @@ final class WarmSource<K, V> {
   }
 
   private void offerFiles(Store store, Pace pace) {
-    long[] tick = {disk.now()}; // from before the entry was read
+    long[] tick = {disk.now()}; // the time before the entry is read
     store
         .upkeep()
         .forEachWithValue(

@@ -174,7 +174,7 @@ public final class Warming {
       progress = progress.ended(hasEnded() ? State.STOPPED : State.DONE, seconds(), null);
     } catch (InterruptedException e) {
       progress = progress.ended(State.STOPPED, seconds(), null);
-    } catch (IOException | RuntimeException | Error e) { // even for want of memory: administrators must learn of it
+    } catch (IOException | RuntimeException | Error e) { // also an OutOfMemoryError: administrators must learn of it
       boolean isMeant = hasEnded();
       progress = progress.ended(isMeant ? State.STOPPED : State.FAILED, seconds(), isMeant ? null : e.getMessage());
     }

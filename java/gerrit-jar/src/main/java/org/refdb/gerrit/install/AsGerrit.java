@@ -47,7 +47,7 @@ final class AsGerrit {
         : Optional.empty();
   }
 
-  /** Runs a program with little output, and waits for it. */
+  /** Runs a program with little output, waits for it, and returns its output and its exit status. */
   Said run(Class<?> program, List<String> arguments) throws IOException, InstallException {
     return run(program, arguments, false);
   }

@@ -46,8 +46,8 @@ final class ProjectState {
   }
 
   /**
-   * Records that refdb could not open this project, and returns the current refusal. Threads that fail at the same time
-   * count as one failure.
+   * Records that refdb could not open this project, and returns the current refusal, which is null if it was cleared
+   * meanwhile. Threads that fail at the same time count as one failure.
    *
    * @param before the refusal that the caller saw before it tried
    */

@@ -92,7 +92,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
       }
     }
     if (engine.isEmpty() || !ProjectNames.isAcceptable(ProjectName.of(name))) {
-      return disk.openRepository(name); // refuses bad names in Gerrit's own words
+      return disk.openRepository(name); // also refuses bad names in Gerrit's own words
     }
     File found =
         RepositoryCache.FileKey.resolve(

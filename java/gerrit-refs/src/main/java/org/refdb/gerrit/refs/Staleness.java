@@ -50,7 +50,7 @@ final class Staleness {
       if (lastStaleAtMost.compareTo(longestStaleAtMost) > 0) {
         longestStaleAtMost = lastStaleAtMost;
       }
-      cleanAt = now; // its memory is read again
+      cleanAt = now; // the refs are read again
     }
     lookedAt = now;
     nanos += now - begun;

@@ -93,7 +93,7 @@ final class Verifier implements LifecycleListener {
       if (refusal != null && refusal.isDue(System.nanoTime())) {
         try {
           manager.openRepository(state.name).close();
-        } catch (IOException | RuntimeException | Error e) { // even for want of memory: the thread must not end
+        } catch (IOException | RuntimeException | Error e) { // also an OutOfMemoryError: the thread must not end
           logger.atFine().withCause(e).log("refdb cannot open project %s yet", state.name);
         }
       }
@@ -133,8 +133,8 @@ final class Verifier implements LifecycleListener {
         manager.readStats(state);
         state.staleness.usedUpTo(state.uses()); // the comparison itself does not count as a use
       }
-    } catch (IOException | RuntimeException | Error e) { // even for want of memory: the thread must not end
-      // The project cannot be opened or read, for example because it was deleted. Its users get an error.
+    } catch (IOException | RuntimeException | Error e) { // also an OutOfMemoryError: the thread must not end
+      // The project cannot be opened or read, for example because it was deleted.
       logger.atFine().withCause(e).log("refdb cannot verify project %s now", state.name);
       state.staleness.skipped(System.nanoTime());
     }

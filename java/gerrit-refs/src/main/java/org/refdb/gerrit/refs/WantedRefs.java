@@ -159,7 +159,10 @@ final class WantedRefs implements UploadPackInitializer {
       this.visible = visible;
     }
 
-    /** Returns whether the user may see at least one of these refs; the others need not be checked then. */
+    /**
+     * Returns whether the user may see at least one of these refs, as far as they are checked: up to the first visible
+     * one, or until {@link #HIDDEN_MAX} hidden ones were met.
+     */
     boolean hasOneOf(Set<Ref> tips) throws IOException {
       for (Ref ref : tips) {
         if (hidden == HIDDEN_MAX) {

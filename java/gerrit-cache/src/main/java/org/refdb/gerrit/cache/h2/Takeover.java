@@ -119,7 +119,7 @@ public final class Takeover {
         store.endImport();
         logger.atInfo().log("Took %d of %d entries of cache %s over from H2", taken[0], read[0], spec.name());
       }
-    } catch (IOException | RuntimeException | Error e) { // even for want of memory: the file must not stay as it is
+    } catch (IOException | RuntimeException | Error e) { // also an OutOfMemoryError: the file must not stay as it is
       if (!stopping) { // otherwise the import failed because stop() interrupted it
         store.endImport();
         logger.atWarning().log(

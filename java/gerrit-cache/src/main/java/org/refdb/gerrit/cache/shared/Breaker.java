@@ -4,7 +4,7 @@ import com.google.common.flogger.FluentLogger;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Keeps requests from a server that fails or is late: while the breaker is open, they do not ask the server. Only a
+ * Keeps requests away from a server that fails or is late: while the breaker is open, they do not ask it. Only a
  * background thread closes the breaker, once the server has answered three of its probes in a row in time. Except at
  * the start, the breaker stays open for at least 1 s if it was closed for more than 60 s before, and otherwise for at
  * least twice the last such time, up to 60 s.

@@ -31,7 +31,7 @@ public final class Counts {
     FAILED,
     /** Values that were refused because they are damaged, forged, moved or cut. */
     REFUSED_BAD,
-    /** Values that were refused because they were sealed with a key that this server does not have. */
+    /** Values that were refused because they were sealed with a key that this node does not have. */
     REFUSED_KEY,
     /** Values that were refused because they cannot, or must not, be deserialised. */
     REFUSED_CONTENT,

@@ -77,7 +77,7 @@ final class EntryFormat {
   static final class BadEntryException extends Exception {
     private static final long serialVersionUID = 1L;
 
-    /** Whether the entry was sealed with a key that this server does not have, as during a rotation of keys. */
+    /** Whether the entry was sealed with a key that this node does not have, as during a rotation of keys. */
     final transient boolean isOfUnknownKey;
 
     BadEntryException(String message, boolean isOfUnknownKey) {
@@ -131,7 +131,7 @@ final class EntryFormat {
    * Decodes what the server returned for a name.
    *
    * @throws BadEntryException if it is not an entry for this key under this name, was changed, or is sealed with a key
-   *     that this server does not have
+   *     that this node does not have
    */
   Value decode(byte[] name, byte[] key, byte[] entry) throws BadEntryException {
     Value value = decode(name, entry);
@@ -143,7 +143,7 @@ final class EntryFormat {
    * Decodes what the server returned for a name, whatever its key is. The caller must check that the key has this name.
    *
    * @throws BadEntryException if it is not an entry under this name, was changed, or is sealed with a key that this
-   *     server does not have
+   *     node does not have
    */
   Value decode(byte[] name, byte[] entry) throws BadEntryException {
     ByteBuffer body = keys.isEmpty() ? openPlain(name, entry) : unseal(name, entry);

@@ -10,7 +10,7 @@ import java.util.List;
 
 /**
  * Names the entries of one cache on the server: {@code refdb:NAMESPACE:CACHE:HASH}. The hash is of everything on which
- * the meaning of the bytes depends, so that two servers which do not mean the same never read from each other.
+ * the meaning of the bytes depends, so that two nodes for which they mean different things do not share them.
  */
 final class EntryKeys {
   private static final int HASH_BYTES = 24;
@@ -24,7 +24,7 @@ final class EntryKeys {
   /**
    * Creates the names of one cache.
    *
-   * @param context what must be equal for two servers to share: the versions of the cache, of Gerrit and of our format,
+   * @param context what must be equal for two nodes to share: the versions of the cache, of Gerrit and of our format,
    *     the serialisers, and the settings that values depend on
    */
   EntryKeys(String namespace, String cache, List<String> context) {

@@ -33,7 +33,7 @@ final class Generations {
    */
   private static final int WRITES_MAX = 4;
 
-  /** A generation that is further in the future than any clock is wrong counts as damaged. */
+  /** A generation that is further in the future than a wrong clock can explain counts as damaged. */
   private static final long AHEAD_MILLIS_MAX = TimeUnit.DAYS.toMillis(3_650);
 
   /** What the server has, if that is no generation. */
@@ -161,7 +161,7 @@ final class Generations {
       return true;
     }
     if (onServer == 0) {
-      write(client, name, here, "NX"); // another node may be as new as this one
+      write(client, name, here, "NX"); // another node may write one now, which then stands
       return false;
     }
     // Another node may have written a higher number since it was read. That one must stand, or nodes would miss a flush.

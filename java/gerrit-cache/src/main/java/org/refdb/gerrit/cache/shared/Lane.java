@@ -77,7 +77,7 @@ final class Lane implements AutoCloseable {
           serve(opened);
           pause = PAUSE_MILLIS_MIN;
         }
-      } catch (RuntimeException | Error e) { // even for want of memory: an answer must not end the thread
+      } catch (RuntimeException | Error e) { // also an OutOfMemoryError: an answer must not end the thread
         wire = null;
         failWaiting();
         if (!isClosed) {

@@ -88,7 +88,7 @@ final class Leases {
     for (boolean hasWaited = false; answer.value() == null && answer.place() != null; hasWaited = true) {
       Holder holder = take(answer.place(), mean * LEASE_MEANS);
       if (holder == Holder.THIS && hasWaited) {
-        SharedTier.Answer last = look.get(); // stored between the last look and the end of the lease
+        SharedTier.Answer last = look.get(); // a value may have come before the other's lease ended
         return last.value() != null ? last : answer;
       }
       if (holder != Holder.ANOTHER) {
@@ -146,7 +146,7 @@ final class Leases {
       caches.client().refused(place.lease(), e);
       return Holder.UNKNOWN;
     } catch (TimeoutException | RuntimeException e) {
-      return Holder.UNKNOWN; // the look-ups tell the breaker
+      return Holder.UNKNOWN; // the breaker learns of a failure from the look-ups
     } finally {
       caches.budget().waited(System.nanoTime() - start);
     }

@@ -11,8 +11,8 @@ import org.refdb.gerrit.cache.store.CacheFolder;
  * not what this node would compute now.
  *
  * <p>A note beside the files says what values depend on and since when, and the last generation (see {@link
- * Generations}) that this node has seen. It is kept whether the cache is shared or not, so that what a node has computed
- * before can be offered once the cache is shared.
+ * Generations}) that this node has seen. It is kept whether the cache is shared or not, so that what a node has
+ * computed before can be offered once the cache is shared.
  */
 public final class OfferTime {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();

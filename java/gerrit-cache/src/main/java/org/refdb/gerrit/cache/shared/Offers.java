@@ -107,12 +107,12 @@ final class Offers implements AutoCloseable {
         Offer offer = next();
         try {
           send(offer);
-        } catch (RuntimeException | Error e) { // even for want of memory: without this thread, nothing is deleted
+        } catch (RuntimeException | Error e) { // also an OutOfMemoryError: without this thread, nothing is deleted
           logger.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log("A change of the shared cache is lost");
         }
       }
     } catch (InterruptedException e) {
-      // By close(), or all is done after close().
+      // Interrupted by close(), or nothing is left after close().
     }
   }
 

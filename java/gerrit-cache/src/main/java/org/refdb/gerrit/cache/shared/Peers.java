@@ -179,7 +179,7 @@ public final class Peers {
         return Math.abs(age) <= AGE_MILLIS_MAX ? new String(value.bytes(), UTF_8) : null;
       }
     } catch (EntryFormat.BadEntryException e) {
-      // As good as none.
+      // A bad entry counts as none.
     }
     return null;
   }

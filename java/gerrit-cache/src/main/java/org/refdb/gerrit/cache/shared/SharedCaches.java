@@ -10,7 +10,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.eclipse.jgit.lib.Config;
 
-/** What the caches of a server share with those of other servers: the connections, and when they may be used. */
+/** What all shared caches of this Gerrit have in common: the connections, and when they may be used. */
 public final class SharedCaches implements AutoCloseable {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final long POLL_MILLIS = 1_000;
@@ -113,7 +113,7 @@ public final class SharedCaches implements AutoCloseable {
         serve();
       } catch (TimeoutException e) {
         breaker.probed(false);
-      } catch (RuntimeException | Error e) { // even for want of memory: without this thread, no flush is heard of
+      } catch (RuntimeException | Error e) { // also an OutOfMemoryError: without this thread, no flush is heard of
         breaker.failed(e);
       }
     }

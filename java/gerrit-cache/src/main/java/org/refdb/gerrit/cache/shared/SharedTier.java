@@ -261,8 +261,8 @@ public final class SharedTier {
   public record Entry(byte[] key, Answer answer) {}
 
   /**
-   * Reads entries by their names, on a thread that may wait. Returns those of this cache in its present generation
-   * whose keys were not invalidated here, or none if the generation changes meanwhile.
+   * Reads entries by their names, on a thread that may wait. Returns the intact ones of this cache in its present
+   * generation whose keys were not invalidated here, or none if the generation changes meanwhile.
    *
    * @throws IOException if the server fails, refuses or does not answer within a second, if the generation is not known
    *     at the moment, or if {@link #canRead} is false
@@ -336,7 +336,7 @@ public final class SharedTier {
   }
 
   /**
-   * Offers a loaded value to the other servers or, if it must not be offered, ends its lease. The caller must see to it
+   * Offers a loaded value to the other nodes or, if it must not be offered, ends its lease. The caller must see to it
    * that no other thread calls {@link #changed} for the key meanwhile.
    */
   public void offer(Place place, byte[] key, Object value, byte[] valueBytes, long createdMillis) {
@@ -385,7 +385,10 @@ public final class SharedTier {
     }
   }
 
-  /** Offers a value that was put. If keys do not determine values here, calls {@link #changed} instead. */
+  /**
+   * Offers a value that was put, if the generation is known. If keys do not determine values here, calls {@link
+   * #changed} instead.
+   */
   public void put(byte[] key, Object value, byte[] valueBytes, long createdMillis) {
     if (!isDetermined) {
       changed(key);
@@ -398,11 +401,11 @@ public final class SharedTier {
   }
 
   /**
-   * Notes that the value of a key is void: this server no longer asks for it until a flush, and asks the server of the
-   * shared cache to delete it. If that cannot be done, because that server fails or too many changes wait for it, all
-   * values of the cache are voided, since this server itself would use the value after a restart. This wish is lost only
-   * if this server is killed, or stops while that server does not answer, which is logged. After 10 000 such keys, the
-   * next one voids all values too.
+   * Notes that the value of a key is void: this node no longer asks for it until a flush, and asks the server to delete
+   * it. If that cannot be done, because the server fails or too many changes wait for it, all values of the cache are
+   * voided, since this node itself would use the value after a restart. If this node is killed, or stops while the
+   * server does not answer, which is logged, the server may keep the value. After 10 000 such keys, the next one voids
+   * all values too.
    */
   public void changed(byte[] key) {
     if (changed.size() >= CHANGED_MAX) {
@@ -420,12 +423,12 @@ public final class SharedTier {
   }
 
   /**
-   * Voids all values of the cache: here at once, and on the other servers within five seconds or, if the server of the
-   * shared cache does not answer, once it does.
+   * Voids all values of the cache: here at once, and on the other nodes within five seconds or, if the server does not
+   * answer, once it does.
    */
   public void flush() {
     long before = changes.get();
     caches.raise(cache);
-    changed.values().removeIf(change -> change <= before); // what was loaded before them is of an older generation
+    changed.values().removeIf(change -> change <= before); // what was loaded before is of an older generation
   }
 }

@@ -23,7 +23,7 @@ final class Sharing {
     this.isSealed = settings.isEncrypted();
   }
 
-  /** Returns whether a cache is shared. If the administrator asks for what cannot be, the log says why. */
+  /** Returns whether a cache is shared. If it should be, by default or by setting, and cannot be, the log says why. */
   boolean allows(PersistentCacheDef<?, ?> def) {
     Verdict verdict = Verdicts.of(def);
     boolean isNamed = config.getBoolean("cache", def.configKey(), "shared", false);

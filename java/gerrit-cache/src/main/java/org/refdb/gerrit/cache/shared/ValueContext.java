@@ -34,7 +34,7 @@ public final class ValueContext {
     return HexFormat.of().formatHex(digest.digest());
   }
 
-  /** Returns what must be equal on two servers so that they find each other's values of a cache. */
+  /** Returns what must be equal on two nodes so that they find each other's values of a cache. */
   List<String> of(PersistentCacheDef<?, ?> def) {
     List<String> context = new ArrayList<>();
     context.add("format " + EntryFormat.VERSION);

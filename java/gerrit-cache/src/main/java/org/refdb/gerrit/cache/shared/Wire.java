@@ -97,7 +97,7 @@ final class Wire implements AutoCloseable {
         receive(calls.get(answered));
         answered++;
       }
-    } catch (IOException | RuntimeException | Error e) { // even for want of memory: the thread must learn of it
+    } catch (IOException | RuntimeException | Error e) { // also an OutOfMemoryError: the thread must learn of it
       JedisConnectionException cause = new JedisConnectionException("the connection failed", e);
       calls.forEach(call -> call.fail(cause)); // those that have their answer keep it
       close();

@@ -80,7 +80,7 @@ public final class RolledBackRefs implements LifecycleListener {
 
   /**
    * Records that etcd has applied an update that may be rolled back on disk: one under a lock, or one whose caller was
-   * told that the outcome is unknown, for which another thread calls this.
+   * told that the outcome is unknown, for which another thread calls this. Does nothing for other updates.
    */
   public synchronized void made(Put put, long revision) {
     Made made = new Made(put, revision);

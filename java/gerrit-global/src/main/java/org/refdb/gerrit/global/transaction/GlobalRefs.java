@@ -97,7 +97,7 @@ public final class GlobalRefs implements AutoCloseable {
         () -> {
           try {
             task.run();
-          } catch (RuntimeException | Error e) { // even for want of memory: the lease must be renewed
+          } catch (RuntimeException | Error e) { // also an OutOfMemoryError: the lease must be renewed
             log.atSevere().withCause(e).log("the global ref database's background thread goes on");
           }
         },

@@ -50,8 +50,8 @@ public record IntentMark(String node, String key, String open, boolean staged) {
   }
 
   /**
-   * Makes sure that the transaction can no longer be applied, unless it was applied already. If its node is still
-   * running the transaction, etcd will refuse it.
+   * Makes sure that the transaction can no longer be applied, unless it was applied already. If the node of the mark is
+   * still running the transaction, etcd will refuse the transaction.
    *
    * <p>A mark that has changed was closed, by this transaction or to prevent it.
    */

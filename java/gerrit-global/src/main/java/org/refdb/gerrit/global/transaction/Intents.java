@@ -70,7 +70,7 @@ public final class Intents {
     live.remove(id);
   }
 
-  /** Returns whether this node wrote the intent. */
+  /** Returns whether this node wrote the intent; false if its mark is not in refdb's format. */
   public boolean isOfThisNode(GlobalIntent intent) {
     try {
       return IntentMark.parse(intent.mark()).node().equals(refs.nodeName());

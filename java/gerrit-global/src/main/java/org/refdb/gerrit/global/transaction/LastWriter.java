@@ -18,8 +18,8 @@ public final class LastWriter {
   private LastWriter() {}
 
   /**
-   * Describes to people the node that wrote an entry. Empty if etcd does not tell it, as for values of imports and
-   * those that replaced stages, because no mark is closed with them.
+   * Describes to people the node that wrote an entry. Empty if etcd does not answer, or does not tell the node, as for
+   * values of imports and those that replaced stages, because no mark is closed with them.
    */
   static Optional<String> of(GlobalRefs refs, KeyValue entry) {
     long revision = entry.getModRevision();

@@ -72,7 +72,7 @@ public final class Locks {
     return table.getOrDefault(name, Optional.empty());
   }
 
-  /** Returns how many locks this process holds or waits for. */
+  /** Returns the number of refs whose locks this process holds or waits for. */
   public synchronized int count() {
     return table.size();
   }

@@ -34,7 +34,10 @@ public final class Sequences {
     return ref.startsWith(RefNames.REFS_SEQUENCES);
   }
 
-  /** Sets a sequence on this disk to the value in etcd. One whose number is not found is left to be fetched. */
+  /**
+   * Sets a sequence that exists on this disk to the value in etcd. If that fails, or the number is not found, the value
+   * is left to be fetched. Does nothing for other refs.
+   */
   public static void catchUp(Repository repository, EngineView view, EtcdArbiter.Ahead ahead) {
     if (!is(ahead.ref()) || ahead.here() == null) {
       return;

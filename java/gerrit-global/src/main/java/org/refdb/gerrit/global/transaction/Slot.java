@@ -62,8 +62,8 @@ public final class Slot {
   }
 
   /**
-   * Runs a transaction until it is applied or refused. If the outcome is not known by the deadline, the slot stays
-   * unresolved.
+   * Runs a transaction until it is applied or refused, and throws if that does not happen by the deadline. If the
+   * outcome is not known then, the slot stays unresolved.
    */
   Result run(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
     if (unresolved) {

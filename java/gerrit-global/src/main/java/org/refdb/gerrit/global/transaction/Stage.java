@@ -8,9 +8,9 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.etcd.Keys;
 
 /**
- * The value of a ref's key while a batch of several transactions is running: both values of the ref, and the key that
- * decides between them. A stage begins with a byte that occurs in no text, so that it cannot be confused with a plain
- * value, and sorts after all plain values.
+ * The value of a ref's key from when a batch of several transactions stages the ref until the outcome replaces it: both
+ * values of the ref, and the key that decides between them. A stage begins with a byte that occurs in no text, so that
+ * it cannot be confused with a plain value, and sorts after all plain values.
  *
  * @param old the old value; empty if etcd had none
  */

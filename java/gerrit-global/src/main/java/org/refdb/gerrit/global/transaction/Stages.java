@@ -155,7 +155,7 @@ public final class Stages implements AutoCloseable {
   }
 
   /**
-   * Replaces the stage of one ref by its value, once the batch is decided.
+   * Replaces the stage of one ref by its value once the batch is decided, unless the stage is gone by then.
    *
    * @throws GlobalRefException if the batch stays undecided until the deadline, if etcd refuses or does not answer, or
    *     if the stage or its deciding key is not in refdb's format

@@ -113,7 +113,7 @@ public final class RefWatch implements AutoCloseable {
           begin();
         }
         watch();
-      } catch (GlobalRefException | RuntimeException | Error e) { // even for want of memory
+      } catch (GlobalRefException | RuntimeException | Error e) { // also an OutOfMemoryError: the thread must not end
         log.atWarning().log("cannot watch other nodes' updates, tries again: %s", e.getMessage());
       } catch (InterruptedException e) {
         return;
