@@ -9,7 +9,7 @@
 //!
 //! Opening a folder, however, asks the server for its attributes, and if the folder has changed, the client looks its
 //! names up again. A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens the folder of a file before it
-//! opens the file to read or overwrite it, or examines the file. So a file that it returns had its name, and a name
+//! opens the file to read it or to write to it, or examines the file. So a file that it returns had its name, and a name
 //! that it does not find was absent, at some time since the call began, or since the
 //! [`AskingOnce`](crate::AskingOnce) of the thread was created. In NFS 3, where only time stamps and no counter show
 //! that a folder has changed, this holds only as far as the server's time stamps differ.
@@ -33,9 +33,9 @@ const DEPTH_MAX: usize = 64;
 impl Fs {
     /// Returns this file system with the settings that the files in `folder` need. On a network file system, and on any
     /// that is not known to be local, the server is asked about the folder of a file before the file is opened to read
-    /// or overwrite it, or is examined, so that an open file had its name, and an absent name was absent, at some time
+    /// it or to write to it, or is examined, so that an open file had its name, and an absent name was absent, at some time
     /// since the call began, or as [`AskingOnce`](crate::AskingOnce) says while one lives. Other methods, such as
-    /// [`append`](Self::append) and [`find_link_content`](Self::find_link_content), do without that.
+    /// [`find_link_content`](Self::find_link_content), do without that.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl Fs {
         if !self.asks_server() {
             return send();
         }
-        let file = rustix::fs::open(from, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let file = rustix::fs::open(from, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         // Only this process changes the file, so the client knows its attributes without a request.
         let (own, links) = identity(&file, AtFlags::empty())?;
         self.hooks().sent(send).or_else(|error| {
@@ -373,6 +373,16 @@ mod tests {
 
     fn network() -> Fs {
         Fs::real().asking_server(true)
+    }
+
+    /// Previously, the file was looked for where the link leads.
+    #[test]
+    fn a_link_that_leads_nowhere_is_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| dir.path().join(name));
+        std::os::unix::fs::symlink("nowhere", &from).unwrap();
+        network().rename(&from, &to).unwrap();
+        assert_eq!(std::fs::read_link(&to).unwrap(), Path::new("nowhere"));
     }
 
     #[test]

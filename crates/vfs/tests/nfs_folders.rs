@@ -180,3 +180,23 @@ fn an_entry_that_another_machine_replaced_is_looked_up_again() {
     }
     assert!(broken.is_empty(), "{} of {runs} runs:\n{}", broken.len(), broken.join("\n"));
 }
+
+/// Previously, the line went into the replaced file, which a program on the other machine kept alive.
+#[test]
+fn a_line_is_appended_to_the_file_that_has_the_name_now() {
+    let temp = tempfile::tempdir().unwrap();
+    let (root, held) = (temp.path().join("shared"), temp.path().join("held"));
+    [&root, &held].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    prepare(&root);
+    let shared = SharedFolder::new(&root, &held);
+    let [fs, other] = [(); 2].map(|()| Fs::with_hook(shared.client(Replaced::OldFile)).at(&root).unwrap());
+    let path = root.join("top/file");
+    let append = |line: &str| fs.append(&path, 0o666).unwrap().write_all(line.as_bytes()).unwrap();
+    append(" 1");
+    step(&other, &root, Step::Replace);
+    append(" 2");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "second 2");
+    step(&other, &root, Step::Remove("top/file"));
+    append("3");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "3");
+}
