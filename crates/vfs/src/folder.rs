@@ -311,7 +311,12 @@ impl Folder {
     fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
         let open = || -> io::Result<_> {
             let (folder, name) = self.place_of(Path::new(name), LookUp::Name)?;
-            Ok(rustix::fs::openat(folder, &*name, flags | OFlags::CLOEXEC, Mode::empty())?)
+            let open = |flags| rustix::fs::openat(folder, &*name, flags | OFlags::CLOEXEC, Mode::empty());
+            match open(flags) {
+                // Another process has a lease on the file. An open that waits succeeds once the lease has ended.
+                Err(Errno::WOULDBLOCK) => Ok(open(flags - OFlags::NONBLOCK)?),
+                opened => Ok(opened?),
+            }
         };
         let inner = self.looking(|| self.fs.hooks().opening(open))?;
         Ok(File::new(self.fs.hooks(), inner.into(), &self.path.join(name)))
