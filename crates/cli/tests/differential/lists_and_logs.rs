@@ -226,7 +226,7 @@ pub(crate) fn links_that_lead_nowhere(step: &Step, git: &mut Said, refdb: &mut S
 pub(crate) fn cut_messages(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is(step, "refs", "migrate") && git.code == 0 && refdb.code == 0 {
         let is_other = |line: &&[u8]| {
-            !line.starts_with(b"warning: reflog messages ") && !line.starts_with(b"warning: lines of reflogs ")
+            !line.starts_with(b"warning: reflog entries ") && !line.starts_with(b"warning: lines of reflogs ")
         };
         refdb.err = refdb.err.lines_with_terminator().filter(is_other).collect::<Vec<_>>().concat().into();
     }
