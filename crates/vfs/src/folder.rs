@@ -30,7 +30,8 @@ const SHARED_LIST_BYTES: usize = 1 << 20;
 ///
 /// Its methods take the name of an entry and reach that entry through the folder's descriptor. Another process that
 /// replaces the folder by a symbolic link therefore cannot lead these methods to other files. The path is used only for
-/// messages and I/O hooks. No method follows a symbolic link. The exception is the path `to` of
+/// messages and I/O hooks, and on a network file system to find out whether a change within the folder that was reported
+/// as failed has been made. No method follows a symbolic link. The exception is the path `to` of
 /// [`rename`](Self::rename) and [`hard_link`](Self::hard_link), whose folders are looked up as usual.
 ///
 /// Where the folder itself was removed, also by another machine, its entries are "not found". An entry that another
@@ -337,7 +338,9 @@ impl Folder {
         let path = self.path.join(name);
         self.changing(Some(to), || {
             self.fs.hooks().change(Op::Rename(&path, to), "rename a file to", to, || {
-                rustix::fs::renameat(&self.inner, name, CWD, to).map_err(Into::into)
+                self.fs.sending_once(self.inner.as_fd(), Path::new(name), to, || {
+                    rustix::fs::renameat(&self.inner, name, CWD, to).map_err(Into::into)
+                })
             })
         })
     }
@@ -347,7 +350,9 @@ impl Folder {
         let (from, path) = (self.path.join(name), self.path.join(to));
         self.changing(None, || {
             self.fs.hooks().change(Op::Rename(&from, &path), "rename a file to", &path, || {
-                rustix::fs::renameat(&self.inner, name, &self.inner, to).map_err(Into::into)
+                self.fs.sending_once(self.inner.as_fd(), Path::new(name), &path, || {
+                    rustix::fs::renameat(&self.inner, name, &self.inner, to).map_err(Into::into)
+                })
             })
         })
     }
@@ -357,7 +362,9 @@ impl Folder {
         let path = self.path.join(name);
         self.changing(Some(to), || {
             self.fs.hooks().change(Op::Link(&path, to), "link", to, || {
-                rustix::fs::linkat(&self.inner, name, CWD, to, AtFlags::empty()).map_err(Into::into)
+                self.fs.sending_once(self.inner.as_fd(), Path::new(name), to, || {
+                    rustix::fs::linkat(&self.inner, name, CWD, to, AtFlags::empty()).map_err(Into::into)
+                })
             })
         })
     }

@@ -369,7 +369,7 @@ impl Fs {
     pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.changing(to, || {
             self.hooks.change(Op::Rename(from, to), "rename a file to", to, || {
-                self.sending_once(from, to, || std::fs::rename(from, to))
+                self.sending_once(CWD, from, to, || std::fs::rename(from, to))
             })
         })
     }
@@ -394,7 +394,9 @@ impl Fs {
     /// Makes `to` another name of the file `from`; fails if `to` exists.
     pub fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
         let link = || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(io::Error::from);
-        self.changing(to, || self.hooks.change(Op::Link(from, to), "link", to, || self.sending_once(from, to, link)))
+        self.changing(to, || {
+            self.hooks.change(Op::Link(from, to), "link", to, || self.sending_once(CWD, from, to, link))
+        })
     }
 
     /// As [`hard_link`](Self::hard_link), for a file to which only this process gives names. `file` is the open file

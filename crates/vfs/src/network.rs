@@ -18,7 +18,7 @@ use crate::{
     Error, File, Fs, LookUp, Result, ServerHandle, Stat, again_if_lost, asked, error::is_stale, kind, path, planted,
 };
 use rustix::{
-    fd::{AsFd, OwnedFd},
+    fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags, StatFs, StatxFlags},
     io::Errno,
 };
@@ -204,12 +204,13 @@ impl Fs {
         }
     }
 
-    /// Sends a request that gives the file `from` the name `to`. If the reply of a server is lost, the client sends the
+    /// Sends a request that gives the file `from`, looked up in `folder`, the name `to`. If the reply of a server is lost, the client sends the
     /// request again, and the server answers that `to` exists already or that `from` no longer does. After an error,
     /// `to` is therefore looked up: the request has succeeded if `to` leads to the file and, if the error is that `to`
     /// exists, the file has more names than before.
     pub(crate) fn sending_once(
         &self,
+        folder: BorrowedFd<'_>,
         from: &Path,
         to: &Path,
         mut send: impl FnMut() -> io::Result<()>,
@@ -217,7 +218,8 @@ impl Fs {
         if !self.asks_server() {
             return send();
         }
-        let file = rustix::fs::open(from, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(folder, from, flags, Mode::empty())?;
         // Only this process changes the file, so the client knows its attributes without a request.
         let (own, links) = identity(&file, AtFlags::empty())?;
         self.hooks().sent(send).or_else(|error| {
@@ -392,19 +394,19 @@ mod tests {
         std::fs::write(&from, "new").unwrap();
         let answer = |errno: Errno| Err(io::Error::from(errno));
         // The request was sent again after it had been carried out: the link exists, and the file is gone.
-        network().sending_once(&from, &to, || std::fs::hard_link(&from, &to).and(answer(Errno::EXIST))).unwrap();
+        network().sending_once(CWD, &from, &to, || std::fs::hard_link(&from, &to).and(answer(Errno::EXIST))).unwrap();
         std::fs::remove_file(&to).unwrap();
-        network().sending_once(&from, &to, || std::fs::rename(&from, &to).and(answer(Errno::NOENT))).unwrap();
+        network().sending_once(CWD, &from, &to, || std::fs::rename(&from, &to).and(answer(Errno::NOENT))).unwrap();
         // The answers are the same for requests that were not carried out.
         std::fs::write(&from, "newer").unwrap();
-        assert!(network().sending_once(&from, &to, || answer(Errno::EXIST)).is_err());
-        assert!(network().sending_once(&from, &to, || answer(Errno::NOENT)).is_err());
+        assert!(network().sending_once(CWD, &from, &to, || answer(Errno::EXIST)).is_err());
+        assert!(network().sending_once(CWD, &from, &to, || answer(Errno::NOENT)).is_err());
         std::fs::hard_link(&from, dir.path().join("already")).unwrap();
         let again = || std::fs::hard_link(&from, dir.path().join("already"));
-        assert!(network().sending_once(&from, &dir.path().join("already"), again).is_err());
+        assert!(network().sending_once(CWD, &from, &dir.path().join("already"), again).is_err());
         // On a local file system an error means what it says.
         let renamed = || std::fs::rename(&from, &to).and(answer(Errno::NOENT));
-        assert!(Fs::real().sending_once(&from, &to, renamed).is_err());
+        assert!(Fs::real().sending_once(CWD, &from, &to, renamed).is_err());
     }
 
     #[test]

@@ -200,3 +200,22 @@ fn a_line_is_appended_to_the_file_that_has_the_name_now() {
     append("3");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "3");
 }
+
+/// Previously, such a change was reported as failed.
+#[test]
+fn a_change_whose_reply_was_lost_has_succeeded() {
+    let temp = tempfile::tempdir().unwrap();
+    let (root, held) = (temp.path().join("shared"), temp.path().join("held"));
+    for op in [Op::RenameOut, Op::RenameWithin, Op::Link] {
+        let _ = std::fs::remove_dir_all(&root);
+        let _ = std::fs::create_dir(&held);
+        std::fs::create_dir(&root).unwrap();
+        prepare(&root);
+        let client = SharedFolder::new(&root, &held).client(Replaced::Stale);
+        let fs = Fs::with_hook(client.clone()).at(&root).unwrap();
+        let top = fs.folder(&root.join("top")).unwrap();
+        client.lose_reply_after(0);
+        assert_eq!(act(&root, &top, op), Ok(String::new()), "{op:?}");
+        assert!(!client.keep_replies(), "{op:?}: a reply was lost");
+    }
+}
