@@ -30,8 +30,8 @@ const SHARED_LIST_BYTES: usize = 1 << 20;
 ///
 /// Its methods take the name of an entry and reach that entry through the folder's descriptor. Another process that
 /// replaces the folder by a symbolic link therefore cannot lead these methods to other files. The path is used only for
-/// messages and I/O hooks, and on a network file system to find out whether a change within the folder that was reported
-/// as failed has been made. No method follows a symbolic link. The exception is the path `to` of
+/// messages and I/O hooks, and on a network file system to find out whether a change within the folder that was
+/// reported as failed has been made. No method follows a symbolic link. The exception is the path `to` of
 /// [`rename`](Self::rename) and [`hard_link`](Self::hard_link), whose folders are looked up as usual.
 ///
 /// Where the folder itself was removed, also by another machine, its entries are "not found". An entry that another

@@ -9,8 +9,8 @@
 //!
 //! Opening a folder, however, asks the server for its attributes, and if the folder has changed, the client looks its
 //! names up again. A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens the folder of a file before it
-//! opens the file to read it or to write to it, or examines the file. So a file that it returns had its name, and a name
-//! that it does not find was absent, at some time since the call began, or since the
+//! opens the file to read it or to write to it, or examines the file. So a file that it returns had its name, and a
+//! name that it does not find was absent, at some time since the call began, or since the
 //! [`AskingOnce`](crate::AskingOnce) of the thread was created. In NFS 3, where only time stamps and no counter show
 //! that a folder has changed, this holds only as far as the server's time stamps differ.
 
@@ -33,8 +33,8 @@ const DEPTH_MAX: usize = 64;
 impl Fs {
     /// Returns this file system with the settings that the files in `folder` need. On a network file system, and on any
     /// that is not known to be local, the server is asked about the folder of a file before the file is opened to read
-    /// it or to write to it, or is examined, so that an open file had its name, and an absent name was absent, at some time
-    /// since the call began, or as [`AskingOnce`](crate::AskingOnce) says while one lives. Other methods, such as
+    /// it or to write to it, or is examined, so that an open file had its name, and an absent name was absent, at some
+    /// time since the call began, or as [`AskingOnce`](crate::AskingOnce) says while one lives. Other methods, such as
     /// [`find_link_content`](Self::find_link_content), do without that.
     ///
     /// # Errors
@@ -204,10 +204,10 @@ impl Fs {
         }
     }
 
-    /// Sends a request that gives the file `from`, looked up in `folder`, the name `to`. If the reply of a server is lost, the client sends the
-    /// request again, and the server answers that `to` exists already or that `from` no longer does. After an error,
-    /// `to` is therefore looked up: the request has succeeded if `to` leads to the file and, if the error is that `to`
-    /// exists, the file has more names than before.
+    /// Sends a request that gives the file `from`, looked up in `folder`, the name `to`. If the reply of a server is
+    /// lost, the client sends the request again, and the server answers that `to` exists already or that `from` no
+    /// longer does. After an error, `to` is therefore looked up: the request has succeeded if `to` leads to the file
+    /// and, if the error is that `to` exists, the file has more names than before.
     pub(crate) fn sending_once(
         &self,
         folder: BorrowedFd<'_>,

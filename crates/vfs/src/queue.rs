@@ -242,8 +242,8 @@ impl QueueHead {
     }
 
     /// Removes and returns the first of the accepted writers that does not want the lock for itself; `None` if there is
-    /// no such writer. The others stay in their order. If no accepted writer joins, takes the writers out of the backlog
-    /// first.
+    /// no such writer. The others stay in their order. If no accepted writer joins, takes the writers out of the
+    /// backlog first.
     pub fn next_joining(&mut self) -> Option<Channel> {
         if !self.arrived.iter_mut().any(Arrived::joins) {
             self.accept_all();
