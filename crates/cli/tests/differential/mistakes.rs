@@ -131,7 +131,9 @@ pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
             said.err = lines.concat().into();
         }
     }
-    if refdb.code == 0 && git.err.contains_str("fatal: unknown date format")
+    // Git may read the objects of refs behind the last that it shows.
+    let counts = step.words.iter().any(|word| word.starts_with(b"--count="));
+    if refdb.code == 0 && (counts && is_missing(git) || git.err.contains_str("fatal: unknown date format"))
         || refdb.err.contains_str("fatal: format: ") && fields.iter().any(|words| git.err.contains_str(words))
     {
         refdb.clone_from(git);

@@ -103,10 +103,11 @@ pub(crate) fn dot_folder(_: &Step, git: &mut Said, refdb: &mut Said) {
     }
 }
 
-/// Accepts that git ends a list at a ref whose object is missing, because it reads each object.
+/// Accepts that git ends a list at a ref whose object is missing, because it reads each object; refdb may meet another
+/// mistake later.
 fn missing_where_pointed(step: &Step, git: &mut Said, refdb: &mut Said) {
     let asks = step.words.iter().any(|word| word.starts_with(b"--points-at"));
-    if asks && git.code == 128 && refdb.code == 0 && git.err.contains_str("fatal: malformed object at '") {
+    if asks && git.code == 128 && git.err.contains_str("fatal: malformed object at '") {
         refdb.clone_from(git);
     }
 }
@@ -220,7 +221,8 @@ pub(crate) fn loops(step: &Step, git: &mut Said, refdb: &mut Said) {
 
 pub(crate) fn push_of_a_tag(step: &Step, git: &mut Said, refdb: &mut Said) {
     let asks = step.words.iter().any(|word| word.contains_str("*push"));
-    let goes_on = refdb.code == 0 || refdb.err.starts_with(b"fatal: unknown date format ");
+    let ends = [&b"fatal: unknown date format "[..], b"fatal: missing object "];
+    let goes_on = refdb.code == 0 || ends.iter().any(|end| refdb.err.starts_with(end));
     if asks && git.code == 128 && goes_on && git.err.contains_str("fatal: missing object ") {
         refdb.clone_from(git);
     }
