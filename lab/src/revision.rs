@@ -27,6 +27,21 @@ use crate::{
 /// flaky.
 const ATTEMPTS: usize = 2;
 
+/// Variables of the environment that concern one repository, as `git rev-parse --local-env-vars` lists them, and the
+/// namespace.
+const LOCAL_VARIABLES: [&str; 10] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_WORK_TREE",
+];
+
 /// The repository from which revisions come, and how they are built.
 #[derive(Debug)]
 pub struct Builds {
@@ -55,10 +70,10 @@ impl Builds {
     }
 
     /// Returns a git command for the repository, without `GIT_DIR` and other variables by which the caller's
-    /// environment may name another one.
+    /// environment may name another one or change its settings.
     pub fn git(&self) -> Command {
         let mut git = Command::new("git");
-        for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"] {
+        for name in LOCAL_VARIABLES {
             git.env_remove(name);
         }
         git.arg("-C").arg(&self.repository);

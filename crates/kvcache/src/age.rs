@@ -57,18 +57,30 @@ pub(crate) struct Ages {
     latest_at_ms: AtomicU64,
     /// The time given to [`Ages::defer_expiry`]; 0 if no removal is left to a later run.
     deferred_ms: AtomicU64,
+    /// The latest time that [`Ages::now_ms`] has returned since [`Ages::believe_clock`] was last called.
+    told_ms: AtomicU64,
 }
 
 impl Ages {
     pub(crate) fn new(max_age: Option<Duration>, clock: Clock) -> Self {
         let start = Instant::now();
         let (latest_ms, latest_at_ms) = (AtomicU64::new(clock.now_ms()), AtomicU64::new(0));
-        Ages { max_ms: max_age.map(age_ms), clock, start, latest_ms, latest_at_ms, deferred_ms: AtomicU64::new(0) }
+        let (deferred_ms, told_ms) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ages { max_ms: max_age.map(age_ms), clock, start, latest_ms, latest_at_ms, deferred_ms, told_ms }
     }
 
     /// The time of the clock, or, as long as the clock shows less than it has shown before, the time that it would show
-    /// if it had not been set back.
+    /// if it had not been set back. When the clock has reached what it had shown before, the time stands still until
+    /// the clock reaches it too.
     pub(crate) fn now_ms(&self) -> u64 {
+        let (time, told) = (self.running_on_ms(), self.told_ms.load(Ordering::Acquire));
+        if time > told {
+            self.told_ms.fetch_max(time, Ordering::Release);
+        }
+        time.max(told)
+    }
+
+    fn running_on_ms(&self) -> u64 {
         let (now, latest) = (self.clock.now_ms(), self.latest_ms.load(Ordering::Acquire));
         let running = self.running_ms();
         if now >= latest {
@@ -99,6 +111,7 @@ impl Ages {
     pub(crate) fn believe_clock(&self) {
         self.latest_at_ms.store(self.running_ms(), Ordering::Relaxed);
         self.latest_ms.store(self.clock.now_ms(), Ordering::Release);
+        self.told_ms.store(0, Ordering::Release);
     }
 
     fn running_ms(&self) -> u64 {
@@ -153,6 +166,22 @@ mod tests {
         assert!(ages.now_ms() > before, "it does not stand still");
         wound.store(3_000_000, Ordering::Relaxed);
         assert_eq!(ages.now_ms(), 3_000_000);
+    }
+
+    /// Previously, the time fell back to the clock's when the clock reached what it had shown before.
+    #[test]
+    fn time_does_not_go_back_when_the_clock_catches_up() {
+        let wound = Arc::new(AtomicU64::new(1_000_000));
+        let clock = wound.clone();
+        let ages = Ages::new(Some(Duration::from_secs(60)), Clock::new(move || clock.load(Ordering::Relaxed)));
+        wound.store(999_000, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(5));
+        let before = ages.now_ms();
+        assert!(before > 1_000_000);
+        wound.store(1_000_001, Ordering::Relaxed);
+        assert!(ages.now_ms() >= before);
+        ages.believe_clock();
+        assert_eq!(ages.now_ms(), 1_000_001);
     }
 
     #[test]

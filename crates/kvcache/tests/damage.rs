@@ -4,7 +4,7 @@ mod common;
 
 use common::{STANDSTILL, eventually, open, patient};
 use refdb_kvcache::{Cache, Durability, Error, Options, Put, PutOptions};
-use refdb_testkit::Rng;
+use refdb_testkit::{Rng, crash};
 use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     os::unix::fs::PermissionsExt,
@@ -217,6 +217,71 @@ fn a_synced_segment_that_is_cut_or_gone_brings_nothing_back() {
         let cache = Cache::open(dir.path(), Options::new(MIB)).unwrap();
         assert_nothing_is_back(&cache, "a synced segment");
         assert!(!cache.notices().is_empty());
+    }
+}
+
+/// Previously, the newest segments were deleted first, so that a process that ended meanwhile left an intact log of old
+/// values.
+#[test]
+fn a_deletion_of_a_damaged_log_that_a_crash_cuts_short_brings_nothing_back() {
+    let dir = tempfile::tempdir().unwrap();
+    replaced(dir.path(), Durability::Synced);
+    std::fs::remove_file(dir.path().join(SAVED_INDEX)).unwrap();
+    let segments = segments(dir.path());
+    let damages = [(segments.len() / 2, None), (3, Some(20))];
+    for (at, flipped) in damages {
+        let before = std::fs::read(&segments[at]).unwrap();
+        match flipped {
+            None => std::fs::remove_file(&segments[at]).unwrap(),
+            Some(byte) => {
+                let mut damaged = before.clone();
+                damaged[byte] ^= 1;
+                std::fs::write(&segments[at], damaged).unwrap();
+            }
+        }
+        let open = |fs: &Fs, dir: &Path| Cache::open_idle(fs.clone(), dir, Options::new(MIB)).map(Cache::abandon);
+        let check = |dir: &Path, crash: &crash::Crash| {
+            let cache = Cache::open_idle(Fs::real(), dir, Options::new(MIB)).unwrap();
+            assert_nothing_is_back(&cache, &format!("{crash:?}"));
+        };
+        crash::kill_everywhere(dir.path(), open, check);
+        for disk in [crash::Disk::Journaled, crash::Disk::Unordered] {
+            crash::lose_power_everywhere(dir.path(), disk, open, check);
+        }
+        std::fs::write(&segments[at], before).unwrap();
+    }
+}
+
+/// Leaves what a process that was killed leaves, with these values in the order of their keys.
+fn killed(dir: &Path, values: &[Vec<u8>]) {
+    let cache = Cache::open_idle(Fs::real(), dir, Options::new(MIB)).expect("it opens");
+    for (i, value) in (0u64..).zip(values) {
+        let options = PutOptions::new().durability(Durability::Written);
+        assert_eq!(cache.put_with(&i.to_le_bytes(), value, options).expect("it works"), Put::Stored);
+    }
+    cache.abandon();
+}
+
+/// Previously, such a value at the end of the file was taken for a damaged footer, so that the cache started empty.
+#[test]
+fn a_value_that_looks_like_the_end_of_a_footer_is_no_damage() {
+    let number = 1u64.to_le_bytes().to_vec();
+    let with_magic = [&[7; 24][..], b"refdbkvE", &[7; 56]].concat();
+    for value in [number.clone(), with_magic, number.repeat(500)] {
+        let dir = tempfile::tempdir().unwrap();
+        killed(dir.path(), &vec![value.clone(); 4]);
+        let path = &segments(dir.path())[0];
+        let bytes = std::fs::read(path).unwrap();
+        let record_len = (32 + 8 + value.len()).next_multiple_of(16);
+        assert_eq!(bytes.len(), 64 + 4 * record_len);
+        for cut in (0..record_len).step_by(8) {
+            std::fs::write(path, &bytes[..bytes.len() - cut]).unwrap();
+            let cache = Cache::open_read_only(dir.path(), None).unwrap();
+            assert!(cache.notices().is_empty(), "cut by {cut}: {:?}", cache.notices());
+            let expected = if cut == 0 { 4 } else { 3 };
+            let found = (0..4u64).filter(|i| cache.get(&i.to_le_bytes()).is_some_and(|found| found.value == value));
+            assert_eq!(found.count(), expected, "cut by {cut}");
+        }
     }
 }
 

@@ -305,3 +305,51 @@ fn a_put_that_is_being_encrypted_while_its_cache_closes_is_in_the_files_or_told(
     }
     assert!(told > 0, "no put was under way when its cache closed");
 }
+
+/// A disk on which the sync of a folder takes long while the flag is set.
+#[derive(Default)]
+struct SlowFolder {
+    is_slow: AtomicBool,
+    waits: AtomicBool,
+}
+
+impl IoHook for SlowFolder {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        while matches!(op, Op::SyncDir(_)) && self.is_slow.load(Ordering::SeqCst) {
+            self.waits.store(true, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(1));
+        }
+        Verdict::Proceed
+    }
+}
+
+/// Previously, the second thread relied on the first one's sync of the folder before that sync had ended.
+#[test]
+fn nothing_counts_as_synced_before_the_name_of_its_file_is() {
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    let disk = Arc::new(SlowFolder::default());
+    let open = || Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), patient(1 << 20)).expect("it opens");
+    let synced = PutOptions::new().durability(Durability::Synced);
+    let put = |cache: &Cache, key: &[u8]| cache.put_with(key, b"value", synced).expect("it works");
+    put(&open(), b"first");
+    // The next put begins a file.
+    let cache = open();
+    disk.is_slow.store(true, Ordering::SeqCst);
+    let is_done = AtomicBool::new(false);
+    let was_done = thread::scope(|scope| {
+        scope.spawn(|| put(&cache, b"second"));
+        let start = Instant::now();
+        while !disk.waits.load(Ordering::SeqCst) && start.elapsed() < STANDSTILL {
+            thread::yield_now();
+        }
+        scope.spawn(|| {
+            cache.flush(Durability::Synced).expect("it works");
+            is_done.store(true, Ordering::SeqCst);
+        });
+        thread::sleep(Duration::from_millis(200));
+        let was_done = is_done.load(Ordering::SeqCst);
+        disk.is_slow.store(false, Ordering::SeqCst);
+        was_done
+    });
+    assert!(!was_done && is_done.load(Ordering::SeqCst), "the second put had no durable name");
+}

@@ -18,9 +18,9 @@ use std::sync::Arc;
 ///
 /// This reads the whole file. Damage can hide other damage: behind a record that cannot be read, the rest of its block
 /// is not checked, behind a block whose end cannot be found, the rest of its section, and in both cases the indexes are
-/// not compared. Without a header, a footer and a type of the first block that are valid nothing else is checked. No
-/// content of a file makes the check panic or run without end, but a file can be made so that the check takes very much
-/// memory and time.
+/// not compared. Without a header, a footer and a type of the first block that are valid nothing else is checked. At
+/// most 1,000 faults are returned. No content of a file makes the check panic or run without end, but a file can
+/// be made so that the check takes many times as much memory as the file.
 ///
 /// # Errors
 ///
@@ -33,6 +33,9 @@ pub fn check(source: Source, name: impl Into<BString>) -> Result<Vec<Corruption>
     };
     table.check()
 }
+
+/// Maximum number of faults that a check returns.
+const FAULTS_MAX: usize = 1000;
 
 impl Table {
     /// Checks the whole file of this table as [`check`] does, even if the file no longer has a name.
@@ -62,6 +65,21 @@ struct Report {
 
 impl Report {
     fn add(&mut self, offset: u64, fault: Fault) {
-        self.faults.push(Corruption { table: self.table.clone(), offset, fault, behind: BString::default() });
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(Corruption { table: self.table.clone(), offset, fault, behind: BString::default() });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_does_not_grow_without_end() {
+        let mut report = Report { table: "table".into(), faults: Vec::new() };
+        (0..2 * FAULTS_MAX as u64).for_each(|offset| report.add(offset, Fault::KeyOrder));
+        assert_eq!(report.faults.len(), FAULTS_MAX);
+        assert_eq!(report.faults.last().unwrap().offset, FAULTS_MAX as u64 - 1);
     }
 }

@@ -273,9 +273,11 @@ fn copy_range(from: &std::fs::File, mut offset: u64, to: &mut std::fs::File, len
         match rustix::fs::copy_file_range(from, Some(&mut offset), &*to, None, want) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // The kernel cannot make this copy by itself.
+            // The kernel cannot copy between these two files, or a sandbox forbids the call, so a buffer is used.
             Err(
                 rustix::io::Errno::XDEV
+                | rustix::io::Errno::BADF
+                | rustix::io::Errno::PERM
                 | rustix::io::Errno::INVAL
                 | rustix::io::Errno::NOSYS
                 | rustix::io::Errno::OPNOTSUPP,
@@ -318,6 +320,17 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(is_free.unwrap());
+    }
+
+    #[test]
+    fn a_range_is_copied_to_the_end_of_a_file_that_is_open_for_appending() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, [from, to]) = (Fs::real(), ["from", "to"].map(|name| dir.path().join(name)));
+        std::fs::write(&from, "content").unwrap();
+        std::fs::write(&to, "some ").unwrap();
+        let mut end = fs.append(&to, 0o666).unwrap();
+        copy_range(fs.open(&from).unwrap().as_std(), 3, &mut end.inner, 4).unwrap();
+        assert_eq!(std::fs::read_to_string(&to).unwrap(), "some tent");
     }
 
     #[test]

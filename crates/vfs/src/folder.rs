@@ -31,7 +31,8 @@ const SHARED_LIST_BYTES: usize = 1 << 20;
 ///
 /// Its methods take the name of an entry and reach that entry through the folder's descriptor. Another process that
 /// replaces the folder by a symbolic link therefore cannot lead these methods to other files. The path is used only for
-/// messages and I/O hooks. No method follows a symbolic link. The exception is the path `to` of
+/// messages and I/O hooks, and on a network file system to find out whether a change within the folder that was
+/// reported as failed has been made. No method follows a symbolic link. The exception is the path `to` of
 /// [`rename`](Self::rename) and [`hard_link`](Self::hard_link), whose folders are looked up as usual.
 ///
 /// Where the folder itself was removed, also by another machine, its entries are "not found". An entry that another
@@ -312,7 +313,12 @@ impl Folder {
     fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
         let open = || -> io::Result<_> {
             let (folder, name) = self.place_of(Path::new(name), LookUp::Name)?;
-            Ok(rustix::fs::openat(folder, &*name, flags | OFlags::CLOEXEC, Mode::empty())?)
+            let open = |flags| rustix::fs::openat(folder, &*name, flags | OFlags::CLOEXEC, Mode::empty());
+            match open(flags) {
+                // Another process has a lease on the file. An open that waits succeeds once the lease has ended.
+                Err(Errno::WOULDBLOCK) => Ok(open(flags - OFlags::NONBLOCK)?),
+                opened => Ok(opened?),
+            }
         };
         let inner = self.looking(|| self.fs.hooks().opening(open))?;
         Ok(File::new(self.fs.hooks(), inner.into(), &self.path.join(name)))
@@ -333,7 +339,9 @@ impl Folder {
         let path = self.path.join(name);
         self.changing(Some(to), || {
             self.fs.hooks().change(Op::Rename(&path, to), "rename a file to", to, || {
-                rustix::fs::renameat(&self.inner, name, CWD, to).map_err(Into::into)
+                self.fs.sending_once(self.inner.as_fd(), Path::new(name), to, || {
+                    rustix::fs::renameat(&self.inner, name, CWD, to).map_err(Into::into)
+                })
             })
         })
     }
@@ -343,7 +351,9 @@ impl Folder {
         let (from, path) = (self.path.join(name), self.path.join(to));
         self.changing(None, || {
             self.fs.hooks().change(Op::Rename(&from, &path), "rename a file to", &path, || {
-                rustix::fs::renameat(&self.inner, name, &self.inner, to).map_err(Into::into)
+                self.fs.sending_once(self.inner.as_fd(), Path::new(name), &path, || {
+                    rustix::fs::renameat(&self.inner, name, &self.inner, to).map_err(Into::into)
+                })
             })
         })
     }
@@ -353,7 +363,9 @@ impl Folder {
         let path = self.path.join(name);
         self.changing(Some(to), || {
             self.fs.hooks().change(Op::Link(&path, to), "link", to, || {
-                rustix::fs::linkat(&self.inner, name, CWD, to, AtFlags::empty()).map_err(Into::into)
+                self.fs.sending_once(self.inner.as_fd(), Path::new(name), to, || {
+                    rustix::fs::linkat(&self.inner, name, CWD, to, AtFlags::empty()).map_err(Into::into)
+                })
             })
         })
     }

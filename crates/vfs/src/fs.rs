@@ -315,7 +315,7 @@ impl Fs {
     /// vanishes when it is closed. Returns `None` if the file system does not support this. `mode` is subject to the
     /// process's umask.
     pub(crate) fn create_unnamed(&self, path: &Path, mode: u32) -> Result<Option<File>> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = crate::folder::place(path).map_or(Path::new("."), |(folder, _)| folder);
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match self.hooks.opening(|| rustix::fs::open(folder, flags, Mode::from_raw_mode(mode))) {
             // Nobody sees the file or its content before it has a name, so the hook is not called until then.
@@ -332,7 +332,7 @@ impl Fs {
         let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_std().as_raw_fd()));
         self.changing(file.path(), || {
             self.hooks.change(Op::Create(file.path()), "create", file.path(), || {
-                self.sending_once(&opened, file.path(), || {
+                self.linking_own(file, file.path(), || {
                     rustix::fs::linkat(CWD, &opened, CWD, file.path(), AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
                 })
             })
@@ -349,16 +349,16 @@ impl Fs {
     }
 
     /// Opens a file for appending, and creates it if it does not exist. `mode` is subject to the process's umask. A
-    /// pipe in its place does not block the caller: without a reader, that is an error.
+    /// pipe in its place does not block the caller: without a reader, that is an error. On a network file system, the
+    /// server is asked for the file as [`open`](Self::open) asks it.
     pub fn append(&self, path: &Path, mode: u32) -> Result<File> {
-        let open = |create| {
-            let mut options = std::fs::OpenOptions::new();
-            options.append(true).create(create).mode(mode).custom_flags(OFlags::NONBLOCK.bits() as i32);
-            self.hooks.opening(|| options.open(self.hooks.look_up(path, LookUp::Name)?))
-        };
-        let inner = self.changing(path, || match open(false) {
+        let mut options = std::fs::OpenOptions::new();
+        options.append(true).mode(mode).custom_flags(OFlags::NONBLOCK.bits() as i32);
+        let open = || options.open(self.hooks.look_up(path, LookUp::Name)?);
+        let create = || self.hooks.opening(|| options.clone().create(true).open(path));
+        let inner = self.changing(path, || match self.opening(path, open) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.hooks.change(Op::Create(path), "create", path, || open(true))
+                self.hooks.change(Op::Create(path), "create", path, create)
             }
             opened => opened.map_err(|source| Error::new("open", path, source)),
         });
@@ -369,7 +369,7 @@ impl Fs {
     pub fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.changing(to, || {
             self.hooks.change(Op::Rename(from, to), "rename a file to", to, || {
-                self.sending_once(from, to, || std::fs::rename(from, to))
+                self.sending_once(CWD, from, to, || std::fs::rename(from, to))
             })
         })
     }
@@ -394,18 +394,24 @@ impl Fs {
     /// Makes `to` another name of the file `from`; fails if `to` exists.
     pub fn hard_link(&self, from: &Path, to: &Path) -> Result<()> {
         let link = || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(io::Error::from);
-        self.changing(to, || self.hooks.change(Op::Link(from, to), "link", to, || self.sending_once(from, to, link)))
+        self.changing(to, || {
+            self.hooks.change(Op::Link(from, to), "link", to, || self.sending_once(CWD, from, to, link))
+        })
     }
 
     /// As [`hard_link`](Self::hard_link), for a file to which only this process gives names. `file` is the open file
     /// `from`.
     pub(crate) fn link_own(&self, file: &File, from: &Path, to: &Path) -> Result<()> {
         let link = || rustix::fs::linkat(CWD, from, CWD, to, AtFlags::empty()).map_err(io::Error::from);
-        self.changing(to, || {
-            self.hooks.change(Op::Link(from, to), "link", to, || {
-                self.hooks.sent(link).or_else(|error| if self.leads_to(to, file)? { Ok(()) } else { Err(error) })
-            })
-        })
+        self.changing(to, || self.hooks.change(Op::Link(from, to), "link", to, || self.linking_own(file, to, link)))
+    }
+
+    /// Sends a request that makes `to` a name of an open file to which only this process gives names. If it fails, the
+    /// server is asked whether it has succeeded and only its reply was lost.
+    fn linking_own(&self, file: &File, to: &Path, link: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+        self.hooks
+            .sent(link)
+            .or_else(|error| if self.asks_server && self.leads_to(to, file)? { Ok(()) } else { Err(error) })
     }
 
     /// Makes `path` a symbolic link with this content.

@@ -92,7 +92,8 @@ pub enum LockError {
         /// The path of the lock file.
         path: PathBuf,
         /// The time from the last write to the lock file until waiting ended, in seconds; 0 if the file was gone by
-        /// then. A lock file that is a link to another one may have been written long before the lock was taken.
+        /// then. On a network file system, where a lock may be a link to an older file, the time since the last change
+        /// of the inode.
         age_seconds: u64,
         /// The user who owns the lock file; 0 if the file was gone by then.
         uid: u32,

@@ -5,7 +5,10 @@ use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 /// Keeps the folder of the most recent files open, except on network file systems. A folder is opened only when a
 /// second file in it is used in a row.
@@ -45,6 +48,8 @@ impl<'f> Nearby<'f> {
         let (folder, name) = self.place(path);
         match fs.hooks().opening(|| rustix::fs::openat(folder, name, flags, Mode::empty())) {
             Ok(inner) => Ok(fs.file(inner.into(), path)),
+            // Another process has a lease on the file, so that an open has to wait.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => fs.open(path),
             Err(source) => Err(Error::new("open", path, source)),
         }
     }
@@ -97,6 +102,33 @@ mod tests {
         }
         assert_eq!(fs.read_dir(&dir.path().join("a")).unwrap(), []);
         assert_eq!(fs.read_dir(&dir.path().join("b")).unwrap().len(), 3);
+    }
+
+    /// Previously, a file on which another process has a lease could not be opened.
+    #[test]
+    fn a_file_with_a_lease_is_opened_once_the_lease_has_ended() {
+        let script = "import fcntl, os, signal, sys\n\
+                      file = os.open(sys.argv[1], os.O_RDONLY)\n\
+                      signal.signal(signal.SIGIO, lambda *_: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK))\n\
+                      fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)\n\
+                      os.write(1, b'x')\n\
+                      while True: signal.pause()";
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, path) = (Fs::real(), dir.path().join("file"));
+        std::fs::write(&path, "content").unwrap();
+        let folder = fs.folder(dir.path()).unwrap();
+        let mut near = Nearby::new(&fs);
+        near.find_link(&path).unwrap();
+        for is_near in [true, false] {
+            let mut command = std::process::Command::new("python3");
+            let mut holder =
+                command.args(["-c", script]).arg(&path).stdout(std::process::Stdio::piped()).spawn().unwrap();
+            std::io::Read::read_exact(holder.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+            let opened = if is_near { near.open(&path) } else { folder.open("file".as_ref()) };
+            holder.kill().unwrap();
+            holder.wait().unwrap();
+            assert_eq!(opened.unwrap().read_to_end().unwrap(), b"content");
+        }
     }
 
     #[test]

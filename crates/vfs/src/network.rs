@@ -9,8 +9,8 @@
 //!
 //! Opening a folder, however, asks the server for its attributes, and if the folder has changed, the client looks its
 //! names up again. A [`Fs`] for a folder on a network file system (see [`Fs::at`]) opens the folder of a file before it
-//! opens the file to read or overwrite it, or examines the file. So a file that it returns had its name, and a name
-//! that it does not find was absent, at some time since the call began, or since the
+//! opens the file to read it or to write to it, or examines the file. So a file that it returns had its name, and a
+//! name that it does not find was absent, at some time since the call began, or since the
 //! [`AskingOnce`](crate::AskingOnce) of the thread was created. In NFS 3, where only time stamps and no counter show
 //! that a folder has changed, this holds only as far as the server's time stamps differ.
 
@@ -18,7 +18,7 @@ use crate::{
     Error, File, Fs, LookUp, Result, ServerHandle, Stat, again_if_lost, asked, error::is_stale, kind, path, planted,
 };
 use rustix::{
-    fd::{AsFd, OwnedFd},
+    fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags, StatFs, StatxFlags},
     io::Errno,
 };
@@ -33,9 +33,9 @@ const DEPTH_MAX: usize = 64;
 impl Fs {
     /// Returns this file system with the settings that the files in `folder` need. On a network file system, and on any
     /// that is not known to be local, the server is asked about the folder of a file before the file is opened to read
-    /// or overwrite it, or is examined, so that an open file had its name, and an absent name was absent, at some time
-    /// since the call began, or as [`AskingOnce`](crate::AskingOnce) says while one lives. Other methods, such as
-    /// [`append`](Self::append) and [`find_link_content`](Self::find_link_content), do without that.
+    /// it or to write to it, or is examined, so that an open file had its name, and an absent name was absent, at some
+    /// time since the call began, or as [`AskingOnce`](crate::AskingOnce) says while one lives. Other methods, such as
+    /// [`find_link_content`](Self::find_link_content), do without that.
     ///
     /// # Errors
     ///
@@ -204,12 +204,13 @@ impl Fs {
         }
     }
 
-    /// Sends a request that gives the file `from` the name `to`. If the reply of a server is lost, the client sends the
-    /// request again, and the server answers that `to` exists already or that `from` no longer does. After an error,
-    /// `to` is therefore looked up: the request has succeeded if `to` leads to the file and, if the error is that `to`
-    /// exists, the file has more names than before.
+    /// Sends a request that gives the file `from`, looked up in `folder`, the name `to`. If the reply of a server is
+    /// lost, the client sends the request again, and the server answers that `to` exists already or that `from` no
+    /// longer does. After an error, `to` is therefore looked up: the request has succeeded if `to` leads to the file
+    /// and, if the error is that `to` exists, the file has more names than before.
     pub(crate) fn sending_once(
         &self,
+        folder: BorrowedFd<'_>,
         from: &Path,
         to: &Path,
         mut send: impl FnMut() -> io::Result<()>,
@@ -217,7 +218,8 @@ impl Fs {
         if !self.asks_server() {
             return send();
         }
-        let file = rustix::fs::open(from, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(folder, from, flags, Mode::empty())?;
         // Only this process changes the file, so the client knows its attributes without a request.
         let (own, links) = identity(&file, AtFlags::empty())?;
         self.hooks().sent(send).or_else(|error| {
@@ -375,6 +377,16 @@ mod tests {
         Fs::real().asking_server(true)
     }
 
+    /// Previously, the file was looked for where the link leads.
+    #[test]
+    fn a_link_that_leads_nowhere_is_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| dir.path().join(name));
+        std::os::unix::fs::symlink("nowhere", &from).unwrap();
+        network().rename(&from, &to).unwrap();
+        assert_eq!(std::fs::read_link(&to).unwrap(), Path::new("nowhere"));
+    }
+
     #[test]
     fn a_request_whose_reply_was_lost_has_succeeded_if_its_name_leads_to_the_file() {
         let dir = tempfile::tempdir().unwrap();
@@ -382,19 +394,19 @@ mod tests {
         std::fs::write(&from, "new").unwrap();
         let answer = |errno: Errno| Err(io::Error::from(errno));
         // The request was sent again after it had been carried out: the link exists, and the file is gone.
-        network().sending_once(&from, &to, || std::fs::hard_link(&from, &to).and(answer(Errno::EXIST))).unwrap();
+        network().sending_once(CWD, &from, &to, || std::fs::hard_link(&from, &to).and(answer(Errno::EXIST))).unwrap();
         std::fs::remove_file(&to).unwrap();
-        network().sending_once(&from, &to, || std::fs::rename(&from, &to).and(answer(Errno::NOENT))).unwrap();
+        network().sending_once(CWD, &from, &to, || std::fs::rename(&from, &to).and(answer(Errno::NOENT))).unwrap();
         // The answers are the same for requests that were not carried out.
         std::fs::write(&from, "newer").unwrap();
-        assert!(network().sending_once(&from, &to, || answer(Errno::EXIST)).is_err());
-        assert!(network().sending_once(&from, &to, || answer(Errno::NOENT)).is_err());
+        assert!(network().sending_once(CWD, &from, &to, || answer(Errno::EXIST)).is_err());
+        assert!(network().sending_once(CWD, &from, &to, || answer(Errno::NOENT)).is_err());
         std::fs::hard_link(&from, dir.path().join("already")).unwrap();
         let again = || std::fs::hard_link(&from, dir.path().join("already"));
-        assert!(network().sending_once(&from, &dir.path().join("already"), again).is_err());
+        assert!(network().sending_once(CWD, &from, &dir.path().join("already"), again).is_err());
         // On a local file system an error means what it says.
         let renamed = || std::fs::rename(&from, &to).and(answer(Errno::NOENT));
-        assert!(Fs::real().sending_once(&from, &to, renamed).is_err());
+        assert!(Fs::real().sending_once(CWD, &from, &to, renamed).is_err());
     }
 
     #[test]

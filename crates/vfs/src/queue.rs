@@ -243,10 +243,10 @@ impl QueueHead {
     }
 
     /// Removes and returns the first of the accepted writers that does not want the lock for itself; `None` if there is
-    /// no such writer. The others stay in their order. If there are no accepted writers, takes the writers out of the
+    /// no such writer. The others stay in their order. If no accepted writer joins, takes the writers out of the
     /// backlog first.
     pub fn next_joining(&mut self) -> Option<Channel> {
-        if self.arrived.is_empty() {
+        if !self.arrived.iter_mut().any(Arrived::joins) {
             self.accept_all();
         }
         let at = self.arrived.iter_mut().position(Arrived::joins)?;

@@ -46,7 +46,8 @@ impl Fs {
 
     fn sync_dir_or_parent(&self, folder: &Path) -> Result<()> {
         for at in folder.ancestors() {
-            match self.sync_dir(at) {
+            // The parent of a single name is empty and means the current folder.
+            match self.sync_dir(if at.as_os_str().is_empty() { Path::new(".") } else { at }) {
                 Err(error) if error.is_not_found() => {}
                 synced => return synced,
             }
@@ -85,6 +86,13 @@ mod tests {
         fs.sync_dirs(&[gone.clone(), dir.path().join("5")].into()).unwrap();
         let expected = [dir.path().join("5"), gone.clone(), dir.path().join("7/8"), dir.path().join("7")];
         assert_eq!(*seen.0.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn for_a_relative_folder_that_is_gone_the_current_one_is_synced() {
+        let seen = Arc::new(Synced::default());
+        Fs::with_hook(seen.clone()).sync_dirs(&["no such/folder".into()].into()).unwrap();
+        assert_eq!(*seen.0.lock().unwrap(), ["no such/folder", "no such", "."].map(PathBuf::from));
     }
 
     #[test]

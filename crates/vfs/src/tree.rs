@@ -71,7 +71,12 @@ impl Folder {
         }
         let enter = |folder: &Folder| {
             let mut folders = Vec::new();
-            for (name, kind) in folder.entries()? {
+            let entries = match folder.entries() {
+                // Another process has removed the folder meanwhile.
+                Err(error) if error.is_not_found() => Vec::new(),
+                entries => entries?,
+            };
+            for (name, kind) in entries {
                 match kind {
                     EntryKind::Dir => folders.push(name_of(&name).to_owned()),
                     _ => removed(folder.remove_file(name_of(&name)))?,
@@ -167,6 +172,25 @@ fn removed(removed: Result<()>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Previously, a folder that had gone since it was opened was an error.
+    #[test]
+    fn two_remove_one_tree() {
+        let (dir, fs) = (tempfile::tempdir().unwrap(), Fs::real());
+        let folder = fs.folder(dir.path()).unwrap();
+        for _ in 0..40 {
+            for (at, inner) in (0..30).flat_map(|at| (0..5).map(move |inner| (at, inner))) {
+                std::fs::create_dir_all(dir.path().join(format!("top/{at}/{inner}"))).unwrap();
+            }
+            let remove = || folder.remove_tree("top".as_ref(), EntryKind::Dir);
+            std::thread::scope(|scope| {
+                let other = scope.spawn(|| fs.folder(dir.path())?.remove_tree("top".as_ref(), EntryKind::Dir));
+                remove().unwrap();
+                other.join().unwrap().unwrap();
+            });
+            assert!(!dir.path().join("top").exists());
+        }
+    }
 
     #[test]
     fn a_tree_of_empty_folders_goes_and_one_with_a_file_stays() {

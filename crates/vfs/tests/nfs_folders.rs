@@ -180,3 +180,42 @@ fn an_entry_that_another_machine_replaced_is_looked_up_again() {
     }
     assert!(broken.is_empty(), "{} of {runs} runs:\n{}", broken.len(), broken.join("\n"));
 }
+
+/// Previously, the line went into the replaced file, which a program on the other machine kept alive.
+#[test]
+fn a_line_is_appended_to_the_file_that_has_the_name_now() {
+    let temp = tempfile::tempdir().unwrap();
+    let (root, held) = (temp.path().join("shared"), temp.path().join("held"));
+    [&root, &held].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    prepare(&root);
+    let shared = SharedFolder::new(&root, &held);
+    let [fs, other] = [(); 2].map(|()| Fs::with_hook(shared.client(Replaced::OldFile)).at(&root).unwrap());
+    let path = root.join("top/file");
+    let append = |line: &str| fs.append(&path, 0o666).unwrap().write_all(line.as_bytes()).unwrap();
+    append(" 1");
+    step(&other, &root, Step::Replace);
+    append(" 2");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "second 2");
+    step(&other, &root, Step::Remove("top/file"));
+    append("3");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "3");
+}
+
+/// Previously, such a change was reported as failed.
+#[test]
+fn a_change_whose_reply_was_lost_has_succeeded() {
+    let temp = tempfile::tempdir().unwrap();
+    let (root, held) = (temp.path().join("shared"), temp.path().join("held"));
+    for op in [Op::RenameOut, Op::RenameWithin, Op::Link] {
+        let _ = std::fs::remove_dir_all(&root);
+        let _ = std::fs::create_dir(&held);
+        std::fs::create_dir(&root).unwrap();
+        prepare(&root);
+        let client = SharedFolder::new(&root, &held).client(Replaced::Stale);
+        let fs = Fs::with_hook(client.clone()).at(&root).unwrap();
+        let top = fs.folder(&root.join("top")).unwrap();
+        client.lose_reply_after(0);
+        assert_eq!(act(&root, &top, op), Ok(String::new()), "{op:?}");
+        assert!(!client.keep_replies(), "{op:?}: a reply was lost");
+    }
+}

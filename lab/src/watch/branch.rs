@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 use crate::{
-    process::{finish, output, tool},
+    process::{finish, finish_within, output},
     revision::Builds,
 };
 
@@ -89,5 +89,11 @@ pub fn is_ancestor(builds: &Builds, commit: &str, other: &str) -> Result<bool> {
 
 /// Fetches from all remotes of the repository.
 pub fn fetch(git: &mut Command) -> Result<()> {
-    tool(git.args(["fetch", "--quiet", "--all"])).context("cannot fetch")
+    let ended = finish_within(git.args(["fetch", "--quiet", "--all"]), FETCH_LIMIT_SECONDS, true);
+    let ended = ended.context("cannot fetch")?;
+    ensure!(ended.status.success(), "cannot fetch: {}", ended.said.trim());
+    Ok(())
 }
+
+/// Maximum duration of a fetch, which may be the first one of a large repository.
+const FETCH_LIMIT_SECONDS: u64 = 6 * 60 * 60;

@@ -118,9 +118,10 @@ fn slower_first<T>([a, b]: [T; 2], direction: Direction) -> [T; 2] {
 }
 
 fn maintains(line: &str) -> bool {
-    // The words of a shell's script are no command that was started.
-    let words = line.split_whitespace().take_while(|word| *word != "-c" && *word != "-ec");
-    words.into_iter().any(|word| MAINTENANCE.contains(&word) || MAINTENANCE.iter().any(|kind| is_program(word, kind)))
+    let is_git = line.split_whitespace().next().is_some_and(|word| Path::new(word).ends_with("git"));
+    // The words of a shell's script are no command that was started; git's `-c` begins a setting.
+    let mut words = line.split_whitespace().take_while(|word| is_git || *word != "-c" && *word != "-ec");
+    words.any(|word| MAINTENANCE.contains(&word) || MAINTENANCE.iter().any(|kind| is_program(word, kind)))
 }
 
 fn is_program(word: &str, kind: &str) -> bool {
@@ -230,6 +231,10 @@ mod tests {
         }
         let faster = concluded(Some([plain, more]), Some([90_000, 10_000]), Direction::Better);
         assert_eq!(faster.kind, Kind::Real, "what the faster side does is not what the slower one suffers from");
+        for line in ["git -c a=1 gc", "/usr/bin/git -C x -c a=1 -c b=2 pack-refs"] {
+            let set = [work(&["git fetch"], 0), work(&["git fetch", line], 0)];
+            assert_eq!(concluded(Some(set), None, Direction::Worse).cause, "maintenance", "{line}");
+        }
         let script = [work(&["sh"], 0), work(&["sh", "sh -c gc"], 0)];
         assert_eq!(concluded(Some(script), None, Direction::Worse).kind, Kind::Real, "a word in a script is none");
     }

@@ -142,13 +142,14 @@ impl State {
         detector
     }
 
-    /// Returns the commits to measure now, in order: first those that another machine measured and that `line` still
-    /// has, then every `every`th commit of `line` for which `is_new` returns `true`, or the next such commit that is
-    /// not broken. `line` must have the commits after the anchor up to the tip, and `is_new` must return whether no
-    /// measured commit contains its argument.
+    /// Returns the commits to measure now, in order: first those that another machine measured, that `line` still has
+    /// and that are not broken, then every `every`th commit of `line` for which `is_new` returns `true`, or the next
+    /// such commit that is not broken. `line` must have the commits after the anchor up to the tip, and `is_new` must
+    /// return whether no measured commit contains its argument.
     pub fn due(&self, line: &[String], every: usize, is_new: impl Fn(&str) -> bool) -> Vec<String> {
         let done = |commit: &String| self.points.iter().any(|point| point.commit == *commit);
-        let again = self.again.iter().filter(|commit| line.contains(commit) && !done(commit));
+        let is_open = |commit: &&String| line.contains(commit) && !done(commit) && !self.broken.contains(*commit);
+        let again = self.again.iter().filter(is_open);
         let mut due: Vec<String> = again.cloned().collect();
         let mut passed = 0;
         for commit in line.iter().filter(|commit| is_new(commit)) {
@@ -267,6 +268,10 @@ mod tests {
         records.push(point("n", "a", "c", 1.0));
         assert_eq!(State::of(&records, "n").unwrap().due(&line, 1, is_new), names("d e f g"));
         assert_eq!(State::of(&records, "m").unwrap().due(&line, 1, is_new), names("d e c f g"));
+        // Regression: a watch tried again and again to build a commit that another machine had measured.
+        let (commit, why) = ("d".to_owned(), "no rule".to_owned());
+        records.push(Record::Broken(Broken { time: 0, commit, why }));
+        assert_eq!(State::of(&records, "n").unwrap().due(&line, 1, is_new), names("e f g"));
     }
 
     #[test]

@@ -399,6 +399,11 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         left: LEFT_BY_GIT,
     },
     Difference {
+        why: "with --updateref git writes each ref into a table again; refdb only those that change",
+        unify: SAID_ALIKE,
+        left: branch_of_a_tag,
+    },
+    Difference {
         why: "among reftables git deletes a reflog's entries where one is written or migrated whose new value is null; refdb adds it, as both do among files",
         unify: SAID_ALIKE,
         left: log_ended_by_an_entry,

@@ -223,6 +223,15 @@ pub(crate) fn links_that_lead_nowhere(step: &Step, git: &mut Said, refdb: &mut S
     }
 }
 
+/// Accepts that git writes a branch anew that holds a tag, with the tag's peeled value.
+pub(crate) fn branch_of_a_tag(step: &Step, changed: &Changed, _: Left<'_>) -> bool {
+    let is_peeled = || {
+        let (git, other) = (changed.git.as_ref()?, changed.other.as_ref()?);
+        Some(git.strip_prefix(&other[..])?.starts_with(b" peeled "))
+    };
+    step.command == "reflog" && step.has("--updateref") && changed.other == changed.before && is_peeled() == Some(true)
+}
+
 pub(crate) fn cut_messages(step: &Step, git: &mut Said, refdb: &mut Said) {
     if is(step, "refs", "migrate") && git.code == 0 && refdb.code == 0 {
         let is_other = |line: &&[u8]| {

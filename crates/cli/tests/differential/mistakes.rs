@@ -111,6 +111,12 @@ pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
     if refdb.code == 128 && [&*git, &*refdb].iter().all(|said| said.err.starts_with(fields[1].as_bytes())) {
         refdb.err.clone_from(&git.err);
     }
+    // Which of several missing objects ends a list depends on the order in which refs are compared.
+    let is_missing = |said: &Said| said.err.lines().last().is_some_and(|line| line.starts_with(fields[0].as_bytes()));
+    let sorts = step.words.iter().any(|word| word.starts_with(b"--sort="));
+    if refdb.code == 128 && sorts && is_missing(git) && is_missing(refdb) {
+        refdb.err.clone_from(&git.err);
+    }
     if refdb.code == 128 && refdb.out.starts_with(&git.out) {
         refdb.out.clone_from(&git.out);
         // Refdb has met a broken ref after the one at which git stops.
@@ -125,7 +131,9 @@ pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
             said.err = lines.concat().into();
         }
     }
-    if refdb.code == 0 && git.err.contains_str("fatal: unknown date format")
+    // Git may read the objects of refs behind the last that it shows.
+    let counts = step.words.iter().any(|word| word.starts_with(b"--count="));
+    if refdb.code == 0 && (counts && is_missing(git) || git.err.contains_str("fatal: unknown date format"))
         || refdb.err.contains_str("fatal: format: ") && fields.iter().any(|words| git.err.contains_str(words))
     {
         refdb.clone_from(git);

@@ -40,10 +40,9 @@ impl Cache {
         let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
         for (place, hash) in self.places() {
             match self.open_record(place, hash, &mut scratch) {
-                Some((mut record, key_at, value_at, value_end, info)) => {
+                Some((record, key_at, value_at, value_end, info)) => {
                     verified.good += 1;
                     entry(&record[key_at..value_at], &record[value_at..value_end], &info)?;
-                    record.clear();
                 }
                 None => verified.bad += u64::from(self.is_damaged(place, hash)),
             }

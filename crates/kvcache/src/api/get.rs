@@ -110,6 +110,8 @@ impl Cache {
             }
             match slot.as_ref().map_or(Read::Gone, |segment| self.read(segment, place, hash, key, scratch)) {
                 Read::Value(_, created_ms) if ages.is_expired(created_ms) => return Lookup::Expired,
+                // The header could not be read before.
+                Read::Value(value, _) if value.len() > most_bytes => return Lookup::Larger(value.len()),
                 Read::Value(value, created_ms) => {
                     if is_use {
                         hit.touch();

@@ -113,8 +113,8 @@ impl Cache {
         };
         let mut notices: Vec<Error> = started_anew.into_iter().collect();
         notices.append(&mut recovered.notices);
-        delete_obsolete(&fs, dir, &recovered)?;
         let promised = Files::promised_in(&fs, dir);
+        delete_obsolete(&fs, dir, &recovered, promised)?;
         for found in recovered.segments.iter_mut().filter(|found| !found.sealed) {
             // Without a footer the next start reads the records again, which is no reason to fail on a full disk.
             let _ = seal(&fs, found);
@@ -276,16 +276,16 @@ pub(crate) fn take_lock(fs: &Fs, dir: &Path) -> Result<File> {
     }
 }
 
-fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered) -> Result<()> {
+fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered, promised: bool) -> Result<()> {
     let remove = |path: &PathBuf| match fs.remove_file(path) {
         Err(error) if !error.is_not_found() => Err(error),
+        _ if recovered.in_turn && promised => fs.sync_dir(dir),
         _ => Ok(()),
     };
     // Something other than a regular file at the name of the saved index was put there by somebody else, so it stays.
     let saved =
         recovered.saved.iter().map(|saved| &saved.path).filter(|path| regular_file::check_place(fs, path).is_ok());
-    // Deleted from the end, so that a crash in between leaves no later segment without its predecessor.
-    recovered.obsolete.iter().chain(saved).rev().try_for_each(remove)?;
+    saved.chain(&recovered.obsolete).try_for_each(remove)?;
     if !recovered.obsolete.is_empty() {
         // Synced because the numbers of these segments may be used again.
         fs.sync_dir(dir)?;

@@ -124,10 +124,10 @@ impl Cache {
     ///
     /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`]: the key has no value then,
     /// as after [`Put::Refused`], and its removal is as durable as the put was to be; [`Error::ReadOnly`] and
-    /// [`Error::Closed`]; [`Error::Encryption`] if there is no source of randomness; [`Error::File`] if a write or sync
-    /// for a durable put fails; [`Error::WriteFailed`] if a durable put finds no room for 30 s, or none while all
-    /// writes to the disk fail for 2 s. After an error of the disk the value may be visible, but need not be durable;
-    /// without room the key has no value.
+    /// [`Error::Closed`]; [`Error::Encryption`] if there is no source of randomness, after which the key still has its
+    /// older value; [`Error::File`] if a write or sync for a durable put fails; [`Error::WriteFailed`] if a durable put
+    /// finds no room for 30 s, or none while all writes to the disk fail for 2 s. After an error of the disk the value
+    /// may be visible, but need not be durable; without room the key has no value.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         let until = if options.at_once { Durability::Buffered } else { options.durability };
         self.put_until(key, value, options, until)

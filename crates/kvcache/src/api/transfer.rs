@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! "refdbkvX" u32 version | u32 label_len, label
-//! { u64 created_ms, u32 key_len, u32 value_len, key, value } ... | { u64::MAX, u32 0, u32 0 }
-//! u64 entries | u32 CRC32C of all before
+//! { u64 created_ms, u32 key_len, u32 value_len, key, value, u32 CRC } ... | { u64::MAX, u32 0, u32 0 }
+//! u64 entries | u32 CRC
 //! ```
+//!
+//! Each CRC is the CRC32C of all bytes before it that are not a CRC themselves.
 
 use crate::{
     api::{
@@ -18,7 +20,7 @@ use crate::{
 use std::io::{self, Read, Write};
 
 const MAGIC: [u8; 8] = *b"refdbkvX";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const HEADER_BYTES: usize = 16;
 /// More bytes than the label of any cache has: the name of a folder, and a version.
 const LABEL_MAX_BYTES: u32 = 1024;
@@ -57,12 +59,12 @@ impl Cache {
             // The largest number marks the end.
             to.write_all(&header(info.created_ms.min(u64::MAX - 1), key.len() as u32, value.len() as u32))?;
             to.write_all(key)?;
-            to.write_all(value)
+            to.write_all(value)?;
+            to.write_crc()
         })?;
         to.write_all(&header(u64::MAX, 0, 0))?;
         to.write_all(&entries.to_le_bytes())?;
-        let crc = to.crc;
-        to.inner.write_all(&crc.to_le_bytes())?;
+        to.write_crc()?;
         to.inner.flush()?;
         Ok(entries)
     }
@@ -75,8 +77,7 @@ impl Cache {
     ///
     /// [`Error::OtherCache`] if the folders say that the export is of a cache with another name or version;
     /// [`Error::Corrupt`] if the stream cannot be read, is cut short or damaged, or is no export of this format
-    /// version; and those of [`Cache::put_with`]. What was stored before the error stays, even entries whose bytes are
-    /// damaged, because the checksum comes at the end of an export.
+    /// version; and those of [`Cache::put_with`]. What was stored before the error stays; no damaged entry is stored.
     pub fn import(&self, from: &mut dyn Read) -> Result<Imported> {
         let mut from = Counted { inner: from, crc: 0, offset: 0 };
         if from.array::<8>()? != MAGIC || u32::from_le_bytes(from.array()?) != VERSION {
@@ -99,23 +100,26 @@ impl Cache {
             if u64::from(key_len) > max {
                 // The cache has no such key.
                 from.skip(len, &mut value)?;
+                from.check_crc()?;
                 imported.too_large += 1;
                 continue;
             }
             from.bytes(key_len, &mut key)?;
             if len > max {
                 from.skip(value_len.into(), &mut value)?;
+                from.check_crc()?;
                 imported.too_large += 1;
                 self.remove_older(&key, created_ms)?;
                 continue;
             }
             from.bytes(value_len, &mut value)?;
+            from.check_crc()?;
             self.import_entry(&key, &value, created_ms, &mut imported)?;
         }
         let entries = u64::from_le_bytes(from.array()?);
-        let crc = from.crc;
-        if entries != seen || u32::from_le_bytes(from.array()?) != crc {
-            return Err(from.corrupt("the export is damaged: its count or checksum is wrong"));
+        from.check_crc()?;
+        if entries != seen {
+            return Err(from.corrupt("the export is damaged: it has another number of entries than it says"));
         }
         self.flush(Durability::Written)?;
         Ok(imported)
@@ -179,6 +183,11 @@ impl Summed<'_> {
         self.crc = crc32c::crc32c_append(self.crc, bytes);
         self.inner.write_all(bytes)
     }
+
+    /// Writes the checksum of all bytes before, which does not count itself.
+    fn write_crc(&mut self) -> io::Result<()> {
+        self.inner.write_all(&self.crc.to_le_bytes())
+    }
 }
 
 struct Counted<'a> {
@@ -193,6 +202,14 @@ impl Counted<'_> {
         self.inner.read_exact(&mut bytes).map_err(|error| self.corrupt(&error.to_string()))?;
         self.count(&bytes);
         Ok(bytes)
+    }
+
+    /// Reads and checks the checksum of all bytes before.
+    fn check_crc(&mut self) -> Result<()> {
+        let crc = self.crc;
+        let read = self.array()?;
+        self.crc = crc;
+        if u32::from_le_bytes(read) == crc { Ok(()) } else { Err(self.corrupt("the checksum is wrong")) }
     }
 
     /// Reads `len` bytes; memory grows with the bytes that arrive, not with what `len` promises.
@@ -254,9 +271,20 @@ mod tests {
         for cut in [0, 5, 12, 20, bytes.len() / 2, bytes.len() - 1] {
             assert!(to.import(&mut &bytes[..cut]).is_err(), "cut to {cut}");
         }
+        // Regression: what was damaged was stored before the checksum at the end was read.
         let at = bytes.len() / 2;
-        bytes[at] ^= 1;
-        assert!(to.import(&mut &bytes[..]).is_err());
+        for bit in (0..400 * 8).step_by(97) {
+            bytes[at + bit / 8] ^= 1 << (bit % 8);
+            to.clear().unwrap();
+            assert!(to.import(&mut &bytes[..]).is_err());
+            bytes[at + bit / 8] ^= 1 << (bit % 8);
+            to.for_each(|key, value, info| {
+                let i = u32::from_le_bytes(key.try_into().unwrap());
+                let is_right = info.created_ms == u64::from(i) && value == vec![7; i as usize % 300];
+                if is_right { Ok(()) } else { Err(i) }
+            })
+            .unwrap();
+        }
         bytes[8] = 9;
         assert!(matches!(to.import(&mut &bytes[..]), Err(Error::Corrupt { .. })));
     }
@@ -285,11 +313,11 @@ mod tests {
         bytes.truncate(bytes.len() - HEADER_BYTES - 12);
         bytes.extend_from_slice(&header(1, 3, 100 << 20));
         let mut from = Zeros(&bytes, 0);
-        // The entry is followed by empty ones without end.
+        // The entry is followed by a wrong checksum.
         let mut short = (&mut from).take(bytes.len() as u64 + (101 << 20));
         assert!(matches!(cache.import(&mut short), Err(Error::Corrupt { .. })));
         assert!(from.1 <= 1 << 20, "{} bytes were asked for at once", from.1);
-        assert_eq!(cache.stats().live_bytes, 32, "the empty key's entry, and no other");
+        assert_eq!(cache.stats().live_bytes, 0, "nothing is stored");
     }
 
     #[test]

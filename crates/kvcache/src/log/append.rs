@@ -240,20 +240,15 @@ impl Log {
         LogPosition { seq: self.active.segment.seq, offset: self.active.tail }
     }
 
-    /// Appends a record and updates the index.
+    /// Appends a put and updates the index.
     pub(crate) fn append(&mut self, view: &View, unplaced: &mut UnplacedRecord<'_>) -> Result<(), NoRoom> {
         self.write_removals(view)?;
         let place = self.write(view, unplaced)?;
-        let header = unplaced.header;
-        match header.kind {
-            Kind::Put => {
-                // The new value inherits the use count of the one that it replaces.
-                let uses = view.index.get(header.hash).map_or(0, Place::uses);
-                self.publish(view, header.hash, place.with_uses(uses));
-            }
-            Kind::Remove => drop(self.forget(view, header.hash)),
-            Kind::Dropped => {}
-        }
+        debug_assert_eq!(unplaced.header.kind, Kind::Put, "marks are appended without their effect on the index");
+        // The new value inherits the use count of the one that it replaces.
+        let hash = unplaced.header.hash;
+        let uses = view.index.get(hash).map_or(0, Place::uses);
+        self.publish(view, hash, place.with_uses(uses));
         Ok(())
     }
 

@@ -31,8 +31,10 @@ pub(crate) struct Files {
     turn: Lock<Turn>,
     /// Whether a write was ever synced or was to be, in this process or before.
     promised: AtomicBool,
-    /// Whether a segment was deleted since the folder was last synced.
-    unlinked: AtomicBool,
+    /// Whether the folder may have names of new segments, or lack those of deleted ones, that are not durable.
+    names_changed: AtomicBool,
+    /// The right to sync the folder, so that no thread relies on another's sync before that sync has ended.
+    syncing_names: Lock<()>,
 }
 
 impl Files {
@@ -45,7 +47,9 @@ impl Files {
             lock_id,
             turn: Lock::new(Rank::Files, Turn(())),
             promised: AtomicBool::new(promised),
-            unlinked: AtomicBool::new(false),
+            // A process that ended before may have left changes.
+            names_changed: AtomicBool::new(true),
+            syncing_names: Lock::new(Rank::Names, ()),
         }
     }
 
@@ -98,16 +102,17 @@ impl Files {
         Ok(())
     }
 
-    /// Notes that a segment was deleted.
-    pub(super) fn note_unlinked(&self) {
-        self.unlinked.store(true, Ordering::Release);
+    /// Notes that a segment was created or deleted.
+    pub(super) fn note_names(&self) {
+        self.names_changed.store(true, Ordering::Release);
     }
 
-    /// Syncs the folder if it has new files or a segment was deleted.
-    pub(super) fn sync_names(&self, is_new: bool) -> refdb_vfs::Result<()> {
-        if !self.unlinked.swap(false, Ordering::AcqRel) && !is_new {
+    /// Syncs the folder if segments were created or deleted, or waits for another thread that does.
+    pub(super) fn sync_names(&self) -> refdb_vfs::Result<()> {
+        let _alone = self.syncing_names.lock();
+        if !self.names_changed.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        self.fs.sync_dir(&self.dir).inspect_err(|_| self.note_unlinked())
+        self.fs.sync_dir(&self.dir).inspect_err(|_| self.note_names())
     }
 }

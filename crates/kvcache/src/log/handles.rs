@@ -37,6 +37,11 @@ impl Handles {
 
     /// Closes the file of a deleted segment, so that it does not keep the segment's space.
     pub(crate) fn close(&self, seq: u64) {
-        self.kept.lock().retain(|(of, _)| *of != seq);
+        let mut kept = self.kept.lock();
+        let (closed, open): (VecDeque<_>, _) = kept.drain(..).partition(|(of, _)| *of == seq);
+        *kept = open;
+        drop(kept);
+        // Closed after the lock is released, because the last descriptor of a deleted file frees its blocks.
+        drop(closed);
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     error::{Error, Result},
     format::{
         footer::{Entries, TRAILER_BYTES, Trailer, encode_footer, footer_len},
-        record::{SEGMENT_HEADER_BYTES, SegmentHeader},
+        record::{RecordHeader, SEGMENT_HEADER_BYTES, SegmentHeader},
     },
     log::{
         footers::{MappedFooter, trailer_from},
@@ -100,9 +100,13 @@ enum Loaded {
 pub(crate) struct Recovered {
     /// The usable segments, in the order of the log.
     pub(crate) segments: Vec<Found>,
-    /// Files to be deleted: void, without an intact header, after a gap (see [`usable`]), of another cache, or with
-    /// another number than their name says; all files of segments if the damage cannot come from a crash.
+    /// Files to be deleted, in this order: void, without an intact header, after a gap (see [`usable`]), of another cache, or with
+    /// another number than their name says; all files of segments, oldest first, if the damage cannot come from a
+    /// crash. Otherwise later segments come before earlier ones, so that a crash in between leaves no later segment
+    /// without its predecessor.
     pub(crate) obsolete: Vec<PathBuf>,
+    /// Whether each deletion must be durable before the next one, if durable bytes must stay durable.
+    pub(crate) in_turn: bool,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
     /// Segments up to this number are on stable storage.
@@ -170,12 +174,17 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64, maps: bool) -> Result<Loaded
     let trailer = Trailer::decode(last, seq);
     let Scanned { entries, end, newest_ms, .. } = scan(&bytes, seq, false);
     let stepped = Some(scan(&bytes, seq, true)).filter(|stepped| stepped.damaged > 0);
+    let (found_end, found_len) =
+        stepped.as_ref().map_or((end, entries.len()), |stepped| (stepped.end, stepped.entries.len()));
     // Where the records end: as the trailer says, or where exactly as many footer entries would follow as records were
     // found.
-    let known_end = trailer.map(|trailer| trailer.records_end).or_else(|| {
-        let longest = stepped.as_ref().map_or((end, entries.len()), |stepped| (stepped.end, stepped.entries.len()));
-        (longest.0 + footer_len(longest.1) as u64 == bytes.len() as u64).then_some(longest.0)
-    });
+    let known_end = trailer
+        .map(|trailer| trailer.records_end)
+        .or_else(|| (found_end + footer_len(found_len) as u64 == bytes.len() as u64).then_some(found_end));
+    // Bytes of a record, whole or cut by a kill, may be like those of a trailer.
+    let rest = &bytes[found_end as usize..];
+    let ends_in_record =
+        rest.len() < TRAILER_BYTES || RecordHeader::decode_alone(rest).is_some_and(|cut| cut.record_len() > rest.len());
     let mut found = Found {
         path,
         header,
@@ -185,7 +194,7 @@ fn load(fs: &Fs, path: &Path, seq: u64, store: u64, maps: bool) -> Result<Loaded
         newest_ms,
         sealed: false,
         is_whole: false,
-        was_sealed: trailer.is_some() || Trailer::was_one(last, seq),
+        was_sealed: trailer.is_some() || !ends_in_record && Trailer::was_one(last, seq),
         stepped,
         mapped: None,
     };
@@ -287,18 +296,32 @@ impl FoundLog {
             let at = segments.get(usable.saturating_sub(1));
             notices.extend(at.map(|before| lost_records(&before.path, before.records_end)));
             obsolete.extend(segments.into_iter().map(|segment| segment.path));
+            // Paths are in the order of numbers. If older segments stayed without the younger ones, the values that
+            // these had replaced would be back.
+            obsolete.sort_unstable();
             // The numbers continue after all existing ones, so that no deleted segment which comes back is taken for a
             // part of the new log.
             let (segments, floor, next_seq) = (Vec::new(), after_all, after_all);
-            return Recovered { segments, obsolete, floor, next_seq, synced_seq: 0, notices, has_gap, saved };
+            return Recovered {
+                segments,
+                obsolete,
+                in_turn: true,
+                floor,
+                next_seq,
+                synced_seq: 0,
+                notices,
+                has_gap,
+                saved,
+            };
         }
         obsolete.extend(segments.split_off(usable).into_iter().map(|segment| segment.path));
+        obsolete.reverse();
         // The numbers continue without a hole, because a hole would look like a gap.
         let next_seq = segments.last().map_or(after_all, |last| last.header.seq + 1);
         let synced_seq = synced_seq.min(next_seq - 1);
         debug_assert!(segments.is_sorted_by(|a, b| a.header.seq < b.header.seq), "in the order of the log");
         debug_assert!(segments.iter().all(|found| (floor..next_seq).contains(&found.header.seq)), "none is void");
-        Recovered { segments, obsolete, floor, next_seq, synced_seq, notices, has_gap, saved }
+        Recovered { segments, obsolete, in_turn: false, floor, next_seq, synced_seq, notices, has_gap, saved }
     }
 }
 

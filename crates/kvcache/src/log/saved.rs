@@ -145,6 +145,7 @@ pub(crate) fn load(fs: &Fs, dir: &Path, store: u64) -> Option<(Recovered, SavedS
         notices: Vec::new(),
         obsolete: Vec::new(),
         saved: Some(SavedIndex { path, file: Some(file) }),
+        in_turn: false,
         has_gap: false,
         segments,
     };

@@ -196,6 +196,11 @@ impl Segment {
         Ok(())
     }
 
+    /// Creates the file, unless it exists.
+    pub(crate) fn create(&self, fs: &Fs) -> refdb_vfs::Result<()> {
+        self.writable(fs).map(drop)
+    }
+
     fn writable(&self, fs: &Fs) -> refdb_vfs::Result<Arc<File>> {
         if let Some(file) = self.file.load_full() {
             return Ok(file);
@@ -205,10 +210,10 @@ impl Segment {
         Ok(file)
     }
 
-    /// Syncs the bytes in the file; returns false if all of them were already synced. After one failed `fsync` every
+    /// Syncs the bytes in the file, unless all of them were already synced. After one failed `fsync` every
     /// call fails, because the operating system may have dropped the unwritten pages and reports such a loss only
     /// once, so that the next `fsync` would succeed.
-    pub(crate) fn sync(&self, fs: &Fs) -> refdb_vfs::Result<bool> {
+    pub(crate) fn sync(&self, fs: &Fs) -> refdb_vfs::Result<()> {
         debug_assert!(!holds_log(), "no disk access happens under the log's lock");
         let mut lost = self.lost();
         if *lost {
@@ -217,7 +222,7 @@ impl Segment {
         }
         let flushed = self.flushed();
         if self.synced.load(Ordering::Acquire) >= flushed {
-            return Ok(false);
+            return Ok(());
         }
         let file = match self.file.load_full() {
             Some(file) => file,
@@ -225,7 +230,7 @@ impl Segment {
         };
         file.sync().inspect_err(|_| *lost = true)?;
         self.synced.fetch_max(flushed, Ordering::Release);
-        Ok(true)
+        Ok(())
     }
 
     /// Returns whether a sync failed, so that nobody knows which bytes are durable.

@@ -7,6 +7,7 @@ use crate::{
     log::{
         append::{Full, Log, LogPosition, Next},
         files::{Files, Turn},
+        image::Image,
         saved,
         segment::Segment,
         space::Space,
@@ -44,9 +45,8 @@ impl Store {
     /// Writes one segment, or the part of it that exists, to its file; false if the files have everything.
     pub(crate) fn write_step(&self, _turn: &mut Turn) -> Result<bool> {
         let Some(next) = self.log().next_to_write() else { return Ok(false) };
-        let Files { fs, maps, .. } = &self.files;
         let done = self.files.check_ours().and_then(|()| match next {
-            Next::Tail(segment, image, end) => segment.flush(fs, &image, end, *maps),
+            Next::Tail(segment, image, end) => self.flush(&segment, &image, end),
             Next::Full(full) => self.write_full(full),
         });
         self.files.health.wrote(done.is_ok());
@@ -55,15 +55,25 @@ impl Store {
 
     fn write_full(&self, full: Full) -> refdb_vfs::Result<()> {
         let Full { segment, image, records_end, entries, newest_ms } = full;
-        let Files { fs, maps, .. } = &self.files;
-        segment.flush(fs, &image, records_end, *maps)?;
+        self.flush(&segment, &image, records_end)?;
         let footer = encode_footer(segment.seq, records_end as u64, newest_ms, &entries);
-        segment.seal(fs, &footer)?;
+        segment.seal(&self.files.fs, &footer)?;
         debug_assert!(segment.flushed() > records_end as u64, "the footer follows the records");
         let mut log = self.log();
         log.written(segment.seq);
         log.buffer().give_back(image);
         Ok(())
+    }
+
+    /// Appends the bytes of the image up to `end` to the segment's file, which is created if necessary.
+    fn flush(&self, segment: &Segment, image: &Image, end: usize) -> refdb_vfs::Result<()> {
+        let Files { fs, maps, .. } = &self.files;
+        if segment.flushed() == 0 {
+            segment.create(fs)?;
+            // Noted before the file has bytes, because whoever syncs these must sync the name, too.
+            self.files.note_names();
+        }
+        segment.flush(fs, image, end, *maps)
     }
 
     fn disk_failed(&self, error: refdb_vfs::Error) -> Error {
@@ -119,10 +129,9 @@ impl Store {
         let mut segments: Vec<_> = self.view.slots.iter().filter_map(|slot| slot.load_full()).collect();
         segments.retain(|segment| segment.seq <= end.seq && segment.flushed() > 0);
         segments.sort_by_key(|segment| segment.seq);
-        let mut any = false;
         for segment in segments {
             match segment.sync(&self.files.fs) {
-                Ok(synced) => any |= synced,
+                Ok(()) => {}
                 // The segment was deleted meanwhile, so nothing of it is needed.
                 Err(error) if error.is_not_found() => {}
                 Err(error) => {
@@ -133,7 +142,7 @@ impl Store {
                 }
             }
         }
-        self.sync_names(any)?;
+        self.sync_names()?;
         if self.files.has_promised() {
             // Headers of later segments say up to which segment the log was synced. As long as no write was ever
             // synced, they say nothing, because segments may be deleted before the copies of their records are durable.
@@ -142,9 +151,9 @@ impl Store {
         Ok(())
     }
 
-    /// Syncs the folder if it has new files or a segment was deleted.
-    pub(crate) fn sync_names(&self, is_new: bool) -> Result<()> {
-        self.files.sync_names(is_new).map_err(|error| self.disk_failed(error))
+    /// Syncs the folder if segments were created or deleted.
+    pub(crate) fn sync_names(&self) -> Result<()> {
+        self.files.sync_names().map_err(|error| self.disk_failed(error))
     }
 
     /// Prepares the sync of a write and returns the position up to which the log must be synced for that write.
@@ -187,13 +196,13 @@ impl Store {
         if self.files.has_promised() {
             // Deletions reach stable storage in the order of the log too: if a loss of power brought back only the
             // older of two segments, the values that the younger one removed would be back.
-            self.sync_names(false)?;
+            self.sync_names()?;
         }
         debug_assert!(segment.seq < self.log().end().seq, "the active segment stays");
         segment.delete(&self.files.fs)?;
         // If the file was not found, it counts as deleted only if the folder is still there.
         self.files.check_ours()?;
-        self.files.note_unlinked();
+        self.files.note_names();
         self.log().release(&self.view, segment.slot);
         Ok(())
     }

@@ -270,7 +270,7 @@ impl Reclaim {
         self.ghost_list.clear();
         // Oldest first, so that a crash in between leaves a log whose oldest segments were evicted.
         self.delete_all_void()?;
-        store.sync_names(false)
+        store.sync_names()
     }
 
     /// Removes all entries if the sync of a segment has failed, because removals in it and after it may not be durable.

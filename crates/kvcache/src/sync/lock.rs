@@ -17,6 +17,8 @@ pub(crate) enum Rank {
     Reclaim,
     /// The right to write to the files.
     Files,
+    /// The right to sync the folder.
+    Names,
     /// The log. No file is read or written while a lock of this rank or a later one is held.
     Log,
     /// A small value, such as a list or a number.

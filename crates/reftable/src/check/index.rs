@@ -30,6 +30,10 @@ pub(super) fn compare(table: &Table, found: &Found, kind: BlockKind, report: &mu
     for _ in 0..LEVELS_MAX {
         let mut below = Vec::new();
         for block in &level {
+            // No block is listed twice, so there are no more entries than blocks.
+            if below.len() > found.blocks.len() {
+                return report.add(section.index, Fault::IndexIncomplete);
+            }
             for (key, position) in &block.children {
                 match found.at(*position) {
                     Some(child) if child.last_key == *key => below.push(child),
@@ -44,7 +48,7 @@ pub(super) fn compare(table: &Table, found: &Found, kind: BlockKind, report: &mu
             }
             return;
         }
-        if below.iter().any(|block| block.kind != BlockKind::Index) || below.len() > found.blocks.len() {
+        if below.iter().any(|block| block.kind != BlockKind::Index) {
             return report.add(section.index, Fault::IndexIncomplete);
         }
         level = below;

@@ -63,9 +63,11 @@ impl Footer {
         if Header::decode(bytes).as_ref() != Ok(header) {
             return Err(Fault::HeaderFooterDiffer);
         }
-        let (body, checksum) = bytes.split_at(bytes.len() - CHECKSUM_LEN);
-        let (expected, found) = (crc32fast::hash(body), (be64(bytes, bytes.len() - 8) & 0xffff_ffff) as u32);
-        if checksum.len() != CHECKSUM_LEN || expected != found {
+        let (expected, found) = (
+            crc32fast::hash(&bytes[..bytes.len() - CHECKSUM_LEN]),
+            (be64(bytes, bytes.len() - 8) & 0xffff_ffff) as u32,
+        );
+        if expected != found {
             return Err(Fault::Checksum { expected, found });
         }
         let position = |index: usize| be64(bytes, header.len() + 8 * index);

@@ -62,7 +62,7 @@ pub(crate) fn get_len(bytes: &[u8], at: &mut usize) -> Result<usize, Fault> {
 }
 
 /// The number of bytes that [`put`] appends.
-pub(crate) fn len(mut value: u64) -> usize {
+pub(crate) const fn len(mut value: u64) -> usize {
     let mut len = 1;
     while value >= 0x80 {
         value = (value >> 7) - 1;

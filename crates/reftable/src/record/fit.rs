@@ -41,7 +41,7 @@ impl RefLimits {
     /// Returns whether [`WriteOptions::check_ref`] accepts this ref.
     #[inline]
     pub(crate) fn allow(&self, record: &RefRecord<'_>) -> bool {
-        (record.name.len() <= self.name_max || record.is_deletion()) && ref_len(record) <= self.room
+        (record.name.len() <= self.name_max || record.is_deletion()) && longest_ref_len(record) <= self.room
     }
 }
 
@@ -71,8 +71,8 @@ impl WriteOptions {
         self.check(record.name, log_len(record), self.log_room(has_refs))
     }
 
-    /// Checks that C git could write a ref into a table of its own, and index its name. The name of a tombstone can be
-    /// too long for an index, so that such a ref can be deleted.
+    /// Checks that C git could write a ref into any table, and index its name. For a tombstone, a table of its own is
+    /// enough, and its name can be too long for an index, so that a ref that is too long can be deleted.
     ///
     /// # Errors
     ///
@@ -81,16 +81,16 @@ impl WriteOptions {
         if !record.is_deletion() {
             self.check_name(record.name)?;
         }
-        self.check(record.name, ref_len(record), self.room(false))
+        self.check(record.name, longest_ref_len(record), self.room(false))
     }
 
     pub(crate) fn ref_limits(&self) -> RefLimits {
         RefLimits { name_max: self.name_max(), room: self.room(false) }
     }
 
-    /// Returns whether a table of its own has room for a ref. The name can still be too long for an index.
+    /// Returns whether any table has room for a ref. The name can still be too long for an index.
     pub(crate) fn has_room_for(&self, record: &RefRecord<'_>) -> bool {
-        ref_len(record) <= self.room(false)
+        ref_len(record, INDEX_DELTA_LEN_MAX) <= self.room(false)
     }
 
     /// Checks that a name is not longer than [`name_max`](Self::name_max).
@@ -213,16 +213,24 @@ fn log_len(record: &LogRecord<'_>) -> usize {
     key_len(record.name.len() + LOG_KEY_EXTRA_LEN) + value
 }
 
-fn ref_len(record: &RefRecord<'_>) -> usize {
+/// The length of the difference between a ref's update index and the least one of its table, which can be any number in
+/// a merged table.
+const INDEX_DELTA_LEN_MAX: usize = varint::len(u64::MAX);
+
+/// The length that a ref has in any table at most, or a tombstone in a table of its own, where it has the least update
+/// index.
+fn longest_ref_len(record: &RefRecord<'_>) -> usize {
+    ref_len(record, if record.is_deletion() { 1 } else { INDEX_DELTA_LEN_MAX })
+}
+
+fn ref_len(record: &RefRecord<'_>, index_delta_len: usize) -> usize {
     let value = match record.value {
         RefValue::Deletion => 0,
         RefValue::Direct(id) => id.kind().len_bytes(),
         RefValue::Peeled { target, peeled } => target.kind().len_bytes() + peeled.kind().len_bytes(),
         RefValue::Symbolic(target) => string_len(target),
     };
-    // In a table of its own the ref has the least update index, so that the difference takes one byte.
-    const INDEX_DELTA_LEN: usize = 1;
-    key_len(record.name.len()) + INDEX_DELTA_LEN + value
+    key_len(record.name.len()) + index_delta_len + value
 }
 
 /// The length of a key that shares nothing with the previous one, including what is stored before it.
@@ -274,9 +282,31 @@ mod tests {
                 let mut bytes = Vec::new();
                 key::put(&mut bytes, record.name, 0, record.value.type_bits());
                 record.value.encode(0, &mut bytes);
-                assert_eq!(ref_len(&record), bytes.len());
+                assert_eq!(ref_len(&record, 1), bytes.len());
             }
         }
+    }
+
+    /// Regression: the longest refs that were accepted did not fit into a merged table, so that the stack could not be
+    /// compacted any more.
+    #[test]
+    fn a_ref_that_is_accepted_fits_into_any_table() {
+        let options = WriteOptions::default();
+        let (mut accepted, mut refused) = (0, 0);
+        for len in 4000..4096 {
+            let target = BString::from(vec![b'x'; len]);
+            let value = RefValue::Symbolic(target.as_bstr());
+            let record = RefRecord { name: "HEAD".into(), update_index: u64::MAX, value };
+            if options.check_ref(&record).is_err() {
+                refused += 1;
+                continue;
+            }
+            accepted += 1;
+            let mut bytes = Vec::new();
+            let mut table = crate::TableWriter::new(options, 0, u64::MAX, &mut bytes).unwrap();
+            table.add_ref(&record).unwrap();
+        }
+        assert!(accepted > 0 && refused > 0, "{accepted} {refused}");
     }
 
     #[test]

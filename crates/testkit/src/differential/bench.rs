@@ -6,7 +6,7 @@ use crate::{
     folder::{copy_tree, files_below},
     git,
 };
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{HashKind, RefName};
 use std::{
     collections::BTreeMap,
@@ -347,7 +347,7 @@ impl Maker<'_> {
         }
         let git = |words: &[&[u8]]| drop(self.git(words, b""));
         match part {
-            Part::Ref(name, id) => self.tool(name, id),
+            Part::Ref(name, id) => self.tool(name.as_bstr(), id.as_bstr()),
             Part::Symbolic(name, target) => git(&[b"symbolic-ref", name, target]),
             Part::Log(name, [old, new], seconds, message) => {
                 let mut command = Git::find().command(&self.common.join("repo"));
@@ -385,10 +385,19 @@ impl Maker<'_> {
 
     fn flush(&mut self) {
         let input = std::mem::take(&mut self.made);
-        if !input.is_empty() {
-            let words: &[&[u8]] = &[b"update-ref", b"--no-deref", b"--stdin", b"-z", b"--batch-updates"];
-            if !self.git(words, &input.concat()).status.success() {
-                input.iter().for_each(|one| drop(self.git(words, one)));
+        if input.is_empty() {
+            return;
+        }
+        let words: &[&[u8]] = &[b"update-ref", b"--no-deref", b"--stdin", b"-z", b"--batch-updates"];
+        let all = self.git(words, &input.concat());
+        let said = match all.status.success() {
+            true => all.stdout,
+            false => input.iter().flat_map(|one| self.git(words, one).stdout).collect(),
+        };
+        // Git refuses to make a ref of a missing object, and a branch that is no commit.
+        for refused in said.lines().filter_map(|line| line.strip_suffix(b" invalid new value provided")) {
+            if let [b"rejected", name, id, _] = refused.split_str(" ").collect::<Vec<_>>()[..] {
+                self.tool(name.as_bstr(), id.as_bstr());
             }
         }
     }
@@ -400,7 +409,7 @@ impl Maker<'_> {
     }
 
     /// Creates a ref without any check.
-    fn tool(&self, name: &BString, id: &BString) {
+    fn tool(&self, name: &BStr, id: &BStr) {
         let mut command = Command::new(Git::find().test_tool());
         git::clean(&mut command, &self.common.join("repo"));
         let zero = "0".repeat(id.len());
@@ -435,5 +444,33 @@ impl fmt::Display for Divergence {
 impl fmt::Debug for Bench {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bench").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RefFormat;
+
+    /// Previously, git refused them, so that no plan had such refs.
+    #[test]
+    fn refs_of_missing_objects_and_branches_that_are_no_commits_are_made() {
+        let bench = Bench::new("git", &[]);
+        for format in [RefFormat::Files, RefFormat::Reftable] {
+            let objects = bench.objects(HashKind::Sha1);
+            let made = |name: &str, id: &BString| Part::Ref(name.into(), id.clone());
+            let parts = vec![
+                made("refs/heads/missing", &objects.missing),
+                made("refs/tags/good", &objects.commits[0]),
+                made("refs/heads/tag", &objects.others[0]),
+            ];
+            let plan = Plan { format, hash: HashKind::Sha1, bare: true, parts, steps: Vec::new() };
+            bench.build(&plan);
+            let state = State::of(&bench.copy(0, &plan));
+            let names: Vec<_> = state.names().map(|name| name.to_string()).collect();
+            for name in ["refs/heads/missing", "refs/tags/good", "refs/heads/tag"] {
+                assert!(names.iter().any(|known| known.contains(name)), "{name} in {names:?}");
+            }
+        }
     }
 }

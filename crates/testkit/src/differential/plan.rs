@@ -161,7 +161,7 @@ impl fmt::Display for Part {
                 write!(f, "{} {} {}", quoted(old), quoted(new), quoted(message))
             }
             Part::Pack => write!(f, "git pack-refs --all"),
-            Part::Config(key, value) => write!(f, "git config {} {}", quoted(key), quoted(value)),
+            Part::Config(key, value) => write!(f, "git config --add {} {}", quoted(key), quoted(value)),
             Part::RawConfig(lines) => write!(f, "printf %s {} >>.git/config", quoted(lines)),
             Part::Tree(name, at) => write!(f, "git worktree add ../trees/{} {}", quoted(name), quoted(at)),
             Part::File(path, content) => write!(f, "printf %s {} >.git/{}", quoted(content), quoted(path)),

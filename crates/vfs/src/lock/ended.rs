@@ -70,11 +70,15 @@ impl Lock {
     ///
     /// Fails if the file cannot be opened for writing or examined.
     pub fn take_abandoned(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<File>> {
+        match Self::take_once(fs, folder, name) {
+            Err(error) if error.is_not_found() || error.is_stale() => Ok(None),
+            taken => taken,
+        }
+    }
+
+    fn take_once(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<File>> {
         // NFS locks a file exclusively only if it is open for writing.
-        let file = match folder.open_to_overwrite(name) {
-            Err(error) if error.is_not_found() || error.is_stale() => return Ok(None),
-            file => file?,
-        };
+        let file = folder.open_to_overwrite(name)?;
         let (is_local, stat) = (reach::is_local(fs, &file)?, file.stat()?);
         // A file server gives up the locks of a machine that is cut off from it as soon as another machine asks for
         // them.
@@ -99,15 +103,13 @@ impl Lock {
     /// Fails if the file cannot be opened for writing, examined or removed.
     pub fn remove_of_ended_boot(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Removal> {
         let Some(boot) = fs.ended_boot() else { return Ok(Removal::Other) };
-        let file = match folder.open_to_overwrite(name) {
-            Ok(file) => file,
-            Err(error) if error.is_not_found() || error.is_stale() => return Ok(Removal::Other),
-            Err(error) if error.is_symlink() || error.is_special() || error.is_folder() => return Ok(Removal::Other),
-            Err(error) => return Err(error),
-        };
-        let removal = match Suspect::of(folder.again()?, name, file)? {
-            Some(suspect) if suspect.signed.owner().boot == boot.id() => remove(fs, suspect),
-            _ => return Ok(Removal::Other),
+        let suspect = folder.open_to_overwrite(name).and_then(|file| Suspect::of(folder.again()?, name, file));
+        let removal = match suspect {
+            Ok(Some(suspect)) if suspect.signed.owner().boot == boot.id() => remove(fs, suspect),
+            Err(error) if error.is_not_found() || error.is_symlink() || error.is_special() || error.is_folder() => {
+                return Ok(Removal::Other);
+            }
+            suspect => suspect.map(|_| Removal::Other),
         };
         match removal {
             // Another machine has removed it.

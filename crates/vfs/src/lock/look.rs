@@ -36,21 +36,28 @@ pub struct LockLook {
     pub signature: Option<Signature>,
     /// The batch to which the lock belongs, if it belongs to one.
     pub batch: Option<BatchId>,
-    /// Seconds since the file's content was written, by the clocks of this machine and of the file server.
+    /// Seconds since the file's content was written, by the clocks of this machine and of the file server; on a network
+    /// file system, where a lock may be a link to an older file, seconds since the last change of the inode.
     pub age_seconds: u64,
 }
 
 /// Examines a file in an open folder. Returns `None` if the name has gone meanwhile, or leads to a folder.
 pub(super) fn look(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<LockLook>> {
+    match look_once(fs, folder, name) {
+        Err(error) if error.is_not_found() || error.is_stale() => Ok(None),
+        looked => looked,
+    }
+}
+
+fn look_once(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<LockLook>> {
     let unsigned = |stat: Stat| LockLook {
         state: LockState::Unsigned,
         signature: None,
         batch: None,
-        age_seconds: age_seconds(stat),
+        age_seconds: age_seconds(fs, stat),
     };
     let file = match folder.open(name) {
         Ok(file) => file,
-        Err(error) if error.is_not_found() || error.is_stale() => return Ok(None),
         // A link, or something else that is not a file, blocks writers like a lock.
         Err(error) if error.is_symlink() || error.is_special() => return Ok(folder.find(name)?.map(unsigned)),
         Err(error) => return Err(error),
@@ -67,7 +74,7 @@ pub(super) fn look(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<Lock
         Signed::Batch(_, id) => Some(id),
     };
     let signature = Some(signed.owner().clone());
-    Ok(Some(LockLook { state, signature, batch, age_seconds: age_seconds(stat) }))
+    Ok(Some(LockLook { state, signature, batch, age_seconds: age_seconds(fs, stat) }))
 }
 
 /// Determines the state of a signed lock file, which is locked in shared mode for a moment. An owner signs a file after
@@ -92,8 +99,10 @@ fn state(fs: &Fs, file: &File, stat: Stat, owner: &Signature) -> Result<LockStat
     })
 }
 
-fn age_seconds(stat: Stat) -> u64 {
-    u64::try_from(now_nanos().saturating_sub(stat.modified_nanos) / 1_000_000_000).unwrap_or(0)
+/// The age of a lock file as [`LockLook::age_seconds`] defines it; 0 if it is from the future.
+pub(super) fn age_seconds(fs: &Fs, stat: Stat) -> u64 {
+    let since = if fs.asks_server() { stat.changed_nanos } else { stat.modified_nanos };
+    u64::try_from(now_nanos().saturating_sub(since) / 1_000_000_000).unwrap_or(0)
 }
 
 #[cfg(test)]

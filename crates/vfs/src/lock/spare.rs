@@ -128,6 +128,24 @@ mod tests {
         assert_eq!(names(dir.path()), ["HEAD"]);
     }
 
+    /// Previously, a lock was as old as the file to which it is a link.
+    #[test]
+    fn the_age_of_a_lock_begins_when_it_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, target) = (network(dir.path()), dir.path().join("HEAD"));
+        Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
+        let spare = dir.path().join(&names(dir.path())[0]);
+        let days_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3 * 86_400);
+        std::fs::File::options().write(true).open(&spare).unwrap().set_modified(days_ago).unwrap();
+        let lock = Lock::acquire(&fs, &target, 0o666, LockTimeout::None).unwrap();
+        assert!(Fs::real().stat(lock.path()).unwrap().modified_nanos < crate::stat::now_nanos() - 3_600_000_000_000);
+        let folder = fs.folder(dir.path()).unwrap();
+        let look = Lock::look(&fs, &folder, OsStr::new("HEAD.lock")).unwrap().unwrap();
+        let held = Lock::acquire(&fs, &target, 0o666, LockTimeout::None);
+        let Err(LockError::Held { age_seconds, .. }) = held else { panic!("it is held") };
+        assert!(age_seconds < 3_600 && look.age_seconds < 3_600, "{age_seconds} {look:?}");
+    }
+
     #[test]
     fn a_lock_whose_removal_failed_is_that_of_a_dead_process() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
 //! Waits for a lock that someone else holds.
 
-use super::{LockError, LockTimeout, signing};
+use super::{LockError, LockTimeout, look::age_seconds, signing};
 use crate::{
     Error, Fs, Stat, asked, interrupt,
     queue::{self, ALONE, Channel, Crowd, Entered, Queue, QueueHead, Told, Turn},
@@ -179,7 +179,7 @@ pub(super) fn wait_in_line<T>(
         }
         let holder = || fs.stat_link(path).ok();
         if lock_timeout == LockTimeout::None {
-            return Err(held(path, holder()));
+            return Err(held(fs, path, holder()));
         }
         let wait = wait.get_or_insert_with(|| Wait::new(holder(), begun));
         if !polls {
@@ -202,7 +202,7 @@ pub(super) fn wait_in_line<T>(
                         freed = again;
                         continue;
                     }
-                    return Err(held(path, holder));
+                    return Err(held(fs, path, holder));
                 }
             }
             _ => {}
@@ -213,12 +213,10 @@ pub(super) fn wait_in_line<T>(
     }
 }
 
-fn held(path: &Path, holder: Option<Stat>) -> LockError {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos() as i128);
-    let age = holder.map_or(0, |stat| (now - stat.modified_nanos).max(0) / 1_000_000_000);
+fn held(fs: &Fs, path: &Path, holder: Option<Stat>) -> LockError {
     LockError::Held {
         path: path.to_owned(),
-        age_seconds: u64::try_from(age).unwrap_or(u64::MAX),
+        age_seconds: holder.map_or(0, |stat| age_seconds(fs, stat)),
         uid: holder.map_or(0, |stat| stat.uid),
         by_us: holder.is_some_and(is_open_here),
     }
@@ -276,11 +274,11 @@ impl Wait {
     }
 
     /// Returns whether to give up, for callers that have seen `limit` pass: because the holder is still the same, or
-    /// because all holders together have taken too long. A different holder restarts the time.
+    /// because all holders together have taken too long. A different holder restarts the time, and so does a free lock.
     fn is_over(&mut self, holder: Option<Stat>, limit: Duration, now: Instant) -> bool {
         let holder = identity(holder);
         let is_endless = LockTimeout::For(limit).of_all_holders().is_some_and(|limit| now - self.begun >= limit);
-        if holder == self.holder || is_endless {
+        if holder.is_some() && holder == self.holder || is_endless {
             return true;
         }
         (self.holder, self.since) = (holder, now);
@@ -341,6 +339,13 @@ mod tests {
             }
             assert!(wait.is_over(None, limit, begun + Duration::from_secs(last_second)));
         }
+    }
+
+    #[test]
+    fn nobody_is_no_holder_that_was_seen_before() {
+        let mut wait = Wait::new(None, Instant::now());
+        let later = wait.begun + Duration::from_secs(1);
+        assert!(!wait.is_over(None, Duration::from_millis(1), later), "the lock is free");
     }
 
     #[test]

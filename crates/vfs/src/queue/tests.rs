@@ -93,6 +93,20 @@ fn only_those_that_join_get_turns_and_the_others_keep_their_places() {
     assert!(matches!(joining.receive(SHORT), Received::Ended));
 }
 
+/// Previously, nobody was accepted any more as long as a writer waited that wants the lock for itself.
+#[test]
+fn those_that_come_later_join_though_somebody_waits_for_the_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let queue = queue(&dir.path().join("x"));
+    let mut head = first(&queue);
+    let alone = behind(&queue, ALONE);
+    assert!(head.next_joining().is_none());
+    let _late = behind(&queue, JOINS);
+    head.next_joining().expect("the late one joins");
+    drop(head);
+    drop(leads(&alone));
+}
+
 #[test]
 fn messages_have_a_longest_size() {
     let dir = tempfile::tempdir().unwrap();
