@@ -120,8 +120,8 @@ public final class Import {
   }
 
   /**
-   * Puts refs, all at once if etcd has no value between the first and the last of them, else those that have none.
-   * Returns the number of entries.
+   * Puts refs if etcd still has this generation of the project, unchanged: all at once if etcd has no value between the
+   * first and the last of them, else those that have none. Returns the number of entries, whether they were put or not.
    */
   private int put(String project, Generation generation, List<Entry> entries) throws GlobalRefException {
     if (entries.isEmpty()) {
@@ -142,7 +142,7 @@ public final class Import {
 
   /**
    * Puts each ref that has no value in etcd, and waits for batches that have staged one of the refs, because only their
-   * outcome decides whether the ref has a value.
+   * outcome decides whether the ref has a value. Does nothing if {@code same} is not true.
    */
   private void putEach(Cmp same, List<ByteSequence> keys, List<Op> puts) throws GlobalRefException {
     boolean isStaged = true;
