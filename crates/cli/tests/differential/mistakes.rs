@@ -112,7 +112,8 @@ pub(crate) fn printed_before(step: &Step, git: &mut Said, refdb: &mut Said) {
         refdb.err.clone_from(&git.err);
     }
     // Which of several missing objects ends a list depends on the order in which refs are compared.
-    let is_missing = |said: &Said| said.err.lines().last().is_some_and(|line| line.starts_with(fields[0].as_bytes()));
+    let is_missing =
+        |said: &Said| said.err.lines().next_back().is_some_and(|line| line.starts_with(fields[0].as_bytes()));
     let sorts = step.words.iter().any(|word| word.starts_with(b"--sort="));
     if refdb.code == 128 && sorts && is_missing(git) && is_missing(refdb) {
         refdb.err.clone_from(&git.err);
