@@ -138,7 +138,7 @@ impl From<&refdb::Error> for Failure {
                 ref_name = Some(name.clone());
                 Kind::Corrupt
             }
-            Error::Repository(refdb::RepositoryError::Io(_)) => Kind::Io,
+            Error::Repository(refdb::RepositoryError::Io(_)) | Error::Objects(_) => Kind::Io,
             // Everything else counts as a refusal, for example a limit, a bad argument or a hook.
             _ => Kind::Refused,
         };

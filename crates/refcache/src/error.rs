@@ -72,10 +72,17 @@ impl Error {
         }
     }
 
-    /// Returns whether a file operation failed because the disk was full, a quota used up, or a file too large for the
-    /// file system or the process. Operations to take a lock do not count.
+    /// Returns whether a file operation, for instance the creation of a lock, failed because the disk was full, a quota
+    /// used up, or a file too large for the file system or the process.
     pub(crate) fn is_want_of_room(&self) -> bool {
-        matches!(self.store(), Some(refdb::Error::Io(error)) if error.is_want_of_room())
+        use refdb::{
+            Error::{Io, Lock, StackLocked},
+            vfs::LockError,
+        };
+        match self.store() {
+            Some(Io(error) | Lock(LockError::Io(error)) | StackLocked(LockError::Io(error))) => error.is_want_of_room(),
+            _ => false,
+        }
     }
 
     /// Returns whether a file was replaced or removed while this process was reading it, usually by another machine on
@@ -115,5 +122,23 @@ impl From<reftable::Error> for Error {
 impl From<reftable::stack::StackError> for Error {
     fn from(error: reftable::stack::StackError) -> Self {
         Error::Store(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb::vfs::LockError;
+    use std::io;
+
+    /// Regression: only failures after the locks were taken counted, so that a disk without a free inode stayed full.
+    #[test]
+    fn a_lock_for_which_there_is_no_room_has_refs_packed() {
+        let failed = |kind: io::ErrorKind| {
+            let error = refdb_vfs::Error { operation: "create", path: "a.lock".into(), source: kind.into() };
+            Error::Store(refdb::Error::Lock(LockError::Io(error)))
+        };
+        assert!(failed(io::ErrorKind::StorageFull).is_want_of_room());
+        assert!(!failed(io::ErrorKind::PermissionDenied).is_want_of_room());
     }
 }

@@ -161,16 +161,14 @@ impl Store {
             // The journal of small batches is recovered first, because the other format does not know it.
             files.recover_all()?;
         }
-        if now == options.to {
-            return match migrated.recovered {
-                Some(Recovered::Finished) if !options.dry_run => Ok(migrated),
-                _ => Err(MigrateError::SameFormat(now.name())),
-            };
+        if now != options.to {
+            if now != self.repository().ref_format() {
+                self.repository().format_watch().map_or(Ok(()), |watch| watch.check(self.fs()))?;
+            }
+            Switch::new(site, options, &mut migrated)?.run(&mut migrated, &mut ticker)?;
+        } else if options.dry_run || !matches!(migrated.recovered, Some(Recovered::Finished)) {
+            return Err(MigrateError::SameFormat(now.name()));
         }
-        if now != self.repository().ref_format() {
-            self.repository().format_watch().map_or(Ok(()), |watch| watch.check(self.fs()))?;
-        }
-        Switch::new(site, options, &mut migrated)?.run(&mut migrated, &mut ticker)?;
         if migrated.folder.is_none() {
             migrated.strays = strays::of(site, options.to, strays::Unlisted::Told)?;
         }

@@ -6,7 +6,8 @@
 //! u64 entries | u32 CRC
 //! ```
 //!
-//! Each CRC is the CRC32C of all bytes before it that are not a CRC themselves.
+//! Each CRC is the CRC32C of all bytes before it that are not a CRC themselves. Version 2, which is still imported, has
+//! only the last one.
 
 use crate::{
     api::{
@@ -21,6 +22,7 @@ use std::io::{self, Read, Write};
 
 const MAGIC: [u8; 8] = *b"refdbkvX";
 const VERSION: u32 = 3;
+const VERSION_WITH_ONE_CRC: u32 = 2;
 const HEADER_BYTES: usize = 16;
 /// More bytes than the label of any cache has: the name of a folder, and a version.
 const LABEL_MAX_BYTES: u32 = 1024;
@@ -77,12 +79,15 @@ impl Cache {
     ///
     /// [`Error::OtherCache`] if the folders say that the export is of a cache with another name or version;
     /// [`Error::Corrupt`] if the stream cannot be read, is cut short or damaged, or is no export of this format
-    /// version; and those of [`Cache::put_with`]. What was stored before the error stays; no damaged entry is stored.
+    /// version or of version 2; and those of [`Cache::put_with`]. What was stored before the error stays. No damaged entry
+    /// is stored, unless the export has version 2, whose only checksum is at its end.
     pub fn import(&self, from: &mut dyn Read) -> Result<Imported> {
         let mut from = Counted { inner: from, crc: 0, offset: 0 };
-        if from.array::<8>()? != MAGIC || u32::from_le_bytes(from.array()?) != VERSION {
+        let (magic, version) = (from.array::<8>()?, u32::from_le_bytes(from.array()?));
+        if magic != MAGIC || !matches!(version, VERSION | VERSION_WITH_ONE_CRC) {
             return Err(from.corrupt("not an export of this version"));
         }
+        let check = |from: &mut Counted<'_>| if version == VERSION { from.check_crc() } else { Ok(()) };
         self.check_label(&mut from)?;
         // Otherwise an older value of the export could replace a newer one that has not been loaded into the index yet.
         self.reclaim.finish_loading();
@@ -100,20 +105,20 @@ impl Cache {
             if u64::from(key_len) > max {
                 // The cache has no such key.
                 from.skip(len, &mut value)?;
-                from.check_crc()?;
+                check(&mut from)?;
                 imported.too_large += 1;
                 continue;
             }
             from.bytes(key_len, &mut key)?;
             if len > max {
                 from.skip(value_len.into(), &mut value)?;
-                from.check_crc()?;
+                check(&mut from)?;
                 imported.too_large += 1;
                 self.remove_older(&key, created_ms)?;
                 continue;
             }
             from.bytes(value_len, &mut value)?;
-            from.check_crc()?;
+            check(&mut from)?;
             self.import_entry(&key, &value, created_ms, &mut imported)?;
         }
         let entries = u64::from_le_bytes(from.array()?);
@@ -286,6 +291,22 @@ mod tests {
             .unwrap();
         }
         bytes[8] = 9;
+        assert!(matches!(to.import(&mut &bytes[..]), Err(Error::Corrupt { .. })));
+    }
+
+    #[test]
+    fn an_export_of_the_version_before_is_imported() {
+        let temp = tempfile::tempdir().unwrap();
+        let mut bytes = [&MAGIC[..], &VERSION_WITH_ONE_CRC.to_le_bytes(), &0u32.to_le_bytes()].concat();
+        for i in 0..3u32 {
+            bytes.extend([&header(7, 4, 5)[..], &i.to_le_bytes(), b"value"].concat());
+        }
+        bytes.extend([&header(u64::MAX, 0, 0)[..], &3u64.to_le_bytes()].concat());
+        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        let to = Cache::open(temp.path().join("to"), Options::new(1 << 20)).unwrap();
+        assert_eq!(to.import(&mut &bytes[..]).unwrap(), Imported { stored: 3, ..Imported::default() });
+        assert_eq!(to.get(&2u32.to_le_bytes()).unwrap().value, b"value"[..]);
+        *bytes.last_mut().unwrap() ^= 1;
         assert!(matches!(to.import(&mut &bytes[..]), Err(Error::Corrupt { .. })));
     }
 

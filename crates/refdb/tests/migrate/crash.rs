@@ -11,7 +11,10 @@ use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -128,6 +131,30 @@ fn no_loss_of_power_costs_a_ref_though_nothing_asks_for_syncing() {
             assert_eq!(state(dir), before, "{crash}");
         });
     }
+}
+
+/// Regression: a run that only finished a migration did not look for strays.
+#[test]
+fn a_ref_that_comes_after_the_kill_is_taken_over_or_told_of() {
+    let repo = portable(RefFormat::Files);
+    let id = repo.commit().to_string();
+    let work = |fs: &Fs, dir: &Path| migrate(fs, dir, RefFormat::Reftable).map(drop);
+    let (told, taken) = (AtomicU32::new(0), AtomicU32::new(0));
+    kill_everywhere(repo.git_dir(), work, |dir, crash| {
+        if format_of(dir) == RefFormat::Files {
+            return;
+        }
+        std::fs::create_dir_all(dir.join("refs/tags")).unwrap();
+        std::fs::write(dir.join("refs/tags/late"), format!("{id}\n")).unwrap();
+        let Ok(migrated) = migrate(&Fs::real(), dir, RefFormat::Reftable) else { return };
+        let is_there = Store::open(dir).unwrap().find("refs/tags/late").unwrap().is_some();
+        let is_told = !migrated.conflicts.is_empty() || migrated.strays.iter().any(|path| path == "refs/tags/late");
+        assert!(is_there || is_told, "{crash}: {migrated:?}");
+        told.fetch_add(is_told.into(), Relaxed);
+        taken.fetch_add(is_there.into(), Relaxed);
+    });
+    let counts = [told, taken].map(AtomicU32::into_inner);
+    assert!(!counts.contains(&0), "{counts:?} were told of and taken over");
 }
 
 /// A disk on which no HEAD gets a second name.
