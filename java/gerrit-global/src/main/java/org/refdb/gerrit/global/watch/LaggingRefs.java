@@ -87,6 +87,11 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   }
 
   @Override
+  public void releasedUnheard() {
+    background.execute(() -> disks.all().forEach(views)); // their disks are listed
+  }
+
+  @Override
   public void removed(String project) {
     synchronized (this) {
       wanted.keySet().removeIf(name -> name.project().equals(project));
