@@ -14,10 +14,13 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.IntStream;
 import org.eclipse.jgit.lib.ObjectId;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.refdb.gerrit.global.disk.DiskRefs;
+import org.refdb.gerrit.global.disk.Import;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
@@ -263,6 +266,22 @@ final class WatchTest {
     }
     assertEquals(LaggingRefs.MOST, behind.report().refs());
     assertTrue(behind.report().more());
+  }
+
+  @Test
+  void moreDifferencesThanAComparisonReportsAreSaidToBeMore() throws Exception {
+    try (DiskProject empty = DiskProject.create();
+        DiskRefs disk = empty.refs()) {
+      new Import(other).run(disk, (put, there) -> {});
+    }
+    try (DiskProject large =
+            DiskProject.withPackedRefs(
+                IntStream.rangeClosed(0, LaggingRefs.MOST).mapToObj(i -> id(1).name() + " refs/heads/%05d".formatted(i)));
+        LaggingRefs own = new LaggingRefs(node, DiskProject.disks(large::refs), any -> {})) {
+      put(DiskProject.NAME, id(2)); // sorts after those that are on the disk alone
+      own.startedOver();
+      until(() -> own.report().more());
+    }
   }
 
   @Test
