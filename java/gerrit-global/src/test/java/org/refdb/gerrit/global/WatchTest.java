@@ -215,11 +215,10 @@ final class WatchTest {
         };
     try (RefWatch own = new RefWatch(node.etcd(), node.keys(), slow)) {
       until(own::hasStarted);
-      Nodes.await(
-          () -> {
-            put("old", id(2));
-            return isAnyoneWaitingForRoom();
-          });
+      for (int i = 0; i < 100; i++) { // more than there is room for
+        put("old", id(i));
+      }
+      until(WatchTest::isAnyoneWaitingForRoom);
     }
     Nodes.await(() -> !isAnyoneWaitingForRoom());
   }
@@ -285,17 +284,13 @@ final class WatchTest {
   }
 
   @Test
-  void aProjectThatIsRemovedOrRenamedIsNotBehind() throws Exception {
+  void aProjectThatIsRemovedIsNotBehind() throws Exception {
     put("old", id(2));
     put("new", id(1));
     until(() -> behind.report().refs() == 2);
     other.remove("old");
     Nodes.await(() -> behind.report().refs() == 1);
-    other.rename("new", "newest");
-    Nodes.await(() -> behind.report().refs() == 0);
-    put("newest", id(2));
-    until(() -> behind.report().oldest() != null);
-    assertEquals(MAIN + " of newest", behind.report().oldest());
+    assertEquals(MAIN + " of new", behind.report().oldest());
   }
 
   @Test

@@ -157,7 +157,7 @@ public final class Import {
       TxnResponse all = refs.etcd().commitAgain(List.of(same), oneByOne, reads, refs.deadline());
       if (!all.isSucceeded() && all.getGetResponses().stream().anyMatch(read -> Etcd.first(read).isEmpty())) {
         throw new GlobalRefException(
-            project + " was removed or renamed while it was imported, or another import of it has ended, without refs"
+            project + " was removed while it was imported, or another import of it has ended, without refs"
                 + " that this disk has",
             null);
       }

@@ -114,7 +114,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     }
   }
 
-  /** Forgets the refs of projects that were removed or renamed while nothing was heard. */
+  /** Forgets the refs of projects that were removed while nothing was heard. */
   private void forgetRemoved() {
     Set<String> tracked;
     synchronized (this) {
@@ -163,7 +163,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   /**
    * Removes the refs whose value the disk has by now, and those that are not stored in etcd. Refs of a project that
-   * cannot be opened stay until the project is removed or renamed in etcd.
+   * cannot be opened stay until the project is removed in etcd.
    */
   public void check() {
     Map<String, List<Map.Entry<Name, Wanted>>> byProject;

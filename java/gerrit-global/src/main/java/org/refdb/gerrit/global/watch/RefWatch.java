@@ -60,7 +60,7 @@ public final class RefWatch implements AutoCloseable {
     /** The locks of any refs may have ended. */
     void releasedUnheard();
 
-    /** A project was removed, or has another name now. */
+    /** A project was removed. */
     void removed(String project);
 
     /** Changes may have been missed up to now; all later ones are reported. */
