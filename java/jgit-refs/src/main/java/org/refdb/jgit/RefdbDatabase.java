@@ -551,26 +551,14 @@ public final class RefdbDatabase extends RefDatabase {
    * longer use what they have cached.
    */
   BatchResult commit(RefBatch batch) throws IOException {
-    return commit(committer, batch);
-  }
-
-  /**
-   * Commits a batch, and notifies the listeners, without asking the global ref database, which must have its values
-   * already.
-   */
-  public BatchResult commitAgreed(RefBatch batch) throws IOException {
-    return commit(EngineView::commit, batch.agreed());
-  }
-
-  private BatchResult commit(BatchCommitter committer, RefBatch batch) throws IOException {
     try {
-      return commitAndNotify(committer, batch);
+      return commitAndNotify(batch);
     } finally {
       changes.incrementAndGet();
     }
   }
 
-  private BatchResult commitAndNotify(BatchCommitter committer, RefBatch batch) throws IOException {
+  private BatchResult commitAndNotify(RefBatch batch) throws IOException {
     BatchResult result =
         Planted.ON ? PlantedRefs.of(this).commit(this, committer, batch) : committer.commit(view, batch);
     if (result.done() && result.rejections().size() < batch.size()) {

@@ -129,14 +129,14 @@ public final class DiskRefs implements AutoCloseable {
   }
 
   private void set(RefdbDatabase refdb, String ref, Optional<String> before, String next) throws IOException {
-    RefBatch batch = new RefBatch(true, false);
+    RefBatch batch = new RefBatch(true, false).agreed();
     PersonIdent who = new PersonIdent(repository);
     batch.committer(who.getName(), who.getEmailAddress(), who.getWhenAsInstant().getEpochSecond(), 0);
     RefBatch.Edit edit = batch.edit(ref);
     edit = Values.isDeleted(next) ? edit.delete() : edit.set(raw(next));
     edit = before.isPresent() ? edit.expectId(raw(before.get())) : edit.expectNothing();
     edit.end(false, Values.isDeleted(next) ? null : REPAIRED, false);
-    List<BatchResult.Rejection> rejections = refdb.commitAgreed(batch).rejections();
+    List<BatchResult.Rejection> rejections = refdb.view().commit(batch).rejections();
     if (!rejections.isEmpty()) {
       throw new IOException("cannot set " + ref + ": " + rejections.getFirst().text());
     }
