@@ -66,6 +66,16 @@ class SharedRoutesTest {
     }
   }
 
+  @Test
+  void aNodeThatBelongsToNoClusterIsNotAskedForEver() throws Exception {
+    try (RedisServer stranger = cluster("" + freePort());
+        RedisServer one = cluster("" + freePort())) {
+      one.call("CLUSTER", "ADDSLOTSRANGE", "0", "16383");
+      SharedNode.await(() -> clusterInfo(one).contains("cluster_state:ok"), "the cluster is not whole");
+      assertShares(SharedNode.config(stranger.address().replace("redis:", "redis-cluster:") + "," + one.host()));
+    }
+  }
+
   private RedisServer cluster(String bus) throws Exception {
     Path folder = Files.createTempDirectory(site, "node");
     return new RedisServer(folder, "--cluster-enabled", "yes", "--cluster-port", bus);
@@ -77,8 +87,12 @@ class SharedRoutesTest {
     }
   }
 
+  private static String clusterInfo(RedisServer node) {
+    return new String((byte[]) node.call("CLUSTER", "INFO"), UTF_8);
+  }
+
   private static boolean isWhole(RedisServer node) {
-    String info = new String((byte[]) node.call("CLUSTER", "INFO"), UTF_8);
+    String info = clusterInfo(node);
     return info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:2");
   }
 

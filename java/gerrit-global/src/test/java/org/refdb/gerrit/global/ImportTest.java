@@ -12,10 +12,12 @@ import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.refdb.gerrit.global.disk.DiskRefs;
 import org.refdb.gerrit.global.disk.Import;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
-/** An import that is stopped goes on, and takes nothing back. */
+/** An import that is stopped goes on, takes nothing back, and leaves nothing out. */
+@SuppressWarnings("try")
 final class ImportTest {
   private static final int REFS = 4_550;
 
@@ -71,6 +73,31 @@ final class ImportTest {
               new Expected.Is(id(1).name()),
               id(2).name(),
               false));
+    }
+  }
+
+  /** As by two nodes that have a disk each. */
+  @Test
+  void anImportDuringWhichAnotherOneEndsFailsIfItHasMoreRefs() throws Exception {
+    String prefix = Nodes.prefix();
+    try (EtcdServer etcd = EtcdServer.start();
+        DiskProject large =
+            DiskProject.withPackedRefs(IntStream.range(0, REFS).mapToObj(i -> id(i + 1).name() + ' ' + name(i)));
+        DiskProject small = DiskProject.create();
+        DiskRefs disk = large.refs();
+        DiskRefs smallDisk = small.refs();
+        GlobalRefs node = Nodes.open(etcd.url(), prefix);
+        GlobalRefs other = Nodes.open(etcd.url(), prefix)) {
+      Import.Progress another =
+          (put, there) -> {
+            try {
+              new Import(other).run(smallDisk, (puts, theres) -> {});
+            } catch (Exception e) {
+              throw new IllegalStateException(e);
+            }
+          };
+      GlobalRefException why = assertThrows(GlobalRefException.class, () -> new Import(node).run(disk, another));
+      assertTrue(why.getMessage().contains("another import of it has ended"), why.getMessage());
     }
   }
 }

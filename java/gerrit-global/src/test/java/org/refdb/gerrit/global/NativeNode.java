@@ -13,12 +13,15 @@ import org.eclipse.jgit.lib.ConfigConstants;
 import org.eclipse.jgit.lib.NullProgressMonitor;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
+import org.eclipse.jgit.lib.RefDatabase;
 import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.EngineLoadException;
 import org.refdb.engine.EngineViews;
+import org.refdb.gerrit.global.disk.DiskRefs;
 import org.refdb.gerrit.global.disk.StoredRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.refs.GlobalCounts;
@@ -49,6 +52,18 @@ final class NativeNode implements AutoCloseable {
   private void openRefs() throws IOException {
     refs = RefdbDatabase.open(views, repository, () -> null, mode.committer(PROJECT, repository));
     mode.opened(PROJECT, refs.view());
+  }
+
+  /** Returns the refs as the plugin's commands see them. They are closed with this node. */
+  DiskRefs disk() throws IOException {
+    Repository gerrits =
+        new FileRepository(folder.toFile()) {
+          @Override
+          public RefDatabase getRefDatabase() {
+            return refs;
+          }
+        };
+    return new DiskRefs(PROJECT, gerrits, new StoredRefs(new Config()));
   }
 
   /** Closes the refs and opens them again, as Gerrit does after a flush of its caches. */

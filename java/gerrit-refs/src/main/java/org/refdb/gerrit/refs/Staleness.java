@@ -6,12 +6,17 @@ import java.time.Duration;
  * What the verifier knows about a project. Times are those of {@link System#nanoTime()}.
  *
  * <p>For how long stale answers were given cannot be known, but it is bounded by the time since the last comparison,
- * after which stale refs are read again, or since the project was last found unused.
+ * after which stale refs are read again, or since the project was last found unused, unless a comparison failed
+ * before.
  */
 final class Staleness {
   private long lookedAt;
   private long cleanAt;
   private long uses;
+
+  /** Whether answers were given since the last comparison that one which failed should have checked. */
+  private boolean isOwed;
+
   private long found;
   private long nanos;
   private Duration lastStaleAtMost = Duration.ZERO;
@@ -36,7 +41,9 @@ final class Staleness {
     uses = usesNow;
     if (!wasUsed) {
       lookedAt = now;
-      cleanAt = now; // without queries there are no stale answers
+      if (!isOwed) {
+        cleanAt = now; // without queries there are no stale answers
+      }
     }
     return wasUsed;
   }
@@ -53,12 +60,14 @@ final class Staleness {
       cleanAt = now; // the refs are read again
     }
     lookedAt = now;
+    isOwed = false;
     nanos += now - begun;
   }
 
   /** Records that the project could not be compared, so that others come first. */
   synchronized void skipped(long now) {
     lookedAt = now;
+    isOwed = true;
   }
 
   synchronized void usedUpTo(long usesNow) {

@@ -39,6 +39,7 @@ final class Verifier implements LifecycleListener {
 
   private final RefdbRepositoryManager manager;
   private final Duration interval;
+  private final Duration look;
   private final Consumer<String> log;
   private Thread thread;
 
@@ -51,6 +52,7 @@ final class Verifier implements LifecycleListener {
     this.manager = manager;
     this.log = log;
     this.interval = manager.settings().verifyInterval();
+    this.look = interval.isPositive() && interval.compareTo(LOOK) < 0 ? interval : LOOK;
   }
 
   @Override
@@ -74,15 +76,21 @@ final class Verifier implements LifecycleListener {
   }
 
   private void run() {
-    Duration look = interval.isPositive() && interval.compareTo(LOOK) < 0 ? interval : LOOK;
     try {
       while (true) {
-        retryRefused();
         Optional<ProjectState> next = next(System.nanoTime());
-        Thread.sleep(next.isEmpty() ? look : verify(next.get()).multipliedBy(REST));
+        rest(next.isEmpty() ? look : verify(next.get()).multipliedBy(REST));
       }
     } catch (InterruptedException e) {
       // Gerrit is stopping.
+    }
+  }
+
+  /** Waits, for hours after a long comparison, and meanwhile opens projects that refdb could not open. */
+  void rest(Duration time) throws InterruptedException {
+    for (Duration left = time; left.isPositive(); left = left.minus(look)) {
+      retryRefused();
+      Thread.sleep(left.compareTo(look) < 0 ? left : look);
     }
   }
 

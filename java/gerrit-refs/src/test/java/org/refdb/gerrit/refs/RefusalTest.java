@@ -103,6 +103,19 @@ final class RefusalTest {
     open(true);
   }
 
+  /** The rest after a comparison is a hundred times as long as the comparison. */
+  @Test
+  void aRefusedProjectDoesNotWaitForTheRestAfterAComparisonToEnd() throws Exception {
+    Config config = Sites.config();
+    config.setString("refdb", null, "verifyInterval", "50 ms");
+    manager = new RefdbRepositoryManager(Sites.disk(site), Optional.of(engine), Settings.of(config));
+    open(false);
+    engine.refuses = false;
+    Verifier verifier = new Verifier(manager, text -> {});
+    verifier.rest(Duration.ofSeconds(5));
+    assertNull(manager.state(DEMO).refusal());
+  }
+
   /** Monitors raise an alarm where a project stays refused for minutes. */
   @Test
   void aRefusedProjectThatNobodyAsksForIsTriedAgainAndOneThatIsGoneIsRefusedNoLonger() throws Exception {

@@ -84,8 +84,8 @@ final class VerifierTest {
   void itsTurnComesByItself() throws Exception {
     RefdbRepositoryManager manager = manager("100 ms");
     Verifier verifier = new Verifier(manager, logged::add);
-    verifier.start();
     try (Repository repository = trusting(manager)) {
+      verifier.start(); // not before, because it would open the repository too
       assertNull(repository.exactRef("refs/heads/main"));
       writeElsewhere(repository, "refs/heads/main");
       while (repository.exactRef("refs/heads/main") == null) {

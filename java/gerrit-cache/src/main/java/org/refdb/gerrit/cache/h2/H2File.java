@@ -171,9 +171,9 @@ final class H2File {
     }
   }
 
-  /** Returns whether the keys are text; false if the file has no table. */
-  boolean hasTextKeys(Driver driver, Path file) throws IOException {
-    boolean[] text = new boolean[1];
+  /** Returns whether the keys are text; null if the file has no table. */
+  Boolean hasTextKeys(Driver driver, Path file) throws IOException {
+    Boolean[] text = new Boolean[1];
     query(driver, file, "SELECT k FROM data WHERE FALSE", rows -> text[0] = isText(rows));
     return text[0];
   }

@@ -131,11 +131,13 @@ final class OfflineImport {
   private OfflineCaches.Outcome copy(OfflineCaches.Settings settings, ChangedKeys since) throws IOException {
     H2File.Version current = current();
     Path root = directory.resolve(NativeOpener.FOLDER);
-    boolean text = file.hasTextKeys(driver, place);
+    Boolean text = file.hasTextKeys(driver, place);
     long[] seen = new long[2];
     try (Intake store =
         Intake.open(root, cache, current.version(), settings.diskLimit(), current.bytes(), settings.encryption())) {
-      CacheFolder.of(root, cache).noteKeys(current.version(), text);
+      if (text != null) {
+        CacheFolder.of(root, cache).noteKeys(current.version(), text);
+      }
       if (begins) {
         store.clear();
       }

@@ -21,7 +21,7 @@ final class ClusterRoute implements Route {
   private final List<HostAndPort> seeds;
   private volatile HostAndPort[] nodes = new HostAndPort[0];
   private volatile boolean isDoubtful = true;
-  private int next;
+  private int next = -1;
   private long askedNanos;
 
   ClusterRoute(Connector connector, List<HostAndPort> seeds) {
@@ -50,8 +50,8 @@ final class ClusterRoute implements Route {
   }
 
   /**
-   * Asks one node for all slots, every ten seconds and after a failure. If the node does not answer, the next node is
-   * asked next time.
+   * Asks one node for all slots, every ten seconds and after a failure. The next call asks the next node if this one
+   * does not answer or knows no slots, or if a server that it named fails.
    */
   @Override
   public void refresh() {
@@ -59,16 +59,22 @@ final class ClusterRoute implements Route {
       return;
     }
     askedNanos = System.nanoTime();
+    if (isDoubtful) {
+      next++;
+    }
     List<HostAndPort> asked = new ArrayList<>(servers());
     asked.addAll(seeds);
     HostAndPort node = asked.get(next % asked.size());
     try (Connector.Link link = connector.connect(node)) {
       link.connection().sendCommand(Protocol.Command.CLUSTER, "SLOTS");
-      nodes = slots((List<?>) link.connection().getOne(), node);
-      isDoubtful = false;
+      List<?> ranges = (List<?>) link.connection().getOne();
+      isDoubtful = ranges.isEmpty();
+      if (!isDoubtful) {
+        nodes = slots(ranges, node);
+      }
     } catch (RuntimeException e) {
       logger.atFine().withCause(e).log("Node %s does not tell the slots of the cluster", node);
-      next++;
+      isDoubtful = true;
     }
   }
 

@@ -10,6 +10,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.regex.Pattern;
 
 /**
  * The folder of one cache, which contains a folder for each version. Its name is the one that the engine uses: that of
@@ -18,6 +19,7 @@ import java.util.List;
  */
 public final class CacheFolder {
   private static final HexFormat HEX = HexFormat.of().withUpperCase();
+  private static final Pattern NAME = Pattern.compile("%|([A-Za-z0-9_-]|%[0-9A-F]{2})([A-Za-z0-9_.-]|%[0-9A-F]{2})*");
   private static final String KEYS = "keys";
   private static final String TEXT = "text";
   private static final String BYTES = "bytes";
@@ -43,16 +45,20 @@ public final class CacheFolder {
     return new CacheFolder(root.resolve(name.isEmpty() ? "%" : name.toString()));
   }
 
-  /** Returns all folders of caches below a root, by name. */
+  /** Returns all folders of caches below a root, by name. Other folders are left out. */
   public static List<CacheFolder> all(Path root) throws IOException {
     List<CacheFolder> found = new ArrayList<>();
     if (Files.isDirectory(root)) {
-      try (DirectoryStream<Path> folders = Files.newDirectoryStream(root, Files::isDirectory)) {
+      try (DirectoryStream<Path> folders = Files.newDirectoryStream(root, CacheFolder::isOne)) {
         folders.forEach(folder -> found.add(new CacheFolder(folder)));
       }
     }
     found.sort((a, b) -> a.path.compareTo(b.path));
     return found;
+  }
+
+  private static boolean isOne(Path path) {
+    return NAME.matcher(path.getFileName().toString()).matches() && Files.isDirectory(path);
   }
 
   /** Returns the path of the folder. */

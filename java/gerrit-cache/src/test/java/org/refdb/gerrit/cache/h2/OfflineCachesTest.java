@@ -15,6 +15,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
+import java.util.Properties;
 import java.util.stream.Stream;
 import org.eclipse.jgit.lib.Config;
 import org.h2.Driver;
@@ -86,6 +87,16 @@ class OfflineCachesTest extends H2Site {
 
   private Path own(String cache) {
     return new H2File(site.resolve("cache"), cache).own();
+  }
+
+  /** H2 creates such a file if its server ends at once. */
+  @Test
+  void aFileWithoutATableSaysNothingOfTheKeys() throws Exception {
+    Files.createDirectories(site.resolve("cache"));
+    new Driver().connect(H2File.url(own("web_sessions")), new Properties()).close();
+    offline().importAll(new Driver(), false);
+    List<OfflineCaches.Outcome> outcomes = offline().exportAll(new Driver(), false);
+    assertFalse(Files.exists(own("web_sessions")), outcomes.toString());
   }
 
   @Test

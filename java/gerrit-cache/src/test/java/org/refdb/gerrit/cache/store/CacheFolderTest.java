@@ -41,7 +41,16 @@ class CacheFolderTest {
       assertTrue(Files.isDirectory(folder.path().resolve("v3")), name);
       assertEquals(name, folder.cache());
       assertEquals(3, folder.version());
+      assertTrue(CacheFolder.all(root).stream().anyMatch(one -> one.cache().equals(name)), name);
     }
+  }
+
+  @Test
+  void aStrayFolderIsNoCache() throws Exception {
+    for (String stray : List.of("100%25off%zz", "%XX", "lost+found", ".nfs")) {
+      Files.createDirectories(root.resolve(stray));
+    }
+    assertEquals(List.of(), CacheFolder.all(root).stream().map(CacheFolder::cache).toList());
   }
 
   @Test

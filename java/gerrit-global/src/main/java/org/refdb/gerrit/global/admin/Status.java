@@ -153,7 +153,7 @@ public record Status(
             + " locks held or waited for");
     lines.add(
         behind.refs() == 0
-            ? "no ref is known to be behind"
+            ? "no ref is known to be behind" + (behind.more() ? ", but some may be; see `compare`" : "")
             : behind.refs()
                 + (behind.more() ? " refs and more" : " refs")
                 + " are behind on this disk; "

@@ -179,7 +179,7 @@ public final class Compare {
             .getGetResponses();
     Optional<Generation> now = refs.projects().remember(disk.project(), Etcd.text(all.get(0)));
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
-      throw new GlobalRefException("project " + disk.project() + " was removed or renamed meanwhile", null);
+      throw new GlobalRefException("project " + disk.project() + " was removed meanwhile", null);
     }
     Optional<KeyValue> entry = Etcd.first(all.get(1));
     Optional<String> holder = Etcd.text(all.get(2));

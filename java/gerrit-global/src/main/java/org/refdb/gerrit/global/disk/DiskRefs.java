@@ -5,14 +5,19 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Comparator;
+import java.util.HexFormat;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Optional;
 import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.PersonIdent;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
+import org.refdb.engine.BatchResult;
+import org.refdb.engine.RefBatch;
 import org.refdb.gerrit.global.transaction.Values;
+import org.refdb.jgit.RefdbDatabase;
 
 /** The refs of a project on this node's disk that are stored in etcd, except symbolic refs. */
 public final class DiskRefs implements AutoCloseable {
@@ -22,6 +27,8 @@ public final class DiskRefs implements AutoCloseable {
         boolean isPlain = one.length() < 64 && other.length() < 64 && isAscii(one) && isAscii(other);
         return isPlain ? one.compareTo(other) : Arrays.compareUnsigned(bytes(one), bytes(other));
       };
+
+  private static final String REPAIRED = "global repair: as etcd has it";
 
   private final String project;
   private final Repository repository;
@@ -93,16 +100,21 @@ public final class DiskRefs implements AutoCloseable {
   }
 
   /**
-   * Sets or deletes a ref, provided that it has the value {@code before}.
+   * Sets or deletes a ref as etcd has it, provided that it has the value {@code before}. In native mode etcd is not
+   * asked, because it refuses a deletion of a ref that it has never had, and a sequence's number that it has already.
    *
    * @param next the new value; an id of zeros, as etcd has it for a deleted ref, deletes the ref
    * @throws IOException if the ref has another value, or cannot be written
    */
   void set(String ref, Optional<String> before, String next) throws IOException {
+    if (repository.getRefDatabase() instanceof RefdbDatabase refdb) {
+      set(refdb, ref, before, next);
+      return;
+    }
     RefUpdate update = repository.getRefDatabase().newUpdate(ref, true);
     update.setExpectedOldObjectId(before.map(ObjectId::fromString).orElse(ObjectId.zeroId()));
     update.setForceUpdate(true);
-    update.setRefLogMessage("global repair: as etcd has it", false);
+    update.setRefLogMessage(REPAIRED, false);
     RefUpdate.Result result;
     if (Values.isDeleted(next)) {
       result = update.delete();
@@ -114,6 +126,24 @@ public final class DiskRefs implements AutoCloseable {
       case NEW, FORCED, FAST_FORWARD, NO_CHANGE -> {}
       default -> throw new IOException("cannot set " + ref + ": " + result);
     }
+  }
+
+  private void set(RefdbDatabase refdb, String ref, Optional<String> before, String next) throws IOException {
+    RefBatch batch = new RefBatch(true, false).agreed();
+    PersonIdent who = new PersonIdent(repository);
+    batch.committer(who.getName(), who.getEmailAddress(), who.getWhenAsInstant().getEpochSecond(), 0);
+    RefBatch.Edit edit = batch.edit(ref);
+    edit = Values.isDeleted(next) ? edit.delete() : edit.set(raw(next));
+    edit = before.isPresent() ? edit.expectId(raw(before.get())) : edit.expectNothing();
+    edit.end(false, Values.isDeleted(next) ? null : REPAIRED, false);
+    List<BatchResult.Rejection> rejections = refdb.view().commit(batch).rejections();
+    if (!rejections.isEmpty()) {
+      throw new IOException("cannot set " + ref + ": " + rejections.getFirst().text());
+    }
+  }
+
+  private static byte[] raw(String id) {
+    return HexFormat.of().parseHex(id);
   }
 
   @Override

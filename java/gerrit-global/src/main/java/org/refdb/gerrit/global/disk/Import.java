@@ -112,7 +112,7 @@ public final class Import {
       if (e.getCause() instanceof GlobalRefException known) {
         throw known;
       }
-      throw new IllegalStateException(e.getCause());
+      throw new GlobalRefException("the import failed: " + e.getCause(), e); // others may still be imported
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new GlobalRefException("the import was interrupted; begun again, it goes on", e);
@@ -135,7 +135,7 @@ public final class Import {
     }
     Cmp allAbsent = new RangeIsAbsent(keys.getFirst(), Keys.after(keys.getLast()));
     if (!refs.etcd().commitAgain(List.of(same, allAbsent), puts, List.of(), refs.deadline()).isSucceeded()) {
-      putEach(same, keys, puts);
+      putEach(project, same, keys, puts);
     }
     return entries.size();
   }
@@ -144,7 +144,8 @@ public final class Import {
    * Puts each ref that has no value in etcd, and waits for batches that have staged one of the refs, because only their
    * outcome decides whether the ref has a value. Does nothing if {@code same} is not true.
    */
-  private void putEach(Cmp same, List<ByteSequence> keys, List<Op> puts) throws GlobalRefException {
+  private void putEach(String project, Cmp same, List<ByteSequence> keys, List<Op> puts) throws GlobalRefException {
+    List<Op> reads = keys.stream().map(Etcd::get).toList();
     boolean isStaged = true;
     while (isStaged) {
       List<Op> oneByOne = new ArrayList<>();
@@ -153,10 +154,14 @@ public final class Import {
             Op.txn(new Cmp[] {Etcd.isAbsent(keys.get(i))}, new Op[] {puts.get(i)}, new Op[] {Etcd.get(keys.get(i))}));
       }
       isStaged = false;
-      for (TxnResponse each :
-          refs.etcd()
-              .commitAgain(List.of(same), oneByOne, List.of(), refs.deadline())
-              .getTxnResponses()) {
+      TxnResponse all = refs.etcd().commitAgain(List.of(same), oneByOne, reads, refs.deadline());
+      if (!all.isSucceeded() && all.getGetResponses().stream().anyMatch(read -> Etcd.first(read).isEmpty())) {
+        throw new GlobalRefException(
+            project + " was removed while it was imported, or another import of it has ended, without refs"
+                + " that this disk has",
+            null);
+      }
+      for (TxnResponse each : all.getTxnResponses()) {
         Optional<KeyValue> there =
             each.isSucceeded() ? Optional.empty() : Etcd.first(each.getGetResponses().getFirst());
         if (there.isPresent() && Stage.is(there.get())) {

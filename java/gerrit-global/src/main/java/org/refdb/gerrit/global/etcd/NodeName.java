@@ -2,8 +2,13 @@ package org.refdb.gerrit.global.etcd;
 
 import java.io.IOException;
 import java.net.InetAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 
 /**
  * Identifies a node, which is a Gerrit site or a program that runs beside its server, and the process of the node.
@@ -13,15 +18,18 @@ import java.nio.file.Path;
  */
 public record NodeName(String name, String start) {
   /**
-   * Reads the node's name from the file {@code node} in a folder of the site, or generates the name on the first start.
+   * Reads the node's name from the file {@code node} in a folder of the site, or generates the name if there is none yet.
    */
   public static NodeName in(Path folder) throws IOException {
     Path file = folder.resolve("node");
-    if (!Files.exists(file)) {
+    if (!Files.exists(file) || Files.readString(file).isBlank()) {
       Files.createDirectories(folder);
       Path next = Files.createTempFile(folder, "node", ".new");
-      Files.writeString(next, Generation.random().id() + "\n");
-      Files.move(next, file);
+      try (FileChannel channel = FileChannel.open(next, StandardOpenOption.WRITE)) {
+        channel.write(ByteBuffer.wrap((Generation.random().id() + "\n").getBytes(StandardCharsets.UTF_8)));
+        channel.force(true); // so that a loss of power after the rename leaves no empty file
+      }
+      Files.move(next, file, StandardCopyOption.ATOMIC_MOVE);
     }
     return of(Files.readString(file).strip());
   }

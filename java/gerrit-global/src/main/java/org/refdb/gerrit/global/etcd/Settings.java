@@ -66,8 +66,12 @@ public record Settings(
   private static final int SLOTS_MAX = 100;
 
   public static Settings of(Config config, Path site) {
-    String endpoints = config.getString(SECTION, SUBSECTION, "etcd");
-    if (endpoints == null || endpoints.isBlank()) {
+    String addresses = config.getString(SECTION, SUBSECTION, "etcd");
+    List<String> endpoints =
+        addresses == null
+            ? List.of()
+            : Arrays.stream(addresses.split("[,\\s]+")).filter(one -> !one.isEmpty()).toList();
+    if (endpoints.isEmpty()) {
       throw new IllegalArgumentException(
           "refdb.global.etcd is not set in gerrit.config: it names the addresses of etcd");
     }
@@ -78,7 +82,7 @@ public record Settings(
     String prefix = config.getString(SECTION, SUBSECTION, "prefix");
     Settings settings =
         new Settings(
-            Arrays.stream(endpoints.split("[,\\s]+")).filter(one -> !one.isEmpty()).toList(),
+            endpoints,
             file(config, site, "caFile"),
             file(config, site, "certFile"),
             file(config, site, "keyFile"),

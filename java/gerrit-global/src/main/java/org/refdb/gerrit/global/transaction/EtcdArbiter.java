@@ -310,7 +310,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
       case REFUSED ->
           refused(
               Why.DIFFERS,
-              project + " was imported, removed or renamed while its refs were updated, or that took longer than"
+              project + " was imported or removed while its refs were updated, or that took longer than"
                   + " refdb.global.underLocks of another node. Try again",
               null);
     };
@@ -335,7 +335,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   private Verdict exact(List<GetResponse> reads) throws GlobalRefException {
     Optional<Generation> now = refs.projects().remember(project, Etcd.text(reads.getFirst()));
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
-      return refused(Why.DIFFERS, project + " was removed or renamed while its refs were updated. Try again", null);
+      return refused(Why.DIFFERS, project + " was removed while its refs were updated. Try again", null);
     }
     generation = now.get();
     compares = new ArrayList<>();

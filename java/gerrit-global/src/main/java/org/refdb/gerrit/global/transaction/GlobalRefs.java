@@ -148,7 +148,7 @@ public final class GlobalRefs implements AutoCloseable {
     Deadline deadline = deadline();
     Optional<Generation> generation = projects.find(project, deadline);
     while (generation.isPresent()) {
-      // Both are read at one revision, so that a removed or renamed project does not appear with its old values.
+      // Both are read at one revision, so that a removed project does not appear with its old values.
       List<GetResponse> both = readAt(project, generation.get(), List.of(ref), deadline);
       Optional<Generation> now = projects.remember(project, Etcd.text(both.get(0)));
       if (now.map(Generation::id).equals(generation.map(Generation::id))) {
@@ -316,7 +316,7 @@ public final class GlobalRefs implements AutoCloseable {
     }
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
       throw new GlobalRefException(
-          project + " was removed or renamed while " + ref + " was updated. Nothing was changed; try again", null);
+          project + " was removed while " + ref + " was updated. Nothing was changed; try again", null);
     }
     if (lock.isPresent()) {
       boolean holds = Etcd.first(reads.get(2)).filter(one -> one.getCreateRevision() == lock.get().token()).isPresent();
@@ -353,10 +353,6 @@ public final class GlobalRefs implements AutoCloseable {
     if (projects.remove(project, deadline())) {
       background.execute(this::clearRemoved);
     }
-  }
-
-  public void rename(String from, String to) throws GlobalRefException {
-    projects.rename(from, to, deadline());
   }
 
   private void clearRemoved() {

@@ -12,6 +12,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Predicate;
+import org.eclipse.jgit.lib.Constants;
 import org.refdb.engine.BatchResult;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.GlobalIntent;
@@ -147,6 +148,7 @@ public final class Intents {
       intent.refs().stream().filter(ref -> !isStored.test(ref.name())).forEach(agreed::add);
       finish(view, agreed);
     }
+    followRename(view, intent, outcome == Outcome.FINISHED);
     view.removeGlobalIntent(intent.id());
     log.atInfo().log(
         "an update of %d refs of %s that was not finished is %s now", intent.refs().size(), project,
@@ -175,6 +177,27 @@ public final class Intents {
                 + " that this disk cannot have: "
                 + rejection.text());
       }
+    }
+  }
+
+  /**
+   * Makes a HEAD that leads to the ref that the intent does not leave lead to the other one, if the intent is of a
+   * rename. Whoever renamed the ref changed HEAD before, and changed it back without knowing the outcome.
+   */
+  private static void followRename(EngineView view, GlobalIntent intent, boolean isFinished) throws IOException {
+    List<GlobalRef> made = intent.refs().stream().filter(ref -> ref.oldId() == null).toList();
+    List<GlobalRef> gone = intent.refs().stream().filter(ref -> ref.newId() == null).toList();
+    boolean isRename =
+        intent.refs().size() == 2
+            && made.size() == 1
+            && gone.size() == 1
+            && gone.getFirst().oldId().equals(made.getFirst().newId());
+    if (isRename) {
+      String from = (isFinished ? gone : made).getFirst().name();
+      String to = (isFinished ? made : gone).getFirst().name();
+      RefBatch batch = new RefBatch(true, false).agreed();
+      batch.edit(Constants.HEAD).link(to).expectLink(from).end(false, null, false);
+      view.commit(batch); // rejected if HEAD leads elsewhere
     }
   }
 

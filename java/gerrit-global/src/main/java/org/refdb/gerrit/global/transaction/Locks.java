@@ -91,8 +91,11 @@ public final class Locks {
     AtomicBoolean open = new AtomicBoolean(true);
     return () -> {
       if (open.getAndSet(false)) {
-        release(got);
-        set(name, null);
+        try {
+          release(got);
+        } finally {
+          set(name, null); // else no thread of this process could lock the ref again
+        }
       }
     };
   }

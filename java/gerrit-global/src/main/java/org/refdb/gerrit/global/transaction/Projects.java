@@ -83,7 +83,7 @@ public final class Projects {
         List.of(),
         deadline);
     if (!look(project, deadline).equals(Optional.of(imported))) {
-      throw new GlobalRefException(project + " was removed or renamed while it was imported", null);
+      throw new GlobalRefException(project + " was removed while it was imported", null);
     }
   }
 
@@ -106,28 +106,6 @@ public final class Projects {
     // If an import of the generation has ended meanwhile, the generation is still there, with another entry.
     boolean isImported = !left.equals(found) && left.map(Generation::id).equals(found.map(Generation::id));
     return !isImported || remove(project, deadline);
-  }
-
-  /** Renames a project. */
-  void rename(String from, String to, Deadline deadline) throws GlobalRefException {
-    Generation generation =
-        look(from, deadline).orElseThrow(() -> new GlobalRefException("etcd has no project " + from, null));
-    etcd.commitAgain(
-        List.of(is(from, generation), Etcd.isAbsent(keys.project(to))),
-        List.of(
-            Op.delete(keys.project(from), DeleteOption.DEFAULT),
-            Op.put(keys.project(to), Keys.bytes(generation.text()), PutOption.DEFAULT)),
-        List.of(),
-        deadline);
-    known.remove(from);
-    Optional<Generation> there = look(to, deadline);
-    if (!there.map(Generation::id).equals(Optional.of(generation.id()))) {
-      throw new GlobalRefException(
-          there.isPresent()
-              ? "etcd has a project " + to + " already, so " + from + " keeps its name"
-              : "project " + from + " was changed in etcd meanwhile, so it was not renamed; try again",
-          null);
-    }
   }
 
   /**

@@ -242,7 +242,7 @@ public final class StagedBatch {
       throws GlobalRefException {
     Optional<Generation> now = refs.projects().remember(project, Etcd.text(projectNow));
     if (!now.map(Generation::id).equals(Optional.of(generation.id()))) {
-      return Optional.of(new Met.End(project + " was removed or renamed while its refs were updated. Try again"));
+      return Optional.of(new Met.End(project + " was removed while its refs were updated. Try again"));
     }
     boolean isOpen =
         part == 0

@@ -87,6 +87,11 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   }
 
   @Override
+  public void releasedUnheard() {
+    background.execute(() -> disks.all().forEach(views)); // their disks are listed
+  }
+
+  @Override
   public void removed(String project) {
     synchronized (this) {
       wanted.keySet().removeIf(name -> name.project().equals(project));
@@ -109,7 +114,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     }
   }
 
-  /** Forgets the refs of projects that were removed or renamed while nothing was heard. */
+  /** Forgets the refs of projects that were removed while nothing was heard. */
   private void forgetRemoved() {
     Set<String> tracked;
     synchronized (this) {
@@ -145,7 +150,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
                 new Report(
                     wanted.size(), first.getKey().ref() + " of " + first.getKey().project(),
                     TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - first.getValue().since()), isMore))
-        .orElse(new Report(0, null, 0, false));
+        .orElse(new Report(0, null, 0, isMore));
   }
 
   private void checkOrLog() {
@@ -158,7 +163,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   /**
    * Removes the refs whose value the disk has by now, and those that are not stored in etcd. Refs of a project that
-   * cannot be opened stay until the project is removed or renamed in etcd.
+   * cannot be opened stay until the project is removed in etcd.
    */
   public void check() {
     Map<String, List<Map.Entry<Name, Wanted>>> byProject;
@@ -195,13 +200,14 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
       views.accept(project);
       List<Compare.Difference> found = new ArrayList<>();
       compares(true);
+      boolean isComplete = true; // a comparison that fails is logged
       try (DiskRefs disk = disks.open(project)) {
-        new Compare(refs, disk).run(MOST, found::add);
+        isComplete = new Compare(refs, disk).run(MOST, found::add).complete();
       } catch (IOException | GlobalRefException | RuntimeException e) {
         log.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
             "changes of project %s that this node has missed are not found before they change again", project);
       }
-      wantFound(project, found);
+      wantFound(project, found, isComplete);
       compares(false);
     }
   }
@@ -211,8 +217,9 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     heardMeanwhile.clear();
   }
 
-  private synchronized void wantFound(String project, List<Compare.Difference> found) {
+  private synchronized void wantFound(String project, List<Compare.Difference> found, boolean isComplete) {
     assert isComparing : project;
+    isMore |= !isComplete;
     if (heardMeanwhile.size() > MOST) { // not all are known
       isMore = true;
       return;

@@ -5,6 +5,7 @@ import io.etcd.jetcd.ByteSequence;
 import io.etcd.jetcd.KeyValue;
 import io.etcd.jetcd.Watch;
 import io.etcd.jetcd.common.exception.CompactedException;
+import io.etcd.jetcd.options.GetOption;
 import io.etcd.jetcd.options.OptionsUtil;
 import io.etcd.jetcd.options.WatchOption;
 import io.etcd.jetcd.watch.WatchEvent;
@@ -16,6 +17,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import org.refdb.gerrit.global.etcd.Deadline;
 import org.refdb.gerrit.global.etcd.Etcd;
 import org.refdb.gerrit.global.etcd.Generation;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
@@ -36,6 +38,9 @@ public final class RefWatch implements AutoCloseable {
   /** How many responses may be queued. The client's thread waits for room, so etcd's further responses wait too. */
   private static final int QUEUE = 64;
 
+  /** How often a wait for room looks whether anyone still takes. */
+  private static final long ROOM_MILLIS = 100;
+
   private static final long PAUSE_MILLIS_MIN = 100;
 
   /** Interval of progress requests, which return the current revision of etcd. */
@@ -52,15 +57,43 @@ public final class RefWatch implements AutoCloseable {
      */
     void released(String project, String ref);
 
-    /** A project was removed, or has another name now. */
+    /** The locks of any refs may have ended. */
+    void releasedUnheard();
+
+    /** A project was removed. */
     void removed(String project);
 
     /** Changes may have been missed up to now; all later ones are reported. */
     void startedOver();
   }
 
-  /** A response, or the error that ended the watch. */
-  private record News(WatchResponse response, Throwable error) {}
+  /** A response, or the error that ended a watch: the one of locks or the other. */
+  private record News(WatchResponse response, Throwable error, boolean isOfLocks) {}
+
+  /** What the watches have received and nobody has taken yet. */
+  private static final class Inbox implements AutoCloseable {
+    private final BlockingQueue<News> queue = new ArrayBlockingQueue<>(QUEUE);
+    private volatile boolean isClosed;
+
+    private Watch.Listener listener(boolean isOfLocks) {
+      return Watch.listener(
+          response -> put(new News(response, null, isOfLocks)), error -> put(new News(null, error, isOfLocks)));
+    }
+
+    /** Waits for room, but not for longer than someone takes. */
+    private void put(News news) {
+      try {
+        while (!isClosed && !queue.offer(news, ROOM_MILLIS, TimeUnit.MILLISECONDS)) {}
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+      }
+    }
+
+    @Override
+    public void close() {
+      isClosed = true;
+    }
+  }
 
   private final Etcd etcd;
   private final Keys keys;
@@ -160,20 +193,22 @@ public final class RefWatch implements AutoCloseable {
   }
 
   /** Watches until an error ends it or this object is closed. */
-  private void watch() throws InterruptedException {
-    BlockingQueue<News> queue = new ArrayBlockingQueue<>(QUEUE);
+  private void watch() throws InterruptedException, GlobalRefException {
+    Inbox inbox = new Inbox();
     Watch client = etcd.client().getWatchClient();
     // Locks have a watch of their own, because only their deletion matters. The keys of projects and of values are
     // adjacent, so one watch covers both.
     WatchOption values = options(valuesAt).withRange(OptionsUtil.prefixEndOf(keys.allValues())).build();
     WatchOption locks = options(locksAt).withRange(OptionsUtil.prefixEndOf(keys.allLocks())).withNoPut(true).build();
-    try (Watch.Watcher first = client.watch(keys.allProjects(), values, into(queue));
-        Watch.Watcher second = client.watch(keys.allLocks(), locks, into(queue))) {
+    // The inbox is closed before the watches, because the client keeps its lock while it waits to put an error.
+    try (Watch.Watcher first = client.watch(keys.allProjects(), values, inbox.listener(false));
+        Watch.Watcher second = client.watch(keys.allLocks(), locks, inbox.listener(true));
+        inbox) {
       long asked = System.nanoTime();
       while (isOpen && !first.isClosed() && !second.isClosed()) {
-        News news = queue.poll(PROGRESS_MILLIS / 4, TimeUnit.MILLISECONDS);
+        News news = inbox.queue.poll(PROGRESS_MILLIS / 4, TimeUnit.MILLISECONDS);
         if (news != null && news.error() != null) {
-          ended(news.error());
+          ended(news);
           return;
         }
         if (news != null) {
@@ -191,24 +226,16 @@ public final class RefWatch implements AutoCloseable {
     return WatchOption.builder().withRevision(heard + 1).withRequireLeader(true).withProgressNotify(true);
   }
 
-  private static Watch.Listener into(BlockingQueue<News> queue) {
-    return Watch.listener(response -> put(queue, new News(response, null)), error -> put(queue, new News(null, error)));
-  }
-
-  private static void put(BlockingQueue<News> queue, News news) {
-    try {
-      queue.put(news);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-    }
-  }
-
-  private void ended(Throwable error) {
-    if (error instanceof CompactedException) {
+  private void ended(News news) throws GlobalRefException {
+    if (!(news.error() instanceof CompactedException)) {
+      log.atInfo().log("etcd ended the watch, which restarts: %s", news.error().getMessage());
+    } else if (news.isOfLocks()) {
+      // Nodes may lock nothing for as long as etcd keeps its history, as in native mode, so this says little.
+      locksAt = etcd.read(keys.allLocks(), GetOption.DEFAULT, Deadline.of(etcd.settings())).getHeader().getRevision();
+      listener.releasedUnheard();
+    } else {
       log.atWarning().log("etcd has compacted updates that this node has not received: the watch starts over");
       startOver();
-    } else {
-      log.atInfo().log("etcd ended the watch, which restarts: %s", error.getMessage());
     }
   }
 
