@@ -33,7 +33,7 @@ pub enum Action {
     Watch(WatchOptions),
     /// Compares the instructions of a build with recorded ones
     Gate(GateOptions),
-    /// Lists the builds that are kept, and removes old ones
+    /// Lists the builds that are kept, and removes those that `--remove-unused` selects
     Cache(CacheOptions),
     /// Makes an HTML page of histories
     Report(ReportOptions),

@@ -33,7 +33,7 @@ pub struct Count {
     pub cut: bool,
 }
 
-/// The instructions of each step of a job, as one program did it; or why there are none.
+/// For each job and program, the instructions of each step, or why there are none.
 pub type Counts = HashMap<(&'static str, Who), Result<Vec<Count>, String>>;
 
 impl Measure {

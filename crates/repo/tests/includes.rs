@@ -251,6 +251,36 @@ fn a_pattern_of_a_folder_held_for_git_but_not_where_the_folder_is_the_repository
     assert_eq!(different, "");
 }
 
+#[test]
+fn the_home_in_a_pattern_may_be_a_link_or_unknown() {
+    let place = Place::new();
+    let home = place.path("home-link");
+    std::os::unix::fs::symlink("srv", &home).unwrap();
+    let odd = "srv/~nobody-of-this-name";
+    fs::create_dir_all(place.path(odd)).unwrap();
+    place.git(odd, &[], &["init", "-q", "r"]);
+    fs::write(place.path("srv/found"), "[x]\n\tfound\n").unwrap();
+    let homes = [vec![], vec![("HOME", home.display().to_string())]];
+    let mut different = String::new();
+    for repository in ["srv/work", &format!("{odd}/r")] {
+        let file = place.path(&format!("{repository}/.git/config"));
+        let before = fs::read_to_string(&file).unwrap();
+        for pattern in ["~/work/", "~/work/*", "~", "~/", "~/**", "~nobody-of-this-name/", "~root/", "**/~*/**"] {
+            let target = place.path("srv/found");
+            let text = format!("{before}[includeIf \"gitdir:{pattern}\"]\n\tpath = {}\n", target.display());
+            fs::write(&file, text).unwrap();
+            for variables in &homes {
+                let difference = place.difference(repository, variables);
+                if !difference.is_empty() {
+                    different += &format!("{pattern} in {repository} with {variables:?}: {difference}");
+                }
+            }
+        }
+        fs::write(&file, before).unwrap();
+    }
+    assert_eq!(different, "");
+}
+
 /// Compares, besides, the forms of paths, branches and URLs, includes that are nested too deep or include themselves,
 /// and missing files.
 #[test]

@@ -71,12 +71,7 @@ impl Folder {
         }
         let enter = |folder: &Folder| {
             let mut folders = Vec::new();
-            let entries = match folder.entries() {
-                // Another process has removed the folder meanwhile.
-                Err(error) if error.is_not_found() => Vec::new(),
-                entries => entries?,
-            };
-            for (name, kind) in entries {
+            for (name, kind) in entries_or_none(folder)? {
                 match kind {
                     EntryKind::Dir => folders.push(name_of(&name).to_owned()),
                     _ => removed(folder.remove_file(name_of(&name)))?,
@@ -96,7 +91,7 @@ impl Folder {
     fn remove_empty_tree(&self, name: &OsStr) -> Result<bool> {
         let enter = |folder: &Folder| {
             let mut folders = Vec::new();
-            for (name, kind) in folder.entries()? {
+            for (name, kind) in entries_or_none(folder)? {
                 if kind != EntryKind::Dir {
                     return Ok(None);
                 }
@@ -162,6 +157,14 @@ fn emptied(removed: Result<()>) -> Emptied {
     }
 }
 
+/// Returns the entries of a folder, and none if another process has removed the folder since it was opened.
+fn entries_or_none(folder: &Folder) -> Result<Vec<(Vec<u8>, EntryKind)>> {
+    match folder.entries() {
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        entries => entries,
+    }
+}
+
 fn removed(removed: Result<()>) -> Result<()> {
     match removed {
         Err(error) if error.is_not_found() => Ok(()),
@@ -178,17 +181,21 @@ mod tests {
     fn two_remove_one_tree() {
         let (dir, fs) = (tempfile::tempdir().unwrap(), Fs::real());
         let folder = fs.folder(dir.path()).unwrap();
-        for _ in 0..40 {
+        let top = dir.path().join("top");
+        for round in 0..80 {
             for (at, inner) in (0..30).flat_map(|at| (0..5).map(move |inner| (at, inner))) {
-                std::fs::create_dir_all(dir.path().join(format!("top/{at}/{inner}"))).unwrap();
+                std::fs::create_dir_all(top.join(format!("{at}/{inner}"))).unwrap();
             }
-            let remove = || folder.remove_tree("top".as_ref(), EntryKind::Dir);
+            let remove = || match round % 2 {
+                0 => folder.remove_tree("top".as_ref(), EntryKind::Dir),
+                _ => fs.remove_empty_tree(&top).map(drop),
+            };
             std::thread::scope(|scope| {
                 let other = scope.spawn(|| fs.folder(dir.path())?.remove_tree("top".as_ref(), EntryKind::Dir));
                 remove().unwrap();
                 other.join().unwrap().unwrap();
             });
-            assert!(!dir.path().join("top").exists());
+            assert!(!top.exists());
         }
     }
 

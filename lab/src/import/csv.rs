@@ -8,12 +8,12 @@ use crate::{measure::Measure, page::entry::Imported, scenario::Values};
 /// Maximum number of columns.
 const COLUMNS_MAX: usize = 1000;
 
-/// Returns the values of a table. Columns of numbers are metrics, `commit` and `benchmark` name the commit and the
-/// scenario, and the other columns are parameters.
+/// Returns the values of a table. The column `time` is required, and `commit` and `benchmark` name the commit and the
+/// scenario. Of the other columns, those of numbers are metrics, and the rest are parameters.
 ///
 /// # Errors
 ///
-/// Fails if the text is no such table, with the number of the line that is wrong, unless the text is empty.
+/// Fails if the text is no such table. The error names the line that is wrong, or says that there is no header.
 pub fn otava(text: &str) -> Result<Vec<Imported>> {
     let mut records = records(text).into_iter();
     let (_, header) = records.next().context("there is no header")??;

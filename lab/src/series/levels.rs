@@ -24,7 +24,8 @@ pub fn taken_back(steps: &[Step], tolerance: f64) -> Option<usize> {
         high += step.high.ln();
         let is_level = low <= margin && high >= -margin;
         let opposes = (step.ratio > 1.0) != (last.ratio > 1.0);
-        // Wide intervals contain 1 soon; what is left must also be small beside the step itself.
+        // A wide interval easily permits that nothing has changed, so the measured difference must also be within the
+        // tolerance or a quarter of the last step.
         if opposes && is_level && whole.abs() <= margin.max(last.ratio.ln().abs() / 4.0) {
             return Some(place);
         }

@@ -48,8 +48,8 @@ impl Claims for Vec<Claim<'_>> {
 /// A ref that a transaction will change or whose value it relies on.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
-    /// The name of the ref itself, after symbolic refs have been followed. It may be ill-formed if a symbolic ref on
-    /// disk leads to it.
+    /// The canonical name of the ref that is locked. Where an edit follows symbolic refs, each of them and the ref to
+    /// which they lead are claimed separately. The name may be ill-formed if a symbolic ref on disk leads to it.
     pub name: &'a BStr,
     /// What the transaction will do with the ref.
     pub kind: ClaimKind,

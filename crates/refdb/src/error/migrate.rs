@@ -19,7 +19,7 @@ pub enum MigrateError {
     /// The refs are in memory and not on disk.
     #[error("refs in memory have no format that could be migrated")]
     InMemory,
-    /// `extensions.refStorage` or `GIT_REFERENCE_BACKEND` says that the refs lie in another folder.
+    /// `extensions.refStorage` says that the refs lie in another folder.
     #[error("refs lie outside of the repository, in '{}'; migrating those is not supported", .0.display())]
     Elsewhere(PathBuf),
     /// `GIT_REFERENCE_BACKEND` outranks what the repository itself says.

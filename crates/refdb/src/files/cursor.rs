@@ -60,7 +60,8 @@ pub(super) struct FilesCursor<'s> {
 /// The most loose files that are noted.
 const NOTED_MAX: usize = 1 << 16;
 
-/// How many times in a row the server may lose packed-refs while it is read, with no packed ref returned in between.
+/// How many times in a row the server of a network file system may lose packed-refs (`ESTALE`) while it is read, with no
+/// packed ref returned in between.
 const LOSSES_MAX: usize = 16;
 
 /// The ref that the walk returned or skipped last.

@@ -224,8 +224,8 @@ impl<'s> Switch<'s> {
         let Switch { site, root, .. } = self;
         for place in &site.places {
             retire::try_root_refs(site, root, place)?;
-            // A program that still takes the refs for reftables could write to a folder that has no list yet, so the
-            // folder appears with everything in it.
+            // The folder appears with everything in it, because a program that opened the repository before an earlier
+            // migration, when the refs were in reftables, could write to a folder without a list.
             let (built, new) = (place.below(&root.path).join("reftable"), place.new_reftable(root));
             share(&site.fs, &new, site.files(&site.common, place).sharing, true)?;
             // The copy is kept, because the old files are compared with it later.

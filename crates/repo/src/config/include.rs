@@ -63,7 +63,7 @@ pub(super) fn git_dir_matches(
     local: &Local<'_>,
     environment: &Environment,
 ) -> Result<bool, NoFolder> {
-    let Some(pattern) = Pattern::parse(pattern, from, environment)? else { return Ok(false) };
+    let pattern = Pattern::parse(pattern, from, environment)?;
     let git_dir = environment.resolve(local.git_dir);
     let Some(rest) = pattern.behind_literal(real(&git_dir).as_os_str().as_bytes(), mode).map(BString::from) else {
         // Git tries no other spelling if the path does not lie below the folder of the file.
@@ -83,9 +83,10 @@ struct Pattern {
 }
 
 impl Pattern {
-    /// Parses a pattern. Returns `None` if the pattern begins with a home (`~` or `~user`) that is unknown, in which
-    /// case it matches nothing.
-    fn parse(pattern: &BStr, from: &From<'_>, environment: &Environment) -> Result<Option<Pattern>, NoFolder> {
+    /// Parses a pattern. As in git, links in the path of one's own home (`~`) are resolved, as they are in the
+    /// repository's path, but not in that of another user's (`~user`), and a `~` without a known home is an ordinary
+    /// character.
+    fn parse(pattern: &BStr, from: &From<'_>, environment: &Environment) -> Result<Pattern, NoFolder> {
         if let Some(rest) = pattern.strip_prefix(b"./") {
             let Some((path, _)) = from.file else { return Err(NoFolder) };
             let path = environment.resolve(path);
@@ -94,15 +95,19 @@ impl Pattern {
             // The folder that replaces `./` is not a pattern, whatever characters it contains.
             let slash: &[u8] = if folder.ends_with(b"/") { b"" } else { b"/" };
             let glob = if rest.is_empty() { BString::from("**") } else { with_all_below(rest.into()) };
-            return Ok(Some(Pattern { literal: [folder, slash].concat().into(), glob }));
+            return Ok(Pattern { literal: [folder, slash].concat().into(), glob });
         }
-        let Some(expanded) = expand_path(pattern, environment) else { return Ok(None) };
-        // A slash at the end has a meaning, and is still there.
-        let mut glob = BString::from(expanded.into_os_string().into_vec());
+        let below_home = pattern.strip_prefix(b"~").filter(|rest| rest.is_empty() || rest.starts_with(b"/"));
+        let mut glob = match (below_home, environment.get("HOME")) {
+            (Some(below), Some(home)) => [real(Path::new(&home)).as_os_str().as_bytes(), below].concat().into(),
+            // A slash at the end has a meaning, and is still there.
+            _ => expand_path(pattern, environment)
+                .map_or_else(|| pattern.to_owned(), |expanded| expanded.into_os_string().into_vec().into()),
+        };
         if !glob.starts_with(b"/") {
             glob.splice(0..0, *b"**/");
         }
-        Ok(Some(Pattern { literal: BString::default(), glob: with_all_below(glob) }))
+        Ok(Pattern { literal: BString::default(), glob: with_all_below(glob) })
     }
 
     /// Returns the part of the path that `glob` has to match, if the path begins with `literal`.

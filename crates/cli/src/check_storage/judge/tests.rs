@@ -44,7 +44,7 @@ fn a_lost_update_is_refused() {
     lost("0 1-2 0>1, 0 3-4 1>2, 2 5-6 1>3");
     lost("0 1-5 0>1, 2 2-6 0>2");
     lost("0 1-2 0>1, 0 3-4 1>2, 0 5-6 2>3, 2 7-8 2>4");
-    // The last value is an older one, as even the last writer sees.
+    // The last value is an older one, even as the host of the last writer sees it.
     lost("0 1-2 0>1, 2 3-4 1>2, 3 5-6 r 1");
     // A write replaces a value that was never there, as after a write that was refused and carried out nevertheless.
     lost("0 1-2 0>1, 2 3-4 9>2");

@@ -29,7 +29,8 @@ const GENEROUS: LockTimeout = LockTimeout::For(Duration::from_secs(10));
 /// less is configured.
 const NEXT_LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The most lock files that stay open between locking and writing.
+/// The most locks of single refs whose files stay open between locking and writing. The files to which locks are links,
+/// and the lock of packed-refs, are not among them.
 const OPEN_MAX: usize = 64;
 
 /// How a claimed ref is locked.

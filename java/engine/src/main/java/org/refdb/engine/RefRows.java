@@ -13,7 +13,7 @@ public final class RefRows {
   /**
    * Creates the rows.
    *
-   * @param end the offset in the array at which the rows and their texts end
+   * @param end the offset in the array at which the rows, and the numbers that follow them, end
    */
   RefRows(byte[] bytes, int end) {
     this.bytes = bytes;

@@ -28,8 +28,8 @@ final class Generations {
   private static final int DIGITS_MAX = 18;
 
   /**
-   * The most writes of one number in a poll, of which each after the first is needed because another node wrote a
-   * higher number meanwhile.
+   * How often a poll writes the generation of one cache at most. It writes again if what it replaced was higher, because
+   * another node had raised the generation meanwhile.
    */
   private static final int WRITES_MAX = 4;
 

@@ -284,7 +284,7 @@ public final class SharedTier {
     } catch (TimeoutException | JedisException e) {
       throw new IOException("the shared cache does not answer: " + e.getMessage(), e);
     }
-    // What was read before a flush, which forgets the keys that were changed before it, may be older than these changes.
+    // A flush meanwhile has forgotten which keys were changed before it, so older values may be among these entries.
     return generation.equals(caches.generations().of(cache)) ? entries : List.of();
   }
 

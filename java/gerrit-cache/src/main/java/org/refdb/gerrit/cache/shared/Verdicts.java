@@ -12,8 +12,8 @@ import java.util.stream.Stream;
 
 /**
  * The verdict on each persistent cache of Gerrit. Each was found by reading what the key of the cache names and what
- * its loader reads; docs/operating/caches.md has the reasons. A verdict holds for the versions and types that were
- * read.
+ * its loader reads; docs/operating/caches.md has the reasons. {@code NEVER} holds for each version of a cache, any other
+ * verdict for the versions and types that were read.
  */
 final class Verdicts {
   private static final Map<String, Row> TABLE = new HashMap<>();
