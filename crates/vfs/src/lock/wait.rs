@@ -249,6 +249,8 @@ impl Looks {
 /// moments.
 struct Wait {
     holder: Option<(u64, u64, i128)>,
+    /// Whether the lock was free when the time had passed.
+    was_free: bool,
     /// When waiting began.
     begun: Instant,
     /// When waiting for the current holder began.
@@ -270,15 +272,17 @@ impl Wait {
     fn new(holder: Option<Stat>, begun: Instant) -> Self {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.subsec_nanos());
         let random = u64::from(seed) << 32 | u64::from(std::process::id()) | 1;
-        Wait { holder: identity(holder), begun, since: begun, pause: Self::FIRST_PAUSE, random }
+        Wait { holder: identity(holder), was_free: false, begun, since: begun, pause: Self::FIRST_PAUSE, random }
     }
 
     /// Returns whether to give up, for callers that have seen `limit` pass: because the holder is still the same, or
-    /// because all holders together have taken too long. A different holder restarts the time, and so does a free lock.
+    /// because all holders together have taken too long. A different holder restarts the time. A lock that is free
+    /// whenever it is looked at does so once, because the next attempt may take it.
     fn is_over(&mut self, holder: Option<Stat>, limit: Duration, now: Instant) -> bool {
         let holder = identity(holder);
         let is_endless = LockTimeout::For(limit).of_all_holders().is_some_and(|limit| now - self.begun >= limit);
-        if holder.is_some() && holder == self.holder || is_endless {
+        let is_same = holder == self.holder && (holder.is_some() || std::mem::replace(&mut self.was_free, true));
+        if is_same || is_endless {
             return true;
         }
         (self.holder, self.since) = (holder, now);
@@ -345,7 +349,9 @@ mod tests {
     fn nobody_is_no_holder_that_was_seen_before() {
         let mut wait = Wait::new(None, Instant::now());
         let later = wait.begun + Duration::from_secs(1);
-        assert!(!wait.is_over(None, Duration::from_millis(1), later), "the lock is free");
+        let is_over = |wait: &mut Wait| wait.is_over(None, Duration::from_millis(1), later);
+        assert!(!is_over(&mut wait), "the lock is free");
+        assert!(is_over(&mut wait), "it is free each time, and yet cannot be taken");
     }
 
     #[test]
