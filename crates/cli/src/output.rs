@@ -27,9 +27,16 @@ pub fn is_for_people() -> bool {
 }
 
 /// Returns whether git has put its pager between standard output and the terminal.
-pub fn has_pager() -> bool {
+fn has_pager() -> bool {
     let variable = std::env::var_os("GIT_PAGER_IN_USE");
     variable.is_some_and(|value| parse_boolean(Some(value.as_bytes().as_bstr())) == Some(true))
+}
+
+/// Returns whether colors are shown unless something else is asked for: on a terminal that has them, or in a pager there.
+pub fn shows_colors(store: &Store) -> bool {
+    let pager_takes = || store.config().last("color.pager").is_none_or(|value| value.boolean().unwrap_or(true));
+    store.environment().get("TERM").is_some_and(|term| term != "dumb")
+        && (io::stdout().is_terminal() || has_pager() && pager_takes())
 }
 
 const FLUSH_BYTES: usize = 128 << 10;

@@ -22,7 +22,7 @@ use refdb::{
     config::{Config, Value as ConfigValue, parse_boolean},
 };
 use refdb_types::ObjectId;
-use std::{ffi::OsString, io::IsTerminal, os::unix::ffi::OsStrExt};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
 mod created;
 
@@ -175,7 +175,7 @@ impl Wish {
         if !are_colors_sound(config, key) {
             return None;
         }
-        let auto = || shows_colors(session);
+        let auto = || output::shows_colors(&session.store);
         if let Some(color) = self.color {
             return Some(color);
         }
@@ -187,13 +187,6 @@ impl Wish {
             _ => parse_boolean(value.raw).map(|on| on && auto()),
         }
     }
-}
-
-/// Returns whether colors are shown unless something else is asked for: on a terminal that has them, or in a pager there.
-pub fn shows_colors(session: &Session) -> bool {
-    let pager_takes = || session.store.config().last("color.pager").is_none_or(|value| value.boolean().unwrap_or(true));
-    session.store.environment().get("TERM").is_some_and(|term| term != "dumb")
-        && (std::io::stdout().is_terminal() || output::has_pager() && pager_takes())
 }
 
 /// Returns whether git would accept the values of `key`, which says when colors are shown, and of `color.ui`.

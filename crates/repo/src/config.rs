@@ -29,7 +29,7 @@ pub use parse::BadKey;
 pub(crate) use parse::{BadLine, Parser};
 pub use settings::{Fsync, ReftableSettings, Settings, SharedRepository};
 pub(crate) use value::expand_path;
-pub use value::{Abbreviation, Value, parse_boolean};
+pub use value::{Abbreviation, DIGITS_MIN, Value, parse_boolean};
 
 use bstr::{BStr, ByteSlice};
 use refdb_vfs::Fs;

@@ -19,6 +19,7 @@ mod replaced;
 mod seen;
 mod tree;
 
+pub use crate::config::DIGITS_MIN;
 pub use check::{ObjectCheck, ObjectClass};
 pub use content::Commit;
 pub use database::{Header, ObjectKind};
@@ -41,9 +42,6 @@ use std::{
     path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
-
-/// The number of digits of the shortest abbreviation of an id.
-pub const DIGITS_MIN: usize = 4;
 
 /// The largest content, in bytes, that is read to classify an object other than a tag.
 const VERIFIED_MAX_BYTES: u64 = 32 << 20;

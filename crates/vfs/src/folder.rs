@@ -401,12 +401,6 @@ fn gone() -> io::Error {
     Errno::NOENT.into()
 }
 
-/// Returns the folder of a path and the name in it; `None` if the path has no last name.
-pub(crate) fn place(path: &Path) -> Option<(&Path, &OsStr)> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Some((folder, path.file_name()?))
-}
-
 /// Returns the name of an entry as the type that folders take.
 pub(crate) fn name_of(bytes: &[u8]) -> &OsStr {
     OsStr::from_bytes(bytes)

@@ -7,6 +7,7 @@ use rustix::{
     io::Errno,
 };
 use std::{
+    ffi::OsStr,
     fmt, io,
     ops::ControlFlow,
     os::{
@@ -315,7 +316,7 @@ impl Fs {
     /// vanishes when it is closed. Returns `None` if the file system does not support this. `mode` is subject to the
     /// process's umask.
     pub(crate) fn create_unnamed(&self, path: &Path, mode: u32) -> Result<Option<File>> {
-        let folder = crate::folder::place(path).map_or(Path::new("."), |(folder, _)| folder);
+        let folder = place(path).map_or(Path::new("."), |(folder, _)| folder);
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match self.hooks.opening(|| rustix::fs::open(folder, flags, Mode::from_raw_mode(mode))) {
             // Nobody sees the file or its content before it has a name, so the hook is not called until then.
@@ -478,6 +479,12 @@ impl Fs {
 /// The effective user of this process.
 pub fn effective_user() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+/// Returns the folder of a path and the name in it; `None` if the path has no last name.
+pub(crate) fn place(path: &Path) -> Option<(&Path, &OsStr)> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Some((folder, path.file_name()?))
 }
 
 /// The host name of this machine, with or without its domain.

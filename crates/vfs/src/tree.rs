@@ -4,10 +4,7 @@
 //! from. A removal is therefore not led astray by a link that another process puts in the place of a folder. However
 //! deep the tree is, only a few folders are open at a time, because refnames can have thousands of components.
 
-use crate::{
-    EntryKind, Error, Folder, Fs, Result,
-    folder::{name_of, place},
-};
+use crate::{EntryKind, Error, Folder, Fs, Result, folder::name_of, fs::place};
 use std::{
     ffi::{OsStr, OsString},
     io,

@@ -12,8 +12,8 @@ use crate::{
     failure::{Failure, Result, WRONG_USE, fatal, message},
     numbers::{self, WithUnit},
     options::{Command, Opt, Parser, Setting, Value, Word},
+    output,
     session::Session,
-    shortlist,
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb_types::ObjectId;
@@ -201,7 +201,7 @@ impl Options {
 
     /// Returns whether colors are written.
     pub fn colors(&self, session: &Session) -> bool {
-        self.color.unwrap_or_else(|| shortlist::shows_colors(session))
+        self.color.unwrap_or_else(|| output::shows_colors(&session.store))
     }
 }
 

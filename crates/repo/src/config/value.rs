@@ -2,7 +2,7 @@
 //! also timestamps and `core.abbrev`.
 
 use super::{ConfigError, Origin, error::Place};
-use crate::{environment::Environment, objects::DIGITS_MIN};
+use crate::environment::Environment;
 use bstr::{BStr, ByteSlice};
 use std::path::PathBuf;
 
@@ -29,6 +29,9 @@ pub enum Abbreviation {
     /// At least this many digits.
     AtLeast(usize),
 }
+
+/// The number of digits of the shortest abbreviation of an id.
+pub const DIGITS_MIN: usize = 4;
 
 impl<'a> Value<'a> {
     /// Returns the value as a string.

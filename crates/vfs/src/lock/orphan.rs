@@ -6,7 +6,7 @@ use super::{
     signing::{self, Signed, Suspect},
     wait,
 };
-use crate::{BatchId, File, Folder, Fs, Result, folder::place, signature::Signature};
+use crate::{BatchId, File, Folder, Fs, Result, fs::place, signature::Signature};
 use std::{ffi::OsStr, path::Path};
 
 /// A lock of a batch whose process is gone. As long as this value exists, nobody else can take the lock over.

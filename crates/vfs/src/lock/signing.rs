@@ -7,7 +7,7 @@
 use super::reach;
 use crate::{
     BatchId, File, Folder, Fs, Result, Stat,
-    folder::place,
+    fs::place,
     planted,
     signature::{LEN_MAX, SLOT_LEN_MAX, Signature},
     stat::now_nanos,
