@@ -103,6 +103,10 @@ fn behind_text(name: &BString) -> String {
     if name.is_empty() { String::new() } else { format!(", behind '{name}'") }
 }
 
+fn block_text(found: u8) -> String {
+    if found == 0 { "no block stands".into() } else { format!("a block of type '{}' stands", char::from(found)) }
+}
+
 /// What can be wrong with the bytes of a table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -142,11 +146,7 @@ pub enum Fault {
     #[error("a block of type {0:#04x} is unknown")]
     BlockType(u8),
     /// A block has another type than the index or the footer says.
-    #[error(
-        "a block of type '{}' stands where one of type '{}' is expected",
-        char::from(*found),
-        char::from(*expected)
-    )]
+    #[error("{} where a block of type '{}' is expected", block_text(*found), char::from(*expected))]
     WrongBlockType {
         /// The expected type.
         expected: u8,

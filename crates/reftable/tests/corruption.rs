@@ -139,6 +139,15 @@ fn a_bogus_position_of_a_section_is_an_error() {
             assert_fault(&bytes, footer as u64, |fault| *fault == Fault::SectionPosition(position));
         }
     }
+    // The index of the log does not come before the log. Regression: a walk over the blocks began again and again there.
+    for section in [0, 3] {
+        let mut bytes = sound.clone();
+        let position = u64::from_be_bytes(bytes[footer + 24 + 8 * section..][..8].try_into().unwrap());
+        bytes[footer + 56..][..8].copy_from_slice(&position.to_be_bytes());
+        mend_checksum(&mut bytes);
+        assert!(position > 0, "the table has this section");
+        assert_fault(&bytes, footer as u64, |fault| *fault == Fault::SectionPosition(position));
+    }
     // These positions are inside the file, but no such section begins there.
     for section in 0..5 {
         for position in (24..footer as u64).step_by(61) {

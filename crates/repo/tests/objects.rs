@@ -117,3 +117,19 @@ fn a_commit_is_taken_for_one_and_has_the_parents_as_in_git() {
     }
     assert!(taken[0] > 5 && taken[1] > 10, "{taken:?} were refused and taken");
 }
+
+#[test]
+fn a_missing_id_is_abbreviated_so_that_it_names_no_other_object() {
+    let place = Place::new();
+    fs::write(place.path("content"), "x\n").unwrap();
+    let there = place.git("main", &["hash-object", "-w", "../content"]);
+    let mut missing = there.trim().to_owned();
+    let last = missing.pop().unwrap();
+    missing.push(if last == '0' { '1' } else { '0' });
+    fs::write(place.path("main/.git/refs/heads/missing"), format!("{missing}\n")).unwrap();
+    let short = place.git("main", &["for-each-ref", "--format=%(objectname:short)", "refs/heads/missing"]);
+    let repository = Repository::discover(&Fs::real(), &place.environment("main", &[])).unwrap();
+    let objects = Objects::of(&repository, &place.environment("main", &[]));
+    let id = ObjectId::from_hex(repository.hash(), missing.as_bytes()).unwrap();
+    assert_eq!(objects.abbreviate(&id, None).unwrap(), short.trim().len());
+}

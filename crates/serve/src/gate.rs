@@ -203,6 +203,17 @@ mod tests {
         assert!(gate.program(Service::UploadPack, "a", "r").await.is_ok());
     }
 
+    /// Regression: a request that had given up stayed in the queue until a place became free.
+    #[tokio::test]
+    async fn requests_that_give_up_do_not_pile_up_behind_hooks_that_hang() {
+        let gate = Gate::new(Limits { pushes: 1, queue: Duration::ZERO, ..limits() });
+        let _hangs = gate.program(Service::ReceivePack, "a", "r").await.unwrap();
+        for client in 0..10_000 {
+            assert!(gate.program(Service::ReceivePack, &client.to_string(), "r").await.is_err());
+        }
+        assert!(gate.pushes.waiting() < 1000, "{} requests wait", gate.pushes.waiting());
+    }
+
     #[tokio::test]
     async fn one_repository_never_has_all_places() {
         let gate = Gate::new(Limits { pushes: 6, ..limits() });

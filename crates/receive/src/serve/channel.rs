@@ -118,7 +118,11 @@ impl<'c> Channel<'c> {
         }
         let output = self.output.as_fd();
         let mut output = [PollFd::new(&output, PollFlags::OUT)];
-        poll(&mut output, Some(&NOW))?;
+        while let Err(error) = poll(&mut output, Some(&NOW)) {
+            if error != Errno::INTR {
+                return Err(error.into());
+            }
+        }
         let has_left = output[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
         if has_left { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }

@@ -147,6 +147,10 @@ fn check_positions(footer: &Footer, blocks_end: u64) -> Result<(), Fault> {
             return Err(Fault::SectionPosition(position));
         }
     }
+    // Walks over the blocks go on at the index behind the log, and would never end if it lay before the log.
+    if logs > 0 && log_index > 0 && log_index <= logs {
+        return Err(Fault::SectionPosition(log_index));
+    }
     let len = footer.object_id_len;
     if objects > 0 && (len == 0 || usize::from(len) > footer.header.hash.len_bytes()) {
         return Err(Fault::ObjectIdLen(len));

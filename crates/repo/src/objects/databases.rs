@@ -79,7 +79,10 @@ impl Databases {
 
     /// Returns the smallest number of digits, at least `least`, that distinguishes an id from all others.
     pub(super) fn unique_len(&mut self, id: &ObjectId, least: usize) -> Result<usize, ObjectError> {
-        if let [only] = &mut *self.each {
+        // Of a missing id, gitoxide compares only the shortest prefix, with which another object may begin.
+        if let [only] = &mut *self.each
+            && only.exists(id)
+        {
             return only.unique_len(id, least);
         }
         let hex = id.to_string();

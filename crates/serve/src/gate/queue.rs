@@ -28,6 +28,12 @@ struct State {
     clients: HashMap<Arc<str>, usize>,
     /// The requests that wait, in the order in which they came.
     waiting: VecDeque<Waiting>,
+    /// The length of `waiting` at which requests that were given up are removed from it, even if no place becomes free.
+    tidy_at: usize,
+}
+
+impl State {
+    const TIDY_MIN: usize = 64;
 }
 
 struct Waiting {
@@ -46,7 +52,14 @@ pub(crate) struct Place {
 impl Queue {
     pub(super) fn new(most: Most) -> Self {
         let (repositories, clients, waiting) = (HashMap::new(), HashMap::new(), VecDeque::new());
-        Queue(Arc::new(Mutex::new(State { most, running: 0, repositories, clients, waiting })))
+        Queue(Arc::new(Mutex::new(State {
+            most,
+            running: 0,
+            repositories,
+            clients,
+            waiting,
+            tidy_at: State::TIDY_MIN,
+        })))
     }
 
     /// Returns the same queue, to which new limits apply from now on.
@@ -72,12 +85,22 @@ impl Queue {
     fn enter(&self, request: Waiting) {
         let mut state = self.locked();
         if !state.allows(&request) {
+            if state.waiting.len() >= state.tidy_at {
+                state.waiting.retain(|waiting| !waiting.grant.is_closed());
+                state.tidy_at = State::TIDY_MIN.max(2 * state.waiting.len());
+            }
             state.waiting.push_back(request);
             return;
         }
         let unwanted = self.let_run(&mut state, request);
         drop(state);
         drop(unwanted);
+    }
+
+    /// Returns the number of requests that wait or have been given up and not yet removed.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.locked().waiting.len()
     }
 
     /// Returns the number of repositories and clients that are known.

@@ -8,10 +8,12 @@ use crate::{EndedBoot, File, Fs, Result, signature::Signature, storage};
 /// Returns whether the mount of a device may keep `flock` local, which is so if its options say it or if the mount
 /// cannot be looked up.
 pub(super) fn may_stay_in_mount(device: u64) -> bool {
-    match std::fs::read_to_string("/proc/self/mountinfo") {
-        Ok(mounts) => stays_in_mount(&mounts, device).unwrap_or(true),
-        Err(_) => true,
-    }
+    mounts().and_then(|mounts| stays_in_mount(&mounts, device)).unwrap_or(true)
+}
+
+/// Returns the mounts of this process, `None` if they cannot be read. Names that are not UTF-8 are changed.
+fn mounts() -> Option<String> {
+    Some(String::from_utf8_lossy(&std::fs::read("/proc/self/mountinfo").ok()?).into_owned())
 }
 
 /// Returns whether a `flock` of any machine is seen here because the server keeps it. This is so for NFS if it is
@@ -22,7 +24,7 @@ pub(super) fn reaches_server(device: u64) -> bool {
     if let Some(is_kept) = SHARED.get() {
         return is_kept;
     }
-    std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| is_kept_by_server(&mounts, device))
+    mounts().is_some_and(|mounts| is_kept_by_server(&mounts, device))
 }
 
 /// Returns whether an open file is on a file system of this machine alone.
