@@ -217,7 +217,7 @@ pub enum Fault {
     /// [`check`](crate::check()) only.
     #[error("the index leads to byte {0} for a key that is not the last of a block there")]
     IndexEntry(u64),
-    /// An index omits a block of its section, or lists a block of another one. Reported by [`check`](crate::check())
+    /// An index does not list exactly the blocks of its section, in their order. Reported by [`check`](crate::check())
     /// only.
     #[error("the index does not list the blocks of its section")]
     IndexIncomplete,

@@ -135,9 +135,10 @@ impl Stack {
         self.terms().1
     }
 
-    /// Writes the new list into the lock's content file, syncs it and the `unsynced` files of new tables, renames it
-    /// into place, and publishes `tables` to the readers of this open stack. After an error the list is unchanged,
-    /// unless the server of a network file system carries out the rename nevertheless.
+    /// Writes the new list into the lock's content file, syncs it if the durability requires that, and with it the
+    /// `unsynced` files of new tables, renames it into place, and publishes `tables` to the readers of this open stack.
+    /// After an error the list is unchanged, unless the server of a network file system carries out the rename
+    /// nevertheless.
     pub(super) fn replace_list(
         &self,
         mut lock: Lock,
