@@ -361,9 +361,9 @@ impl Store {
     /// [`Transaction::commit`].
     ///
     /// By default a transaction is [atomic](crate::Mode::Atomic): a rejected edit rejects all others before anything
-    /// changes. A commit that fails half-way, by an I/O error for example, may leave earlier refs changed in the files
-    /// backend, and readers may see them during the commit: see [Atomicity](Transaction#atomicity) and
-    /// [`Prepared::commit`](crate::Prepared::commit).
+    /// changes. A commit that fails half-way, by an I/O error for example, may leave earlier refs changed, in files or
+    /// in another stack of reftables, and readers may see them during the commit: see
+    /// [Atomicity](Transaction#atomicity) and [`Prepared::commit`](crate::Prepared::commit).
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};
@@ -400,7 +400,8 @@ impl Store {
     /// [`Limit::Packing`](crate::Limit::Packing) if other programs pack the same refs again and again,
     /// [`Misuse::Setting`] if a setting that writers need is bad, [`Misuse::UnsafeStorage`] as from
     /// [`Store::check_storage`], [`Error::Repository`] if the refs have been migrated since the store was opened,
-    /// [`Error::Interrupted`] if a signal came, and others for files that cannot be read or written.
+    /// [`Error::Interrupted`] or [`StackError::Interrupted`](crate::StackError::Interrupted) if a signal came, and
+    /// others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         self.check_settings()?;
         self.backend.optimize(options)
