@@ -45,7 +45,8 @@ pub(crate) struct Settings {
 /// The bounds on what clients can make the server do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// `serve.maxConnections`: open connections. Others wait in the backlog of the socket.
+    /// `serve.maxConnections`: open connections, of which a shim's count as three. Others wait in the backlog of the
+    /// socket, or, if they are a shim's, may be closed so that the shim runs git.
     pub(crate) connections: usize,
     /// `serve.maxRequests`: requests in progress, polls included.
     pub(crate) requests: usize,
