@@ -189,7 +189,8 @@ impl Wish {
     }
 }
 
-/// Returns whether colors are shown unless something else is asked for: on a terminal that has them, or in a pager there.
+/// Returns whether colors are shown unless `--color` or a setting decides: on a terminal that has them, or in a pager
+/// there.
 pub fn shows_colors(session: &Session) -> bool {
     let pager_takes = || session.store.config().last("color.pager").is_none_or(|value| value.boolean().unwrap_or(true));
     session.store.environment().get("TERM").is_some_and(|term| term != "dumb")
@@ -228,8 +229,9 @@ pub fn format(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<
     }
 }
 
-/// Prints the refs that `list` lists, as [`Output::list`] does. If `columns` is given, prints them in columns with that
-/// many spaces between them. Returns the exit code of the git that arranges the columns, or 0 without columns.
+/// Prints the refs that `list` lists, as [`Output::list`] does. If `columns` is given, prints them in columns with the
+/// given number of spaces between columns. Returns the exit code of the git that arranges the columns, or 0 if there are
+/// no columns.
 pub fn print(
     session: &Session,
     columns: Option<(Columns, usize)>,
