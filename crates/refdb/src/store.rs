@@ -391,12 +391,12 @@ impl Store {
     /// Packs refs so that they are faster to read: moves loose refs that `options` selects into packed-refs, or
     /// compacts the tables of a stack, in a linked worktree only those of its own. Does nothing in memory. No ref
     /// changes its value. Blocks while another writer holds the lock of packed-refs or of the stack, or while another
-    /// packing by refdb runs, each time at most for the lock timeout.
+    /// packing by refdb or, in reftables, a compaction by any program runs, each time at most for the lock timeout.
     ///
     /// # Errors
     ///
-    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time, [`Error::Lock`] if
-    /// that of packed-refs is not or if another packing by refdb does not end in time,
+    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the lock of the stack or of one of its tables is not free in
+    /// time, [`Error::Lock`] if that of packed-refs is not or if another packing by refdb does not end in time,
     /// [`Limit::Packing`](crate::Limit::Packing) if other programs pack the same refs again and again,
     /// [`Misuse::Setting`] if a setting that writers need is bad, [`Misuse::UnsafeStorage`] as from
     /// [`Store::check_storage`], [`Error::Repository`] if the refs have been migrated since the store was opened,
