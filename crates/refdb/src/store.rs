@@ -395,8 +395,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the lock of the stack or of one of its tables is not free in
-    /// time, [`Error::Lock`] if that of packed-refs is not or if another packing by refdb does not end in time,
+    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the lock of the stack or of one of its tables is not free
+    /// in time, [`Error::Lock`] if that of packed-refs is not or if another packing by refdb does not end in time,
     /// [`Limit::Packing`](crate::Limit::Packing) if other programs pack the same refs again and again,
     /// [`Misuse::Setting`] if a setting that writers need is bad, [`Misuse::UnsafeStorage`] as from
     /// [`Store::check_storage`], [`Error::Repository`] if the refs have been migrated since the store was opened,
