@@ -43,7 +43,7 @@ pub struct FilesOptions {
     pub may_be_unsafe: bool,
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,
-    /// Notices, once locks are held, that the refs were migrated to another format.
+    /// Notices that the refs were migrated to another format.
     pub format: Option<FormatWatch>,
     /// Checks that objects exist, and peels annotated tags for packed-refs.
     pub objects: Arc<dyn ObjectCheck + Send>,
