@@ -189,8 +189,8 @@ impl Wish {
     }
 }
 
-/// Returns whether colors are shown unless `--color` or a setting decides: on a terminal that has them, or in a pager
-/// there.
+/// Returns whether colors are shown by default: on a terminal that has them, and in a pager there if `color.pager`
+/// allows it.
 pub fn shows_colors(session: &Session) -> bool {
     let pager_takes = || session.store.config().last("color.pager").is_none_or(|value| value.boolean().unwrap_or(true));
     session.store.environment().get("TERM").is_some_and(|term| term != "dumb")
@@ -230,8 +230,8 @@ pub fn format(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<
 }
 
 /// Prints the refs that `list` lists, as [`Output::list`] does. If `columns` is given, prints them in columns with the
-/// given number of spaces between columns. Returns the exit code of the git that arranges the columns, or 0 if there are
-/// no columns.
+/// given number of spaces between columns. Returns the exit code of the git that arranges the columns, or 0 if there
+/// are none.
 pub fn print(
     session: &Session,
     columns: Option<(Columns, usize)>,
