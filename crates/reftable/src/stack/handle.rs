@@ -15,7 +15,7 @@ use std::{
 };
 
 /// For how long after a list was replaced JGit reads it again instead of trusting the file's attributes. This helps
-/// only if JGit notes the attributes within that time after it has read an older list.
+/// only if JGit, after it has read an older list, notes the attributes within that time.
 const JGIT_LOOKS_FOR: Duration = Duration::from_secs(60);
 
 /// An open stack. Clones share the same open stack, and threads can use it at the same time.
