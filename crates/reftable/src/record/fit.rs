@@ -88,8 +88,8 @@ impl WriteOptions {
         RefLimits { name_max: self.name_max(), room: self.room(false) }
     }
 
-    /// Returns whether every table has room for a ref, whatever its limits are, and even if the ref is its first one.
-    /// The name can still be too long for an index.
+    /// Returns whether every table has room for a ref, whatever the table's limits are, and even if the ref is the
+    /// table's first one. The name can still be too long for an index.
     pub(crate) fn has_room_for(&self, record: &RefRecord<'_>) -> bool {
         ref_len(record, INDEX_DELTA_LEN_MAX) <= self.room(false)
     }
