@@ -160,7 +160,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
       logger.atSevere().withCause(why).log(
           "refdb cannot open the refs of project %s. It tries again with growing pauses, of half a minute in the end;"
               + " `refdb flush` makes it try at once. Until then JGit's own ref database serves the project, unless its"
-              + " refs are reftables",
+              + " refs are reftables or native mode is on",
           state.name);
     }
     return refusal;
