@@ -90,7 +90,7 @@ pub enum PackedAccess {
     /// short-lived processes. If somebody truncates a mapped file, a signal (`SIGBUS`) ends the process.
     Mapped,
     /// Read into private memory, for servers: a sorted file of more than 64 KiB page by page, as far as needed. The
-    /// memory is charged to the budget.
+    /// memory is charged to the budget, except for the first names of pages.
     Paged(Arc<PageBudget>),
 }
 

@@ -361,9 +361,9 @@ impl FilesLocked {
         }
     }
 
-    /// Writes the reflogs and makes the new values visible. If the reflogs cannot be written or packed-refs cannot be
-    /// replaced, reflogs that were taken from other refs and, at least in bulk, other new ones are removed, and reflogs
-    /// that were moved aside are moved back, as far as that is possible.
+    /// Writes the reflogs and makes the new values visible. If the reflogs cannot be written, or packed-refs does
+    /// not get its new values, reflogs that were taken from other refs and, at least in bulk, other new ones are
+    /// removed, and reflogs that were moved aside are moved back, as far as that is possible.
     fn publish(&mut self, steps: &dyn Steps, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let taken = self.take_logs(steps)?;
         let (mut aside, mut new_logs) = (SetAside::default(), Vec::new());
