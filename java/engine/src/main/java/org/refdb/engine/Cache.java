@@ -362,11 +362,12 @@ public final class Cache implements AutoCloseable {
    * Stores the entries of an export of a cache of the same name and version, except those that {@link Imported} counts
    * as kept or too large. The cache can be used at the same time.
    *
-   * <p>If the import fails, the entries that were stored before remain. None of them is damaged, unless the export is of
-   * format version 2, whose only checksum is at its end.
+   * <p>If the import fails, the entries that were stored before remain. None of them is damaged, unless the export is
+   * of format version 2, whose only checksum is at its end.
    *
    * @throws EngineException of kind CORRUPT if the export is truncated, damaged or of a format version that is neither
-   *     the present one nor 2; of kind REFUSED if it is that of another cache; of kind IO if the cache cannot be written
+   *     the present one nor 2; of kind REFUSED if it is that of another cache; of kind IO if the cache cannot be
+   *     written
    * @throws IOException if the stream throws it
    */
   public Imported importFrom(InputStream from) throws IOException {
