@@ -38,7 +38,11 @@ record Holding(String name, String description, boolean grows, ToLongFunction<Re
               "All memory held for refs off the Java heap, in bytes",
               false,
               RefHoldings::bytes),
-          new Holding("memory_bytes_max", "Maximum memory for refs off the Java heap, in bytes", false, RefHoldings::bytesMax),
+          new Holding(
+              "memory_bytes_max",
+              "Maximum memory for refs off the Java heap, in bytes",
+              false,
+              RefHoldings::bytesMax),
           new Holding(
               "folds",
               "Times that loose refs of small batches were folded into packed-refs",
