@@ -27,8 +27,8 @@ use crate::{
 /// flaky.
 const ATTEMPTS: usize = 2;
 
-/// Variables of the environment that concern one repository, as `git rev-parse --local-env-vars` lists them, and the
-/// namespace.
+/// Variables of the environment that concern one repository: some of those that `git rev-parse --local-env-vars` lists,
+/// and the namespace.
 const LOCAL_VARIABLES: [&str; 10] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",

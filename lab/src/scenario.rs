@@ -66,7 +66,7 @@ pub struct Scenario {
 /// Maximum value of each limit, in seconds: about three years.
 const LIMIT_MAX: u64 = 100_000_000;
 
-/// One value for each parameter.
+/// The values of parameters, or of other variables that scripts see, by name.
 pub type Values = BTreeMap<String, String>;
 
 fn five_minutes() -> u64 {

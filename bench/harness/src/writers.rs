@@ -222,7 +222,7 @@ fn wait_for_all(children: Vec<Child>, start: Instant) -> Vec<Ended> {
 /// The pause between two looks at the stack.
 const GLANCE: Duration = Duration::from_millis(2);
 
-/// Does `work`, and returns the largest number of tables that the repository's stack had meanwhile.
+/// Does `work`, and returns the largest number of tables that were seen in the repository's stack meanwhile.
 fn with_most_tables<T>(dir: &Path, work: impl FnOnce() -> Result<T>) -> Result<(T, usize)> {
     let (done, most) = (AtomicBool::new(false), AtomicUsize::new(0));
     let list = dir.join("reftable/tables.list");

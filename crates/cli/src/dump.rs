@@ -87,8 +87,8 @@ impl Dumper<'_> {
         self.files(path)
     }
 
-    /// Prints the refs of the repository to which a linked worktree or a submodule belongs, and those of the worktree
-    /// itself. `text` is the content of its `.git` file.
+    /// Prints the refs of the repository of a linked worktree or a submodule, and those that the linked worktree has of
+    /// its own. `text` is the content of its `.git` file.
     fn linked(&mut self, worktree: &Path, text: &[u8]) -> Result<()> {
         let Some(git_dir) = text.strip_prefix(b"gitdir: ") else {
             return fatal!["invalid gitfile format: ", worktree.join(".git").as_os_str().as_bytes()];
@@ -120,8 +120,8 @@ impl Dumper<'_> {
         table::dump(self, path, mapping)
     }
 
-    /// Prints a file as a loose ref if it has at most one line and 4096 bytes, has no refname and does not begin with
-    /// `#`, and otherwise as packed-refs.
+    /// Prints a file as a loose ref if it has at most one line and 4096 bytes, does not look like a record of
+    /// packed-refs and does not begin with `#`, and otherwise as packed-refs.
     fn text(&mut self, path: &Path, file: &File) -> Result<()> {
         let bytes = file.read_to_end().map_err(cannot)?;
         if bytes.starts_with(b"#") || bytes.len() > 4096 || bytes.lines().count() > 1 || has_name(&bytes) {
@@ -172,7 +172,7 @@ impl Dumper<'_> {
     }
 
     fn loose(&mut self, name: &BStr, path: &Path) -> Result<()> {
-        // A link to the name of a ref, and a link that leads nowhere, are symbolic refs for git.
+        // A link to the name of a ref is a symbolic ref for git. A link that leads nowhere has no content to show.
         if let Ok(Some(target)) = self.fs.find_link_content(path)
             && (target.starts_with("refs") || self.fs.stat(path).is_err_and(|error| error.is_not_found()))
         {
@@ -222,7 +222,7 @@ fn cannot(error: refdb_vfs::Error) -> Failure {
     Failure::Fatal(error.to_string().into())
 }
 
-/// Returns the failure for a damaged file, whose intact part has been printed before.
+/// Returns the failure for a damaged file.
 fn damaged<T>(error: impl std::fmt::Display) -> Result<T> {
     fatal![error.to_string()]
 }

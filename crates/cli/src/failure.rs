@@ -107,7 +107,8 @@ impl From<refdb::Error> for Failure {
         match error {
             refdb::Error::Config(error) => Failure::Lines(error.report()),
             refdb::Error::Repository(error) => Failure::Lines(error.report()),
-            // As lines, which no command words anew, because git ends as soon as it reads the setting, whatever it does.
+            // As lines, which no command words anew, because git ends as soon as it reads the setting, whatever the
+            // command is.
             refdb::Error::Misuse(fault @ refdb::Misuse::Setting(_)) => Failure::Lines(format!("fatal: {fault}\n")),
             error if error.is_stale() => Failure::Lost(text_of(&error).into()),
             error => Failure::Fatal(text_of(&error).into()),
@@ -139,10 +140,10 @@ impl From<refdb::ObjectError> for Failure {
     }
 }
 
-/// Returns the failure for a refused change as most commands report it. It is `error: MESSAGE` with exit code 1, but
-/// `fatal: MESSAGE` if a hook refused the change, the committer is unknown or packed-refs cannot be read. Otherwise,
-/// after a signal, if a file was lost while it was read ([`Failure::Lost`]), or if the configuration or the repository
-/// is invalid, it is what `Failure::from` returns.
+/// Returns the failure for a refused change as most commands report it. It is `fatal: MESSAGE` if a hook refused the
+/// change; what `Failure::from` returns if a signal was caught, the committer is unknown, packed-refs cannot be read, a
+/// file was lost while it was read ([`Failure::Lost`]), or the configuration or the repository is invalid; and
+/// otherwise `error: MESSAGE` with exit code 1.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),

@@ -110,7 +110,7 @@ impl Globals {
                     globals.of_git.push(word.clone());
                 }
                 // These options concern paging, pathspecs, attributes, optional locks and finding git's other programs,
-                // which ref commands do not do.
+                // none of which matters to refdb's own commands.
                 b"-p"
                 | b"--paginate"
                 | b"-P"

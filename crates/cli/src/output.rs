@@ -32,7 +32,8 @@ fn has_pager() -> bool {
     variable.is_some_and(|value| parse_boolean(Some(value.as_bytes().as_bstr())) == Some(true))
 }
 
-/// Returns whether colors are shown unless something else is asked for: on a terminal that has them, or in a pager there.
+/// Returns whether colors are shown by default: on a terminal that has them, and in a pager there if `color.pager`
+/// allows it.
 pub fn shows_colors(store: &Store) -> bool {
     let pager_takes = || store.config().last("color.pager").is_none_or(|value| value.boolean().unwrap_or(true));
     store.environment().get("TERM").is_some_and(|term| term != "dumb")

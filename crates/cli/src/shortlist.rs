@@ -221,8 +221,9 @@ pub fn format(text: &BStr, find: &mut dyn FnMut(&BStr) -> Result<()>) -> Result<
     }
 }
 
-/// Prints the refs that `list` lists, as [`Output::list`] does. If `columns` is given, prints them in columns with that
-/// many spaces between them. Returns the exit code of the git that arranges the columns, or 0 without columns.
+/// Prints the refs that `list` lists, as [`Output::list`] does. If `columns` is given, prints them in columns with the
+/// given number of spaces between columns. Returns the exit code of the git that arranges the columns, or 0 if there
+/// are none.
 pub fn print(
     session: &Session,
     columns: Option<(Columns, usize)>,

@@ -42,8 +42,8 @@ impl Store {
     /// Prepares and commits the edits in one transaction. Returns them as gix-ref does: with symbolic refs followed,
     /// and with the previous values filled in.
     ///
-    /// If no committer is given, that of the wrapped store is taken, by default from the environment and the
-    /// configuration as in git. The call waits for locks as [`refdb::Transaction::prepare`] does.
+    /// If no committer is given, that of the wrapped store is taken (see [`refdb::StoreBuilder::committer`]). The call
+    /// waits for locks as [`refdb::Transaction::prepare`] does.
     ///
     /// # Errors
     ///
@@ -153,12 +153,12 @@ impl Prepared<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refdb`] if the values cannot be written, or if all refs have changed but the hook could not be run.
+    /// [`Error::Refdb`] with the errors of [`refdb::Prepared::commit`], after some of which all refs have changed.
     ///
     /// # Atomicity
     ///
-    /// That of [`refdb::Prepared::commit`]: with the files backend, an I/O error, a kill or a loss of power during the
-    /// commit can leave some refs changed and others not.
+    /// That of [`refdb::Prepared::commit`]: an I/O error, a kill or a loss of power during the commit can leave some
+    /// refs changed and others not, in files or in another stack of reftables.
     pub fn commit(self) -> Result<Vec<RefEdit>> {
         self.inner.commit()?;
         Ok(self.edits)
@@ -168,7 +168,7 @@ impl Prepared<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Refdb`] if the hook cannot be run.
+    /// [`Error::Refdb`] if the hook cannot be run, or if a signal came while it ran.
     pub fn abort(self) -> Result<()> {
         Ok(self.inner.abort()?)
     }

@@ -216,8 +216,8 @@ impl BackgroundPacker {
 
 const HELD: &str = "another process has packed-refs.refdb-fold.lock; if no process packs refs, remove that file";
 
-/// Records why a repository could not be packed, unless an earlier failure is recorded. Only a run without an error
-/// removes that record, so that a series of failures is reported once.
+/// Records why a repository could not be packed, unless an earlier failure is recorded, so that a series of failures is
+/// reported once.
 fn note_failing(opened: &Opened, why: &dyn Display) {
     let failing = &opened.counters.failing_pack;
     if failing.found().is_none() {

@@ -66,7 +66,7 @@ const _: () = assert!(PLACES_MAX.is_power_of_two(), "a place is the low bits of 
 
 impl DirectMappedCache {
     /// Creates a cache that takes at most a hundredth of `memory_bytes`, or one slot if that is more. The memory is
-    /// taken, and counted in `budget`, when the first result is offered.
+    /// taken, and counted in `budget`, when a result is first offered whose name is short enough.
     pub(crate) fn new(memory_bytes: usize, budget: &Arc<PageBudget>) -> Self {
         let count = (memory_bytes / 100 / size_of::<Place>()).clamp(1, PLACES_MAX);
         // The largest power of two that is not larger.

@@ -18,7 +18,7 @@ pub enum Error {
     /// known.
     #[error(transparent)]
     Repository(#[from] refdb::RepositoryError),
-    /// The repository was removed or renamed after it had been opened.
+    /// The repository or its configuration was removed or renamed after the view had read the configuration.
     #[error("the repository '{}' is gone: it was removed or renamed while it was open", .0.display())]
     Gone(PathBuf),
     /// The repository was replaced, converted or reconfigured again and again during a call, or batches of this process

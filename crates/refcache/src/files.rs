@@ -102,7 +102,7 @@ pub(crate) struct FilesReader {
 }
 
 /// What a reader has seen of a repository's files. The reader compares the files with it to find changes. A reader
-/// that replaces another one of the same folder and hash function takes over what the other one has seen.
+/// that [follows](FilesReader::follow) an earlier one takes over what that one has seen.
 struct Knowledge {
     /// The number of the first reader that had this knowledge. Its successors use it in the cache of single refs, too.
     number: u64,

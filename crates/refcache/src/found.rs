@@ -46,7 +46,7 @@ impl Found {
         Found { target, peeled: Peeled::Unknown, storage: Storage::Loose, update_index: 0 }
     }
 
-    /// Returns a ref of another worktree, or a pseudo-ref such as `FETCH_HEAD`, which is read from disk each time.
+    /// Returns a pseudo-ref such as `FETCH_HEAD`, which is a file in every format and is read from disk each time.
     pub(crate) fn of_other_place(target: Target) -> Self {
         Self::loose(target)
     }

@@ -209,7 +209,8 @@ impl Groups {
         let there = self.queue().waiting.len();
         let claims = vec![Claim { name: "HEAD".into(), kind: ClaimKind::Hold }];
         let backend = store.backend_as::<ReftableBackend>().expect("only stacks are written in groups");
-        // Nobody else changes the stack while it is locked.
+        // Nobody else changes the stack while it is locked, so the server of a network file system need not be asked
+        // about a folder again.
         let asking = AskingOnce::new();
         let locked = match backend.lock_stacks(&claims) {
             Ok(locked) => locked,

@@ -43,8 +43,8 @@ struct Proof {
 
 impl Identity {
     /// Records the present identity of `folder`, which was opened with the configuration `opened_with`. If somebody has
-    /// changed the configuration since, the first [`Identity::check`] says so; if somebody has removed it, this call
-    /// fails with [`Error::Gone`].
+    /// changed the configuration since, the first [`Identity::check`] says so; if somebody has removed one that was not
+    /// empty, this call fails with [`Error::Gone`].
     pub(crate) fn of(fs: &Fs, folder: &Path, opened_with: &[u8]) -> Result<Self> {
         let held = fs.open(folder)?;
         let stat = held.stat()?;

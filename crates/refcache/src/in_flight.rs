@@ -226,8 +226,8 @@ impl Drop for Span<'_> {
 #[derive(Default)]
 pub(crate) struct Repositories(Mutex<HashMap<(u64, u64), Arc<InFlightBatches>>>);
 
-/// From this number of remembered repositories on, each time the number is a power of two, those that no view has open
-/// are removed, except for those with a batch in flight.
+/// From this number of remembered repositories on, each time the number is a power of two, those that neither a view
+/// nor the thread that packs loose refs uses are removed, except for those with a batch in flight.
 const KEPT: usize = 64;
 
 impl Repositories {

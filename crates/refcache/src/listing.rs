@@ -111,7 +111,8 @@ impl Listing {
     }
 
     /// The names, in order, of the requested refs that this listing leaves out because their files are corrupt or
-    /// cannot be read, and of the folders that cannot be read. Reads nothing.
+    /// cannot be read, and of the folders that cannot be read, as far as their names, without a slash at the end, begin
+    /// with a requested prefix. Reads nothing.
     pub fn left_out(&self) -> impl Iterator<Item = &BStr> {
         let (_, loose) = self.source.state();
         let corrupt = loose.iter().filter(|row| row.is_corrupt).map(|row| row.name.as_bstr());

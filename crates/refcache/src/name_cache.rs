@@ -39,9 +39,9 @@ const SHARDS: usize = 16;
 /// A map from names to what readers know of them, bounded in bytes.
 ///
 /// Each shard has a young and an old generation. An entry that is used moves to the young one. When that is full, the
-/// old generation is dropped and the young one takes its place. Entries of a closed reader are never looked
-/// up again, unless a later reader has taken over its number. They are not removed when the reader is closed, because finding them would take longer than opening
-/// the view again, but disappear with the old generation.
+/// old generation is dropped and the young one takes its place. Entries of a closed reader are never looked up again,
+/// unless a later reader has taken over its number. They are not removed when the reader is closed, because finding
+/// them would take longer than opening the view again, but disappear with the old generation.
 pub(crate) struct NameCache {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,

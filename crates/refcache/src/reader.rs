@@ -24,8 +24,8 @@ pub(crate) trait ReadRefs: Send + Sync {
     fn list(&self, plan: &Plan) -> Result<Answer<Box<dyn Source>>>;
 
     /// Finds, for each object, the refs below `refs/` that point at it, directly or, as far as the reader can tell,
-    /// through an annotated tag. An object is left out if more than `most` such refs are in packed-refs or in one
-    /// table.
+    /// through an annotated tag. An object is left out if more than `most` refs in packed-refs or in one table point at
+    /// it, those with a newer value elsewhere included.
     fn pointing_at(&self, ids: &[ObjectId], most: usize, objects: &dyn ObjectCheck) -> Result<Answer<Pointing>>;
 
     /// Looks up every ref that has a file of its own, and records those that are broken.

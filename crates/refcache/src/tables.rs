@@ -95,8 +95,8 @@ impl TablesReader {
         true
     }
 
-    /// The present snapshot. It has to be revalidated if the list has changed, is empty or is missing, since the folder
-    /// may then hold another repository.
+    /// The snapshot from which a query is answered: the one at hand if the list was checked a short enough time ago,
+    /// else the one that [`look`](Self::look) returns.
     fn fresh(&self) -> Result<Answer<Snapshot>> {
         let Some(believe) = self.trust.believe else { return self.look() };
         let (begun, steps) = (Instant::now(), self.in_flight.steps());
@@ -119,7 +119,8 @@ impl TablesReader {
     }
 
     /// Returns the present snapshot, after the list of tables was checked by its attributes or, if those are not
-    /// trusted, read again.
+    /// trusted, read again. The snapshot has to be revalidated if the list has changed, is empty or is missing, since
+    /// the folder may then hold another repository.
     fn look(&self) -> Result<Answer<Snapshot>> {
         let fresh = match self.trust.tables_list {
             Trust::Always | Trust::AfterOpen => self.stack.refresh()?,

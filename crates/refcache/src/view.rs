@@ -65,8 +65,7 @@ const CLOSED_BYTES: usize = 1 << 10;
 ///
 /// # Closing
 ///
-/// The least recently used views may be closed when others need their memory or their files. The next query opens such
-/// a view again, with empty caches.
+/// A view may be closed when others need its memory or its files. The next query opens it again, with empty caches.
 pub struct View {
     git_dir: PathBuf,
     settings: ViewSettings,
@@ -128,8 +127,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// Those that are listed at [`View`]. A mount that cannot be examined is no error, and counts as unsafe on NFS, SMB
-    /// and FUSE.
+    /// Those that are listed at [`View`]. A mount that cannot be examined is no error, and counts as unsafe unless its
+    /// file system is known to be none of NFS, SMB and FUSE.
     pub fn storage_fault(&self) -> Result<Option<String>> {
         match self.opened()?.store.check_storage() {
             Ok(()) => Ok(None),
@@ -180,7 +179,8 @@ impl View {
         Ok(found)
     }
 
-    /// Follows symbolic refs from `name`, at most five, which is JGit's limit. Git follows four.
+    /// Follows symbolic refs from `name`. A chain of more than five, which is JGit's limit, leads to no ref. Git
+    /// follows four.
     ///
     /// # Errors
     ///
@@ -297,8 +297,9 @@ impl View {
     }
 
     /// Returns what [`pointing_at_each`](Self::pointing_at_each) does, except that an object with very many refs has no
-    /// entry, so that it costs little time and memory: one with more than `most` in packed-refs or in one reftable.
-    /// Each other object has an entry, which is empty if no ref points at it.
+    /// entry, so that it costs little time and memory: one at which more than `most` refs in packed-refs or in one
+    /// reftable point, those with a newer value elsewhere included. Each other object has an entry, which is empty if
+    /// no ref points at it.
     pub fn few_pointing_at_each(&self, ids: &[ObjectId], most: usize) -> Result<BTreeMap<ObjectId, Vec<BString>>> {
         self.ask(|opened| opened.reader.pointing_at(ids, most, opened.store.context().objects))
     }

@@ -78,7 +78,7 @@ impl Views {
         self.views().by_path.remove(git_dir);
     }
 
-    /// Bytes that all caches of the process hold together.
+    /// Bytes that all caches and views of the process hold together.
     pub fn held_bytes(&self) -> usize {
         self.process.memory.held_bytes()
     }

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 /// What operations on a store return.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// How many times the server of a network file system may lose a file while one query is answered.
+/// How many times a query is repeated because the server of a network file system has lost a file that was being read.
 pub(crate) const LOSSES_MAX: usize = 8;
 
 /// Why an operation on a store failed.
@@ -117,7 +117,8 @@ pub enum Error {
     /// migration is finished or undone by the next one.
     #[error("{0}")]
     Interrupted(#[source] std::io::Error),
-    /// A symbolic ref leads to a name that no ref can have.
+    /// A symbolic ref leads to a name that no ref can have, or a ref that is listed has such a name itself, which is
+    /// then in both fields.
     #[error("'{name}' leads to '{target}', which is no refname")]
     BadTarget {
         /// The symbolic ref.

@@ -82,7 +82,7 @@ impl Store {
     /// # Errors
     ///
     /// The folder of the repository or of the journal cannot be read, the file to which packed-refs leads cannot be
-    /// found, for example because the chain of symbolic links is too long, or the refs have another format by now.
+    /// found, for example because the chain of symbolic links is too long, or refs that were files have been migrated.
     #[doc(hidden)]
     pub fn remove_lock_files(&self, boot: &EndedBoot, told: &mut dyn FnMut(&Path, Result<LockRemoval>)) -> Result<()> {
         if !self.backend().is_on_disk() {

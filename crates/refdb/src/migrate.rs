@@ -89,14 +89,15 @@ pub struct Migrated {
     /// relative to the repository. After a migration to reftables also the files of refs such as `TEMP_TAG`, which
     /// `git update-ref` can make but git neither lists nor migrates.
     pub strays: Vec<BString>,
-    /// Before a migration to files, reflogs without refs that were found as files beside the tables, by their paths: a
-    /// program that still took the refs for files had left them. They are removed except in a dry run.
+    /// Reflogs without refs that lay as files beside the tables before a migration to files, by their paths. A program
+    /// that opened the repository before it was migrated to reftables may have left them. They are removed except in a
+    /// dry run.
     pub lone_logs: Vec<BString>,
-    /// The number of lines of reflogs that were left out, because they were malformed or had neither an old nor a new
-    /// value.
+    /// The number of lines of reflogs that were left out of the copy, because they were malformed or had neither an old
+    /// nor a new value. Lines that were added during the migration are not counted.
     pub lines_left_out: u64,
     /// The number of reflog entries that were shortened to fit into a block of a table: the message, or the name or
-    /// email of the committer.
+    /// email of the committer. Entries that were added during the migration are not counted.
     pub entries_cut: u64,
 }
 

@@ -39,7 +39,7 @@ pub enum NameError {
         /// How many entries the reflog has.
         entries: usize,
     },
-    /// The reflog has no entries, or the branch that is checked out has no reflog.
+    /// The reflog has no entries, or, for `@{N}`, the branch that is checked out or a detached `HEAD` has no reflog.
     #[error("log for {0} is empty")]
     NoLog(BString),
     /// Refs or objects could not be read.

@@ -361,9 +361,9 @@ impl Store {
     /// [`Transaction::commit`].
     ///
     /// By default a transaction is [atomic](crate::Mode::Atomic): a rejected edit rejects all others before anything
-    /// changes. A commit that fails half-way, by an I/O error for example, may leave earlier refs changed in the files
-    /// backend, and readers may see them during the commit: see [Atomicity](Transaction#atomicity) and
-    /// [`Prepared::commit`](crate::Prepared::commit).
+    /// changes. A commit that fails half-way, by an I/O error for example, may leave earlier refs changed, in files or
+    /// in another stack of reftables, and readers may see them during the commit: see
+    /// [Atomicity](Transaction#atomicity) and [`Prepared::commit`](crate::Prepared::commit).
     ///
     /// ```
     /// # use refdb_testkit::{Repo, RefFormat};
@@ -391,16 +391,17 @@ impl Store {
     /// Packs refs so that they are faster to read: moves loose refs that `options` selects into packed-refs, or
     /// compacts the tables of a stack, in a linked worktree only those of its own. Does nothing in memory. No ref
     /// changes its value. Blocks while another writer holds the lock of packed-refs or of the stack, or while another
-    /// packing by refdb runs, each time at most for the lock timeout.
+    /// packing by refdb or, in reftables, a compaction by any program runs, each time at most for the lock timeout.
     ///
     /// # Errors
     ///
-    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the stack's lock is not free in time, [`Error::Lock`] if
-    /// that of packed-refs is not or if another packing by refdb does not end in time,
+    /// [`Limit::StackLocked`](crate::Limit::StackLocked) if the lock of the stack or of one of its tables is not free
+    /// in time, [`Error::Lock`] if that of packed-refs is not or if another packing by refdb does not end in time,
     /// [`Limit::Packing`](crate::Limit::Packing) if other programs pack the same refs again and again,
     /// [`Misuse::Setting`] if a setting that writers need is bad, [`Misuse::UnsafeStorage`] as from
     /// [`Store::check_storage`], [`Error::Repository`] if the refs have been migrated since the store was opened,
-    /// [`Error::Interrupted`] if a signal came, and others for files that cannot be read or written.
+    /// [`Error::Interrupted`] or [`StackError::Interrupted`](crate::StackError::Interrupted) if a signal came, and
+    /// others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         self.check_settings()?;
         self.backend.optimize(options)

@@ -18,7 +18,7 @@ use std::{
 /// # Errors
 ///
 /// [`Error::Output`] if the text cannot be written, [`Error::Io`] if the file cannot be read, and [`Error::Corrupt`] at
-/// the first damage, after what comes before it has been written.
+/// the first block or record that cannot be decoded, after what comes before it has been written.
 pub fn dump(table: &Arc<Table>, out: &mut dyn Write) -> Result<()> {
     header(&table.footer.header, out).map_err(Error::Output)?;
     let mut scan = BlockScan::new(table.clone());

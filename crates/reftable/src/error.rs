@@ -161,7 +161,7 @@ pub enum Fault {
     RestartCount(u16),
     /// A restart point does not lead to a record with a whole key, or the restart points do not ascend from the first
     /// record on; the latter is reported by [`check`](crate::check()) only.
-    #[error("a restart point leads to byte {0} of the block, where no record with a whole key begins")]
+    #[error("the restart point to byte {0} of the block is out of order, or no record with a whole key begins there")]
     RestartOffset(u32),
     /// A number does not end within the block, or has more than 64 bits.
     #[error("a number is truncated or too large")]
@@ -217,7 +217,7 @@ pub enum Fault {
     /// [`check`](crate::check()) only.
     #[error("the index leads to byte {0} for a key that is not the last of a block there")]
     IndexEntry(u64),
-    /// An index omits a block of its section, or lists a block of another one. Reported by [`check`](crate::check())
+    /// An index does not list exactly the blocks of its section, in their order. Reported by [`check`](crate::check())
     /// only.
     #[error("the index does not list the blocks of its section")]
     IndexIncomplete,

@@ -7,7 +7,7 @@ pub(crate) mod varint;
 pub(crate) use footer::{Footer, OBJECT_ID_LEN_MAX};
 pub(crate) use header::{Header, Version};
 
-/// The kind of a block, which is the byte that it begins with.
+/// The kind of a block, which is the first byte of the block's own header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum BlockKind {

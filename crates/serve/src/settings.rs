@@ -45,7 +45,8 @@ pub(crate) struct Settings {
 /// The bounds on what clients can make the server do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// `serve.maxConnections`: open connections. Others wait in the backlog of the socket.
+    /// `serve.maxConnections`: open connections, of which a shim's count as three. Others wait in the backlog of the
+    /// socket, or, if they are a shim's, may be closed so that the shim runs git.
     pub(crate) connections: usize,
     /// `serve.maxRequests`: requests in progress, polls included.
     pub(crate) requests: usize,
@@ -78,7 +79,7 @@ pub(crate) struct Limits {
     /// `serve.burst`: requests of one client that may arrive at once.
     pub(crate) burst: NonZeroU32,
     /// `serve.idleSeconds`: how long the server waits for a client to send or to read something before it closes the
-    /// connection.
+    /// connection. In HTTP/2, a client that has sent a request can stay idle for longer if it answers pings.
     pub(crate) idle: Duration,
     /// `serve.requestSeconds`: how long a client may take to send the body of a request, that of a push included.
     pub(crate) request_time: Duration,

@@ -31,8 +31,8 @@ const DELAY_MAX: Duration = Duration::from_secs(10);
 /// long that [`PAUSE_MAX`] shortens the pause after it.
 const SHARE: u32 = 10;
 
-/// Maximum pause between two runs in a repository, even if a lock that a dead process had left made the last run seem
-/// to take days.
+/// Maximum pause after a run has ended, in the background too, even if a lock that a dead process had left made the run
+/// seem to take days.
 const PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of repositories that are maintained at a time, not counting runs that git has put in the background.

@@ -257,8 +257,8 @@ impl RefName {
         (is_valid || is_safe(&name)).then(|| RefName { bytes: name.into_boxed_slice(), is_valid })
     }
 
-    /// Returns whether the name obeys git-check-ref-format(1). A ref whose name does not can be listed and deleted, but
-    /// not created.
+    /// Returns whether the name obeys git-check-ref-format(1). A ref with an ill-formed name can be listed and deleted,
+    /// but not created.
     pub fn is_valid(&self) -> bool {
         self.is_valid
     }

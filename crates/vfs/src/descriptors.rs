@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Counts the files that are open through any number of [`Fs`](crate::Fs), and calls a function that closes some when
-/// a file cannot be opened for lack of descriptors.
+/// a file or a folder cannot be opened for lack of descriptors.
 ///
 /// Open folders are not counted, nor are files that are opened, read and closed within one call.
 #[derive(Default)]
@@ -31,10 +31,9 @@ impl Descriptors {
         self.open.load(Relaxed)
     }
 
-    /// Sets the function that is called when a file cannot be opened because the process or the machine has too many
-    /// open files. The function returns whether it has closed any; if so, the open is retried. It is called by the
-    /// thread that opens the file, which may hold locks, so it must not wait for a lock under which files may be
-    /// opened.
+    /// Sets the function that is called when a file or a folder cannot be opened because the process or the machine has
+    /// too many open files. The function returns whether it has closed any; if so, the open is retried. It is called by
+    /// the thread that opens, which may hold locks, so it must not wait for a lock under which files may be opened.
     ///
     /// Only the first function that is set is used.
     pub fn ask_when_short(&self, relief: impl Fn() -> bool + Send + Sync + 'static) {

@@ -38,9 +38,10 @@ pub fn catch_signals() -> io::Result<()> {
     })?
 }
 
-/// Makes an abort of this process remove the lock files that the process holds, except those of batches and those that
-/// are to [outlive aborts](crate::Lock::outlive_aborts). Rust aborts when memory runs out. This is meant for programs
-/// that handle the other signals, such as SIGTERM, themselves.
+/// Makes an abort of this process remove the lock files that the process creates from now on, except those of batches,
+/// those that are to [outlive aborts](crate::Lock::outlive_aborts), and those that contain new content which is to be
+/// [kept](crate::Lock::keep_content). Rust aborts when memory runs out. This is meant for programs that handle the
+/// other signals, such as SIGTERM, themselves.
 ///
 /// SIGXFSZ does nothing from now on: a write beyond the limit of a file's size fails instead. Programs that the process
 /// starts have the default action of SIGXFSZ.

@@ -42,7 +42,8 @@ impl Mount {
     }
 
     /// Returns the reason why refs must not be written in a folder whose mount [cannot be found](Self::of), if there is
-    /// one: that file systems of this kind can have a [fault](Self::fault_of_files), or that the kind is not known.
+    /// one: that file systems of this kind can have a [fault](Self::fault_of_files), or that the kind cannot be found
+    /// out.
     pub fn fault_of_unknown(folder: &Path) -> Option<&'static str> {
         let is_harmless = Fs::real().kind_of(folder).is_ok_and(|kind| !kind::can_miss_changes(&kind));
         (!is_harmless).then_some(UNKNOWN)

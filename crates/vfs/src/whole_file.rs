@@ -12,7 +12,7 @@ use std::{io, os::fd::AsFd, path::Path};
 /// The number of bytes read at once from a small file, which is more than nearly every HEAD and config file has.
 const SMALL_FILE_BYTES: usize = 1024;
 
-/// The number of bytes read at once from a file that turns out to be larger.
+/// The least room for one read from a file that turns out to be larger, in bytes.
 const LARGER_FILE_BYTES: usize = 16 << 10;
 
 impl Fs {

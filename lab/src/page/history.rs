@@ -13,7 +13,7 @@ use crate::{
     watch::record::Half,
 };
 
-/// All commits with the same scenario, parameters and measure.
+/// All commits with the same scenario, parameters and measure, and values from the same tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
     /// The scenario's name.

@@ -14,7 +14,7 @@ use crate::{
 /// Maximum number of commits that a machine measures again when it takes over from another one.
 const AGAIN: usize = 3;
 
-/// A commit that was measured beside the current anchor, on this machine.
+/// A commit that was measured beside the current anchor, on this machine, since the present bets began.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
     /// The id of the commit.
@@ -28,11 +28,12 @@ pub struct Measured {
 pub struct State {
     /// The first record, with the settings that all records have in common.
     pub start: Start,
-    /// The commit beside which others are measured since the last change.
+    /// The commit beside which others are measured now.
     pub anchor: String,
-    /// The number of anchors so far, this one included.
+    /// The number of sets of bets so far, the present one included. Another anchor, another machine and the end of an
+    /// alarm each begin a new set.
     pub number: u32,
-    /// The commits that were measured beside the anchor.
+    /// The commits that were measured since the present bets began.
     pub points: Vec<Measured>,
     /// All commits that were measured, on any machine, in the order in which they first were.
     pub measured: Vec<String>,

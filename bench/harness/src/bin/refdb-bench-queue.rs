@@ -41,7 +41,7 @@ struct Options {
     #[arg(long)]
     writers: Option<usize>,
     /// Also measure processes that answer the same requests and do nothing, which is the most that the driver's pipes
-    /// allow.
+    /// allow; not with `--format files` or `--synced true`.
     #[arg(long)]
     floor: bool,
     /// Be a process that answers requests and does nothing.

@@ -1,4 +1,4 @@
-//! Counting in an emulator, from the inside: this program is the only process of the machine, its `init`.
+//! Counting in an emulator, from the inside: this program is the machine's `init`, and starts each measured command.
 
 use std::{
     fs,

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-/// Writes all entries to standard output, except for those with a damaged record.
+/// Writes all entries to standard output, except for those whose record is damaged or cannot be read.
 pub(super) fn export(folder: &Path, settings: &Settings) -> Result<u8> {
     if is_secret(folder)? && !settings.secrets {
         return fatal![

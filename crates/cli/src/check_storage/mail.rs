@@ -76,8 +76,8 @@ impl Drop for Outbox {
     }
 }
 
-/// Receives the lines of one direction. It ends at the last one, when `is_over` is set, after a signal, when the folder
-/// or a line's file cannot be read, or when no line has arrived for [`PATIENCE`].
+/// Receives the lines of one direction. It ends at the last one, when `is_over` is set, after a signal, when no line
+/// has arrived for [`PATIENCE`], or when the folder or a line's file cannot be read for another reason than `ESTALE`.
 pub(super) struct Inbox {
     folder: PathBuf,
     way: Way,

@@ -55,7 +55,7 @@ fn test(settings: &Settings, run: &RunFolder) -> Tried<Verdict> {
         all.push((findings, at * CLIENTS));
     }
     match play(run, &hosts, &mut all).and_then(|()| bear(run, &hosts, settings, &mut all)) {
-        // What was seen before a host fell silent counts all the same.
+        // Faults that were seen before the test ended early count all the same.
         Err(Trouble::Host(why)) if all.iter().any(|(findings, _)| findings.has_fault()) => {
             let why = format!("the test ended early: {why}");
             tell(&format!("{why}\n"))?;

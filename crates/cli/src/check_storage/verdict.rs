@@ -34,7 +34,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Returns 0 for safe, 1 for unsafe and late, and 2 if the folder was not tested or not tested fully.
+    /// Returns 0 for safe, 1 for unsafe and late, and 2 for not tested.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Verdict::Safe => 0,

@@ -55,7 +55,8 @@ impl<'a> History<'a> {
         self.grafts.get_or_init(|| self.read_grafts(id.kind())).get(id).map(Vec::as_slice)
     }
 
-    /// Reads the grafts and the ends of a shallow clone. Lines that git does not accept are reported on standard error.
+    /// Reads the grafts and the ends of a shallow clone. Lines of the graft file that git does not accept are reported
+    /// on standard error.
     fn read_grafts(&self, kind: HashKind) -> HashMap<ObjectId, Vec<ObjectId>> {
         let mut grafts = HashMap::new();
         let parse = |hex: &[u8]| ObjectId::from_hex(kind, hex).ok();

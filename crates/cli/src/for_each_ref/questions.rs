@@ -1,5 +1,6 @@
 //! Values that refdb does not determine itself but asks the installed git for: how objects are stored and what the mail
-//! map says, with one process each for all refs; names and signatures, with one process for each object.
+//! map says, with one process each for all refs; names and signatures, with a new process for each question that
+//! differs from the one before.
 
 use super::atom::SignaturePart;
 use crate::{

@@ -21,10 +21,10 @@ pub struct Remotes {
 pub struct Counterpart {
     /// The local ref that tracks the counterpart, if there is one.
     pub tracking: Option<BString>,
-    /// The name of the remote; empty if none is configured or, for an upstream, if no local ref tracks it.
+    /// The name of the remote; empty if none is configured or, for an upstream, if `tracking` is `None`.
     pub remote: BString,
-    /// The name of the ref in the remote repository; empty if none is configured or, for an upstream, if no local ref
-    /// tracks it.
+    /// The name of the ref in the remote repository; empty if none is configured or, for an upstream, if `tracking` is
+    /// `None`.
     pub remote_ref: BString,
 }
 

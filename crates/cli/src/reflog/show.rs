@@ -118,8 +118,8 @@ impl Look<'_> {
     }
 }
 
-/// Returns `true` only if `log.*` except for `log.date`, `i18n.*`, `core.abbrev`, `color.diff` and `color.ui` neither
-/// make git show the log differently nor make git stop.
+/// Returns `true` only if none of `core.abbrev`, `color.diff`, `color.ui`, `i18n.*` and the settings `log.*` other than
+/// `log.date` makes git stop, or show the log differently from refdb.
 fn is_plain(config: &Config) -> bool {
     let is_always =
         |key: &str| config.all(key).any(|value| value.raw.is_some_and(|raw| raw.eq_ignore_ascii_case(b"always")));
@@ -150,7 +150,7 @@ fn short_name(session: &Session, snapshot: &dyn Snapshot, start: &Start) -> Resu
     Ok(ShortNames::new(snapshot, strict_names(&session.store)?).shorten(shown)?.into())
 }
 
-/// The number of ids whose abbreviated lengths are remembered.
+/// Maximum number of ids whose abbreviated lengths are remembered. When it is reached, all of them are forgotten.
 const DIGITS_MAX: usize = 8192;
 
 struct Walk<'a> {

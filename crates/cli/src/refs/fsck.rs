@@ -61,7 +61,7 @@ const OTHERS: &str = "badDate badDateOverflow badEmail badFilemode badGpgsig bad
 /// Checks whose severity git does not allow to be reduced, in lower case.
 const FATAL: [&str; 2] = ["nulinheader", "unterminatedheader"];
 
-/// The configured severities, and whether `--strict` raises warnings that are not configured to errors.
+/// The configured severities, and whether `--strict` makes errors of warnings for which no severity is configured.
 #[derive(Debug)]
 pub(super) struct Levels {
     set: Vec<(Check, Severity)>,

@@ -23,7 +23,7 @@ pub(super) static COMMAND: Command = Command {
     options: &[
         Opt::flag("boot", "only locks made since the start of a machine with this boot id")
             .takes(Value::Required("id")),
-        Opt::flag("remove", "recover the batches of that boot and remove its locks, except those that somebody holds"),
+        Opt::flag("remove", "recover that boot's batches and remove its locks, except those that are or may be held"),
         Opt::flag("machine-is-off", "remove also where the mount does not show whether another machine holds a lock"),
         Opt::flag("porcelain", "print fields with tabs between them, for programs"),
         Opt::letter("z", "like --porcelain, but with each line ended by a NUL and paths as they are"),

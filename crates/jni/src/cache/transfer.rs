@@ -15,7 +15,8 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 /// Bytes that are written to or read from a stream at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Writes all entries to an `OutputStream`, except for those with a damaged record. Returns the number of written ones.
+/// Writes all entries to an `OutputStream`, except for those whose record is damaged or cannot be read. Returns the
+/// number of written ones.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
     env: EnvUnowned<'l>,
@@ -32,8 +33,8 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
     })
 }
 
-/// Puts the entries of an export from an `InputStream`. Returns how many were stored, how many were left out because
-/// the cache has a value that is as new or newer or the key changed meanwhile, and how many because they are too large.
+/// Puts the entries of an export from an `InputStream`. Returns the numbers of entries that were stored, kept and too
+/// large, as [`Imported`](refdb_kvcache::Imported) explains them.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_importFrom<'l>(
     env: EnvUnowned<'l>,

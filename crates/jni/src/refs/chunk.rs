@@ -49,7 +49,7 @@ impl Chunk {
     }
 
     pub(super) fn add(&mut self, row: &Row<'_>) {
-        // A chunk ends with the row that exceeds its length, far below the limit of this type.
+        // A chunk ends with the row that reaches its length, far below the limit of this type.
         self.starts.push(self.bytes.len() as u32);
         let kind = match (&row.target, &row.peeled) {
             (TargetView::Symbolic(_), _) => {

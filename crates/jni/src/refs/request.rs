@@ -18,7 +18,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 ///
 /// ```text
 /// trust of packed-refs, of loose refs, of tables.list   1 each
-/// 1 if a setting says `always`, 0 if a default does     1
+/// 1 if a setting in effect says `always`, otherwise 0   1
 /// `refdb.trustMillis`                                   8
 /// sync: 0 no, 1 yes, 2 as core.fsync says               1
 /// settings, `key=value`                                 names

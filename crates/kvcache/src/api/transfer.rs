@@ -43,7 +43,8 @@ pub struct Imported {
 impl Cache {
     /// Writes every entry, decrypted and with the time of its creation, except for those whose record is damaged or
     /// cannot be read, and returns the number of written entries. Other threads may use the cache meanwhile; an entry
-    /// that changes, or is moved because space is freed, is exported with its old value, its new value, or not at all.
+    /// that changes, or is moved because space is freed, is exported with its old value, its new value, or not at all;
+    /// in rare cases, one that is removed and put again is exported with both.
     ///
     /// # Errors
     ///
@@ -79,8 +80,8 @@ impl Cache {
     ///
     /// [`Error::OtherCache`] if the folders say that the export is of a cache with another name or version;
     /// [`Error::Corrupt`] if the stream cannot be read, is cut short or damaged, or is no export of this format
-    /// version or of version 2; and those of [`Cache::put_with`]. What was stored before the error stays. No damaged entry
-    /// is stored, unless the export has version 2, whose only checksum is at its end.
+    /// version or of version 2; and those of [`Cache::put_with`]. What was stored before the error stays. No damaged
+    /// entry is stored, unless the export has version 2, whose only checksum is at its end.
     pub fn import(&self, from: &mut dyn Read) -> Result<Imported> {
         let mut from = Counted { inner: from, crc: 0, offset: 0 };
         let (magic, version) = (from.array::<8>()?, u32::from_le_bytes(from.array()?));

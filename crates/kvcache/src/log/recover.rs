@@ -100,10 +100,10 @@ enum Loaded {
 pub(crate) struct Recovered {
     /// The usable segments, in the order of the log.
     pub(crate) segments: Vec<Found>,
-    /// Files to be deleted, in this order: void, without an intact header, after a gap (see [`usable`]), of another cache, or with
-    /// another number than their name says; all files of segments, oldest first, if the damage cannot come from a
-    /// crash. Otherwise later segments come before earlier ones, so that a crash in between leaves no later segment
-    /// without its predecessor.
+    /// Files to be deleted, in the order of this list. They are void, have no intact header, lie after a gap (see
+    /// [`usable`]), are of another cache, or have another number than their name says, and later segments after the gap
+    /// come before earlier ones, so that a crash in between leaves no later segment without its predecessor. If the
+    /// damage cannot come from a crash, the list has all files of segments, oldest first.
     pub(crate) obsolete: Vec<PathBuf>,
     /// Whether each deletion must be durable before the next one, if durable bytes must stay durable.
     pub(crate) in_turn: bool,

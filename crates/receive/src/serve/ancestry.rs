@@ -45,7 +45,8 @@ impl<'o> Ancestry<'o> {
     }
 
     /// Returns whether `old` is reachable from `new`, or `None` if one of the objects that the walk visits is not a
-    /// commit, cannot be read or is too large, or if this walk and those before it take longer than [`WALKS`].
+    /// commit, cannot be read or is too large, if this walk and those before it take longer than [`WALKS`], or if a
+    /// signal arrives.
     pub(super) fn leads_to(&mut self, new: ObjectId, old: ObjectId) -> Option<bool> {
         let begun = Instant::now();
         let found = self.walk(new, old, Deadline::after(self.left));

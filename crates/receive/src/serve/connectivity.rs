@@ -67,9 +67,9 @@ const REPLACEMENTS: &str = "refs/replace/";
 const BEYOND_LIMIT: &str = "the check of its objects exceeded a limit";
 
 impl Session<'_, '_> {
-    /// Refuses the commands whose new ids git does not find to be connected, with some others if very many new ids are
-    /// at fault. If git's full check exceeds a limit, refuses all commands that set a ref, or all commands of an atomic
-    /// push. Does nothing if the call skips the check.
+    /// Refuses the commands whose new ids git does not find to be connected, and perhaps some others if git would have
+    /// to be asked more than [`ASKED_MAX`] times to tell them apart. If git's full check exceeds a limit, refuses all
+    /// commands that set a ref, or all commands of an atomic push. Does nothing if the call skips the check.
     pub(super) fn check_connected(&mut self) -> Result<(), ServeError> {
         let new: Vec<_> = self.request.commands.iter().map(|command| command.new).filter(|id| !id.is_null()).collect();
         let distinct: HashSet<_> = new.iter().copied().collect();
@@ -101,11 +101,11 @@ impl Session<'_, '_> {
         Ok(())
     }
 
-    /// Returns the ids that are at fault, at least one, and the reason with which to refuse them. Git is asked about
-    /// one half of the ids, and about the other half unless the first is connected; a half that is at fault is halved
-    /// in turn, and so on, until git was asked [`ASKED_MAX`] times. An id that is then still grouped with one at fault
-    /// is refused too. Until then, git is asked about each id at fault on its own, so that it writes the missing
-    /// objects to the log of the server.
+    /// Returns the ids to refuse, at least one, and the reason: those at fault, or all ids if a check exceeds a limit.
+    /// Git is asked about one half of the ids, and about the other half unless the first is connected; a half that is
+    /// at fault is halved in turn, and so on, until git was asked [`ASKED_MAX`] times. An id that is then still grouped
+    /// with one at fault is refused too. Until then, git is asked about each id at fault on its own, so that it writes
+    /// the missing objects to the log of the server.
     fn find_disconnected(&mut self, ids: HashSet<ObjectId>) -> Result<(HashSet<ObjectId>, &'static str), ServeError> {
         // Groups of ids, each with whether git was asked about it.
         let mut groups = vec![(Vec::from_iter(ids.iter().copied()), false)];

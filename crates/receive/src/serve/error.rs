@@ -5,8 +5,7 @@ use std::io;
 
 /// Why a session ended early.
 ///
-/// Refs may have changed only if the error arose during or after the update, for example from a signal or from an
-/// invalid setting of a post-receive hook.
+/// Refs may have changed only if the error arose during or after the update, for example from a signal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {

@@ -7,7 +7,8 @@ use super::{
 };
 
 impl Session<'_, '_> {
-    /// Runs git's maintenance and `update-server-info` if they are configured.
+    /// Runs git's maintenance, or leaves it to [`Maintenance`](super::Maintenance), unless the configuration disables
+    /// it. Then runs `update-server-info` if the configuration asks for it.
     pub(super) fn run_maintenance(&mut self) -> Result<(), ServeError> {
         if self.settings.auto_gc && self.flag("maintenance.auto").unwrap_or(true) {
             let detach = self.flag("maintenance.autodetach").or(self.flag("gc.autodetach")).unwrap_or(true);

@@ -66,8 +66,9 @@ pub struct Call {
 /// Runs git's maintenance for many pushes.
 #[doc(hidden)]
 pub trait Maintenance: fmt::Debug + Send + Sync {
-    /// Notes that a push to the repository in this folder has ended. At some later time, these commands must be run one
-    /// after another until one succeeds. Nobody waits for them or sees their output.
+    /// Notes that a push to the repository in this folder has ended. At some later time, these commands, or those of a
+    /// later push to it, must be run one after another until one succeeds. The push neither waits for them nor sees
+    /// their output.
     fn is_due(&self, folder: &Path, commands: Vec<process::Command>);
 }
 

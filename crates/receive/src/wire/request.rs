@@ -62,7 +62,7 @@ impl RequestReader {
     }
 
     /// Accepts push certificates too. Their commands are read, but their signatures are not verified, so this is only
-    /// for requests that are then passed on to git or refused. Call it before anything is taken.
+    /// for requests that are then passed on to git or refused. Call it before the first packet has been taken whole.
     pub fn with_certificates(self) -> Self {
         RequestReader { certificate: Some(Vec::new()), ..self }
     }

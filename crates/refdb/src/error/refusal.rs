@@ -145,7 +145,7 @@ pub enum Limit {
     /// A batch is in progress, or somebody else holds a lock of a batch that was not finished.
     #[error("'{}': a batch of refs is not finished; try again, or see `refdb stat`", .0.display())]
     Unrecovered(PathBuf),
-    /// Another writer holds the stack's lock, and compaction can wait.
+    /// Another program holds the lock of the stack or of one of its tables, and compaction can wait.
     #[error("unable to compact stack: data is locked")]
     StackLocked,
 }

@@ -113,16 +113,17 @@ impl FilesBackend {
         EndedBatches::new(&self.store, boot)
     }
 
-    /// The files that a writer of packed-refs locks: packed-refs itself, or its target if it is a symbolic link, and
-    /// the file in which pack-refs makes a new packed-refs.
+    /// The files that writers of packed-refs lock: packed-refs itself, or its target if it is a symbolic link, and the
+    /// file in which pack-refs makes a new packed-refs without that lock.
     pub(crate) fn packed_targets(&self) -> Result<[PathBuf; 2]> {
         let target = self.store.packed_target()?;
         let aside = write::aside(&target);
         Ok([target, aside])
     }
 
-    /// Recovers all batches. Fails if a batch cannot be recovered, and with [`Limit::Unrecovered`] if its process is
-    /// alive or somebody else holds one of its locks. A batch that could be recovered only in part is not an error.
+    /// Recovers all batches. Fails if [`recover`](Self::recover) fails or one of its results is an error, and with
+    /// [`Limit::Unrecovered`] if the process of a batch is alive or somebody else holds one of the batch's locks. A
+    /// batch that could be recovered only in part is not an error.
     pub(crate) fn recover_all(&self) -> Result<()> {
         for (record, taken_over) in self.recover()? {
             if taken_over? == TakenOver::Busy {
@@ -139,8 +140,9 @@ impl FilesBackend {
     ///
     /// # Errors
     ///
-    /// Fails with [`Limit::Packing`] if other programs spoiled all attempts, so that nothing is packed, and with other
-    /// errors if a file cannot be read, locked, replaced or removed. What was packed until then stays packed.
+    /// Fails with [`Limit::Packing`] if other writers spoiled all attempts, so that nothing is packed, and with other
+    /// errors if refs must not be written as files here, if they have another format by now, or if a file cannot be
+    /// read, locked, replaced or removed. What was packed until then stays packed.
     pub fn pack_in_background(&self, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
         background::pack(&self.store, options)
     }
@@ -173,8 +175,9 @@ impl FilesBackend {
         self.store.cache.shed(Shed::Text);
     }
 
-    /// Releases the text of packed-refs, and `bytes` bytes of the pages in which names are looked up. Pages without a
-    /// look-up since the last call are released first.
+    /// Releases the text of packed-refs, and as many of the pages in which names are looked up as have `bytes` bytes
+    /// together. Pages without a look-up since the last call, not counting the one for which they were made, are
+    /// released first.
     pub fn shed_pages(&self, bytes: usize) {
         self.store.cache.shed(Shed::Blocks(bytes));
     }
@@ -184,9 +187,9 @@ impl FilesBackend {
         self.store.cache.loaded_bytes()
     }
 
-    /// Lists a folder below `refs/`, whose name ends with a slash; the empty name means the repository's common folder.
-    /// The entries are sorted, and names of folders end with a slash; a missing folder has none. A name whose lock file
-    /// exists is listed even if its own file is missing, because the file may be about to appear.
+    /// Lists `refs/` or a folder below it; its name ends with a slash. The empty name means the repository's common
+    /// folder. The entries are sorted, and names of folders end with a slash; a missing folder has none. A name whose
+    /// lock file exists is listed even if its own file is missing, because the file may be about to appear.
     ///
     /// # Errors
     ///

@@ -20,8 +20,8 @@ use std::{collections::VecDeque, ffi::OsStr, ops::ControlFlow, os::unix::ffi::Os
 
 /// Merges the loose refs, listed folder by folder as they are reached, with packed-refs.
 ///
-/// Packed-refs is validated again after every listed folder, and after every listed file that turns out to be gone, so
-/// that a ref that is packed meanwhile is found there.
+/// Packed-refs is validated again after `refs/` and each folder below it is listed, and after every listed file that
+/// turns out to be gone, so that a ref that is packed meanwhile is found there.
 ///
 /// On a network file system packed-refs can be lost while it is read, because another machine has replaced it. The walk
 /// then continues in the current file after the ref that was returned last.
@@ -60,11 +60,11 @@ pub(super) struct FilesCursor<'s> {
 /// The most loose files that are noted.
 const NOTED_MAX: usize = 1 << 16;
 
-/// How many times in a row the server of a network file system may lose packed-refs (`ESTALE`) while it is read, with no
-/// packed ref returned in between.
+/// How many times in a row the server of a network file system may lose packed-refs (`ESTALE`) while it is read, with
+/// no packed ref returned in between.
 const LOSSES_MAX: usize = 16;
 
-/// The ref that the walk returned or skipped last.
+/// The ref that the walk returned or skipped last, or the name at which it continued in another packed-refs.
 enum Last {
     Nothing,
     Packed(usize),
@@ -439,7 +439,7 @@ impl<'s> FilesCursor<'s> {
         walked
     }
 
-    /// The name of the ref that was returned or skipped last.
+    /// The name that [`Last`] stands for.
     fn last_name(&self) -> Option<&BStr> {
         match &self.last {
             Last::Nothing => None,

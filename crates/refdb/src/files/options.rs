@@ -43,7 +43,7 @@ pub struct FilesOptions {
     pub may_be_unsafe: bool,
     /// Whether refs are synced to stable storage (`core.fsync`).
     pub sync: bool,
-    /// Notices, once locks are held, that the refs were migrated to another format.
+    /// Notices that the refs were migrated to another format.
     pub format: Option<FormatWatch>,
     /// Checks that objects exist, and peels annotated tags for packed-refs.
     pub objects: Arc<dyn ObjectCheck + Send>,
@@ -90,7 +90,7 @@ pub enum PackedAccess {
     /// short-lived processes. If somebody truncates a mapped file, a signal (`SIGBUS`) ends the process.
     Mapped,
     /// Read into private memory, for servers: a sorted file of more than 64 KiB page by page, as far as needed. The
-    /// memory is charged to the budget.
+    /// memory is charged to the budget, except for the first names of pages.
     Paged(Arc<PageBudget>),
 }
 

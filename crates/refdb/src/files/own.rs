@@ -17,7 +17,8 @@ pub(crate) type OnOwn<'v> = dyn FnMut(std::result::Result<&RefView<'_>, BrokenRe
 /// What a walk over all refs has seen. As long as packed-refs is the same, only loose refs can have changed since.
 pub(crate) struct Walked {
     packed: PackedProof,
-    /// The names of the loose refs, in ascending order.
+    /// The names of the loose files, even of broken ones and of those that were gone when they were to be read, in
+    /// ascending order.
     pub(crate) loose: Vec<BString>,
 }
 
@@ -45,7 +46,8 @@ impl FilesBackend {
     }
 
     /// Visits the refs as [`for_each_own`](Self::for_each_own) does and returns what was seen. Returns `None` in a
-    /// linked worktree, if packed-refs changed meanwhile, or if there are very many loose refs.
+    /// linked worktree, on a network file system, if packed-refs changed or was opened anew meanwhile, or if there are
+    /// very many loose refs.
     pub(crate) fn for_each_own_noting(&self, visit: &mut OnOwn<'_>) -> Result<Option<Walked>> {
         if self.is_linked() {
             return self.for_each_own(visit).map(|()| None);
@@ -59,8 +61,8 @@ impl FilesBackend {
         Ok(noted.map(|loose| Walked { packed: packed.proof(), loose }))
     }
 
-    /// If a large packed-refs was changed a moment ago, waits until a `stat` can reveal a later change, because reading
-    /// such a file twice would take at least as long.
+    /// If a large packed-refs was changed so recently that a `stat` cannot reveal a later change yet, but can in 60 ms,
+    /// waits for that time, because reading such a file twice would take at least as long.
     pub(crate) fn let_packed_settle(&self) -> Result<()> {
         const LARGE_BYTES: u64 = 32 << 20;
         const MOMENT: Duration = Duration::from_millis(60);

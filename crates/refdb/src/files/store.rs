@@ -98,7 +98,7 @@ impl Store {
     }
 }
 
-/// The journal files that a store knows and that none of its batches uses.
+/// The journal files that a store may use for its next batches, and what it knows of their folder.
 #[derive(Default)]
 pub(crate) struct FreeJournalFiles {
     /// Files that may be free. Another process may use one, or leave an entry in it.

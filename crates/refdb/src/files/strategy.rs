@@ -48,14 +48,14 @@ pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bo
     sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from * sets as u64)
 }
 
-/// Returns whether a claimed ref may be written to packed-refs: its [name allows it](is_packed_name), and the ref is set
-/// to an object.
+/// Returns whether a claimed ref may be written to packed-refs: its [name allows it](is_packed_name), and the ref is
+/// set to an object.
 pub(super) fn packable(claim: &Claim<'_>) -> bool {
     claim.kind == ClaimKind::SetDirect && is_packed_name(claim.name)
 }
 
-/// Returns whether packed-refs may have a ref of this name: it is shared and below `refs/`. All worktrees would see any
-/// other.
+/// Returns whether packed-refs may have a ref of this name: it is below `refs/` and shared, because all worktrees see
+/// what is packed.
 pub(super) fn is_packed_name(name: &BStr) -> bool {
     name.starts_with(b"refs/") && Scope::of(name) == Scope::Shared
 }
@@ -72,11 +72,12 @@ pub(super) fn worth_linking(locks: usize) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WritePlan {
     pub(crate) strategy: WriteStrategy,
-    /// Whether locks without content are made as links to one file.
+    /// Whether the locks of refs that are deleted or only held, and in bulk or a small batch those of [`packable`]
+    /// ones, are made as links to one file.
     link: bool,
     /// Whether packed-refs is locked, because it may have to be rewritten.
     pub(crate) packed: bool,
-    /// Whether all changes must become visible together.
+    /// Whether more than one ref is deleted or [`packable`], and these changes must become visible together.
     pub(crate) atomic_visibility: bool,
 }
 

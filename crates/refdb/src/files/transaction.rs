@@ -34,8 +34,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Folders that no ref replaces, even if they contain no file. Without them git does not recognise the repository, or
-/// writes no reflogs.
+/// Folders that no ref replaces, even if they contain no file. With a file in such a place, git would not recognise the
+/// repository, or could not write reflogs.
 const KEPT_FOLDERS: [&str; 3] = ["logs", "objects", "refs"];
 
 /// A transaction on the files backend that holds its locks.
@@ -138,8 +138,8 @@ impl FilesLocked {
     }
 
     /// Returns whether the step's value goes to packed-refs. A symbolic value cannot, and neither can the value of a
-    /// ref whose loose file is a symbolic ref, broken, or reached through a symbolic link, because that file stays and
-    /// would outrank the packed value.
+    /// ref whose loose file is a symbolic ref or broken, because that file stays and would outrank the packed value,
+    /// nor that of a ref to which a symbolic link gives a second name, under which the packed value would be missing.
     fn is_packed_put(&self, claim: usize, step: &Step<'_>) -> bool {
         self.strategy == WriteStrategy::Bulk
             && matches!(self.locks.held(claim), Held::Linked(_))
@@ -249,7 +249,7 @@ impl FilesLocked {
     }
 
     /// Replaces packed-refs, and makes sure that no other writer has committed a ref whose name conflicts with a new
-    /// one. If one has, or if that cannot be found out, puts the old packed-refs back and fails.
+    /// one. If one has or may still do so, or if that cannot be found out, puts the old packed-refs back and fails.
     fn publish_packed(&mut self, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let Some(mut new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
@@ -361,9 +361,9 @@ impl FilesLocked {
         }
     }
 
-    /// Writes the reflogs and makes the new values visible. After an error before any value is visible, the new reflogs
-    /// of a transaction in bulk are removed, and reflogs that were moved aside are moved back, as far as that is
-    /// possible.
+    /// Writes the reflogs and makes the new values visible. If the reflogs cannot be written, or packed-refs does
+    /// not get its new values, reflogs that were taken from other refs and, at least in bulk, other new ones are
+    /// removed, and reflogs that were moved aside are moved back, as far as that is possible.
     fn publish(&mut self, steps: &dyn Steps, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let taken = self.take_logs(steps)?;
         let (mut aside, mut new_logs) = (SetAside::default(), Vec::new());

@@ -28,7 +28,8 @@ pub struct Mark {
 pub struct GlobalIntent {
     /// The hash function of the object ids.
     pub hash: HashKind,
-    /// The text of the [`Mark`], which is one line. Its first word names the node; refdb does not interpret the rest.
+    /// The text of the [`Mark`], which is one line. Its first word names the node; this crate does not interpret the
+    /// rest.
     pub mark: BString,
     /// The changed refs, in order of name.
     pub refs: Vec<GlobalRef>,

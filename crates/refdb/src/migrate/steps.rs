@@ -15,7 +15,7 @@ pub(super) enum Step {
     /// Writes the refs in the new format to a folder where no reader looks.
     Build,
     /// Puts the new files where the new format has them. Tables are linked or copied, because what was built is
-    /// compared with the old files later. No program reads them yet.
+    /// compared with the old files later. The new format is not in effect yet.
     Install,
     /// Holds off writers of the new format.
     HoldNew,

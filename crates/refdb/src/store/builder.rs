@@ -107,7 +107,8 @@ impl StoreBuilder {
     }
 
     /// Sets the committer for reflogs, which is asked for at most once per transaction. By default it comes from the
-    /// environment and the configuration, as git determines it.
+    /// environment of the store, in which [`Store::builder`] leaves out all `GIT_*` variables, and the configuration,
+    /// as git determines it.
     pub fn committer(mut self, committer: impl Fn() -> Result<Ident> + Send + Sync + 'static) -> Self {
         self.committer = Some(Box::new(committer));
         self

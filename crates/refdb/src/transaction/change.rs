@@ -23,8 +23,8 @@ impl Transaction<'_> {
 
     /// Adds an edit that creates a ref, and is rejected if the ref exists.
     ///
-    /// Here and in the methods below, a symbolic ref stands for the ref that it leads to. If `new` is a refname, the
-    /// ref itself becomes symbolic.
+    /// Here and in the methods below except [`rename`](Self::rename), a symbolic ref stands for the ref that it leads
+    /// to. If `new` is a refname, the ref itself becomes symbolic.
     ///
     /// If an edit cannot be added, here or in the methods below, [`prepare`](Self::prepare) or [`commit`](Self::commit)
     /// returns the first such error, which is one of those of [`add`](Self::add).

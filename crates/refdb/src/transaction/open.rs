@@ -31,12 +31,12 @@ use std::fmt;
 ///   changes several stacks one after the other, the shared one first.
 /// - *files*: packed-refs is replaced first, then loose files are renamed into place one by one, then the loose files
 ///   of deleted refs are removed. After an I/O error, a kill or a loss of power **earlier refs of the transaction can
-///   be changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: those of
-///   many refs, and those of a transaction with [`atomic_visibility`](TransactionOptions::atomic_visibility), whose
+///   be changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: often those
+///   of many refs, and those of a transaction with [`atomic_visibility`](TransactionOptions::atomic_visibility), whose
 ///   documentation lists the exceptions.
 ///
 /// Readers see the same intermediate states while a commit runs. Where commits are not synced, a loss of power can also
-/// leave files that are torn or missing, which readers report as errors.
+/// leave files that are torn or missing.
 #[must_use = "edits that are not committed change nothing"]
 pub struct Transaction<'s> {
     context: Context<'s>,
@@ -158,8 +158,8 @@ impl<'s> Transaction<'s> {
 
     /// Locks every ref, checks every edit and stages the new values beside the old ones.
     ///
-    /// Waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref, but once the lock of one ref
-    /// has been waited for in vain, at most 0.1 seconds for each of the others) and `core.packedRefsTimeout`, or 10
+    /// Waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref, but once the lock of one
+    /// ref has been waited for in vain, at most 0.1 seconds for each of the others) and `core.packedRefsTimeout`, or 10
     /// seconds if they are not set, in reftables for `reftable.lockTimeout`, or 15 seconds if that is not set, and in
     /// memory for 10 seconds, unless [`lock_timeout`](crate::memory::MemoryBackend::lock_timeout) was called.
     ///
@@ -301,13 +301,14 @@ impl Prepared<'_> {
     ///
     /// An I/O error while values become visible, and in files also [`Error::Rejected`](crate::Error::Rejected) if a ref
     /// that another writer made meanwhile conflicts with a new one, or if something is in the way of a ref's file or
-    /// reflog. With the files backend earlier refs of the transaction may have their new values by then; see
-    /// [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed or undone where that is
-    /// possible; [`Error::Unrecovered`](crate::Error::Unrecovered) and [`Error::HalfDone`](crate::Error::HalfDone) say
-    /// that it was not. With reftables, [`StackError::NotDurable`](crate::StackError::NotDurable) says that all changes
-    /// are made, but those of a stack may not survive a loss of power; the hook is not run then.
-    /// [`Error::Hook`](crate::Error::Hook) says that all refs are changed, but the hook could not be run, and so does
-    /// [`Error::Interrupted`](crate::Error::Interrupted) if a signal came while the hook ran.
+    /// reflog. Earlier refs of the transaction may have their new values by then, in files or in another stack of
+    /// reftables; see [Atomicity](Transaction#atomicity). A journalled batch that failed half-way is completed or
+    /// undone where that is possible; [`Error::Unrecovered`](crate::Error::Unrecovered) and
+    /// [`Error::HalfDone`](crate::Error::HalfDone) say that it was not. With reftables,
+    /// [`StackError::NotDurable`](crate::StackError::NotDurable) says that all changes are made, but may not survive a
+    /// loss of power; the hook is not run then. [`Error::Hook`](crate::Error::Hook) says that all refs are changed, but
+    /// the hook could not be run, and so does [`Error::Interrupted`](crate::Error::Interrupted) if a signal came while
+    /// the hook ran.
     pub fn commit(self) -> Result<Committed> {
         self.commit_then(|| {})
     }

@@ -42,8 +42,8 @@ pub struct TransactionOptions {
     pub atomic_visibility: bool,
     /// Let an edit replace or delete a ref whose file is broken, if the edit expects nothing of the ref or expects that
     /// it does not exist. Git refuses such an edit; JGit treats a broken ref as missing. A file outside `refs/` may
-    /// belong to another program, so it is replaced only if its name is spelt like a root ref's. In [`Mode::PerEdit`],
-    /// an edit that a broken ref prevents nevertheless is rejected alone.
+    /// belong to another program, so it is replaced only if its name in its worktree consists of upper-case letters and
+    /// underscores. In [`Mode::PerEdit`], an edit that a broken ref prevents nevertheless is rejected alone.
     pub allow_broken: bool,
     /// Write only refs whose names are [safe](refdb_types::is_safe), whether the edit names them or a symbolic ref
     /// leads to them. Git accepts every well-formed name, such as `foo/bar`.

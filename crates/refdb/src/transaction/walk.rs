@@ -139,7 +139,7 @@ impl<'a> Iterator for Asks<'a> {
     }
 }
 
-/// Collects the answers, which come in the order of the probes.
+/// Collects the answers. Those about the values of refs come in the order of the probes.
 struct Taker<'a> {
     edits: &'a Edits,
     asked: &'a RefCell<VecDeque<Ask>>,

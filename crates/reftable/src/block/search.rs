@@ -41,7 +41,7 @@ pub(crate) fn restart_from(block: &[u8], layout: &Layout, from: usize, wanted: &
     if is_before(last)? {
         return Ok(last);
     }
-    // `wanted` is not less than the key at `low`; the keys from `high` on have yet to be compared.
+    // `wanted` is not less than the key at `low`, and less than the key at `last`.
     let (mut low, mut high, mut stride) = (from + 1, from + 2, 1);
     while high < last && is_before(high)? {
         low = high;

@@ -30,7 +30,7 @@ pub(crate) struct MergedCursor<R: Records> {
 enum State {
     /// Before the first record.
     Start,
-    /// On a record that has yet to be returned.
+    /// On a record that has yet to be returned, if a seek has found one.
     Before,
     /// On a record that has been returned, or at the end.
     On,

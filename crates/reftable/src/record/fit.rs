@@ -88,7 +88,8 @@ impl WriteOptions {
         RefLimits { name_max: self.name_max(), room: self.room(false) }
     }
 
-    /// Returns whether any table has room for a ref. The name can still be too long for an index.
+    /// Returns whether every table has room for a ref, whatever the table's limits are, and even if the ref is the
+    /// table's first one. The name can still be too long for an index.
     pub(crate) fn has_room_for(&self, record: &RefRecord<'_>) -> bool {
         ref_len(record, INDEX_DELTA_LEN_MAX) <= self.room(false)
     }
@@ -213,8 +214,8 @@ fn log_len(record: &LogRecord<'_>) -> usize {
     key_len(record.name.len() + LOG_KEY_EXTRA_LEN) + value
 }
 
-/// The length of the difference between a ref's update index and the least one of its table, which can be any number in
-/// a merged table.
+/// The greatest length of the difference between a ref's update index and the least one of its table, which can be any
+/// number in a merged table.
 const INDEX_DELTA_LEN_MAX: usize = varint::len(u64::MAX);
 
 /// The length that a ref has in any table at most, or a tombstone in a table of its own, where it has the least update

@@ -69,7 +69,8 @@ pub(crate) struct Key {
     len: usize,
 }
 
-/// Suffixes of at most this length are copied as one piece of this length: two instructions instead of a call.
+/// Suffixes of at most this length are copied as one piece of this length where both sides have room for it: two
+/// instructions instead of a call.
 const SHORT: usize = 16;
 
 impl Key {

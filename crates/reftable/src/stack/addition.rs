@@ -60,7 +60,8 @@ impl Stack {
     /// If one of this open stack's turns in the last 0.3 s has found that git, JGit or other writers that do not wait
     /// in the same queue had written since the turn before, this first pauses (except with [`LockTimeout::None`]) for
     /// up to a millisecond so that they get the lock, too, or for up to 10 ms if they have written beside a group of
-    /// writers that [join](Self::join) one another. On a network file system, such writers are always assumed.
+    /// writers that [join](Self::join) one another. On a network file system, each turn after the first counts as one
+    /// that has found such writers.
     ///
     /// # Errors
     ///
@@ -392,7 +393,7 @@ pub(super) fn turn_ended<'s>(stack: &'s Stack, base: &Snapshot, locked: Instant,
 
 /// Returns whether a writer outside the queue of `stack` has written since this process's last turn. `left` is the next
 /// update index at the end of that turn, or `None` if there was no turn yet, and `found` is the stack as read under its
-/// lock. On a network file system, where there is no queue, such a writer is assumed.
+/// lock. On a network file system, where there is no queue, such a writer is assumed from the second turn on.
 fn has_met_strangers(stack: &Stack, found: &Snapshot, left: Option<u64>) -> bool {
     let Some(left) = left else { return false };
     let mut new = found.tables().iter().rev().take_while(|listed| listed.table.max_update_index() >= left);

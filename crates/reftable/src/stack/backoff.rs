@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// while a writer that has just unlocked the stack and wants it again at once would nearly always win. Git tries seven
 /// times within 100 ms and then gives up, so it would hardly ever get the lock. Therefore a writer that finds that
 /// others have written since its last turn pauses before the next one. One that has met only the writers of its own
-/// queue for a while never pauses, because the queue is fair by itself.
+/// queue for a while does without that pause, because the queue is fair by itself.
 ///
 /// Without the backoff 22 of 24 git processes gave up when four ran beside four refdb writers, and with it 11 of 24.
 /// When eight git processes ran without refdb, 33 of 48 gave up (docs/decisions/0031).

@@ -28,7 +28,8 @@ pub struct LogExpiry {
 /// The result of a compaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Compacted {
-    /// The stack was compact enough, or other compactions hold so many of the tables to merge that fewer than two are left.
+    /// The stack was compact enough, or other compactions hold so many of the tables to merge that fewer than two are
+    /// left.
     NotNeeded,
     /// This number of tables became one, or none if no records were left.
     Done(usize),
@@ -167,7 +168,8 @@ impl Stack {
         Ok(None)
     }
 
-    /// Removes the files of tables that the new list no longer names, after making that list durable.
+    /// Removes the files of tables that the new list no longer names, after making that list as durable as the options
+    /// demand.
     pub(super) fn retire(&self, tables: &[Listed]) -> Result<(), StackError> {
         self.sync_names().map_err(StackError::NotDurable)?;
         self.remove_tables(tables);
@@ -360,7 +362,7 @@ pub(super) fn write_merged(
     Ok(writer.finish()?)
 }
 
-/// The error about the refs for which not even a table of their own has room.
+/// The error about the refs for which not every table has room.
 #[cold]
 fn refs_too_large(merged: &Merged, options: WriteOptions) -> Result<StackError, StackError> {
     let (mut cursor, mut refs) = (merged.refs(), Vec::new());

@@ -60,7 +60,7 @@ pub enum StackError {
     /// A signal asked the process to end during a compaction, or while an addition copied records of older tables.
     #[error("compaction was interrupted: {0}")]
     Interrupted(#[source] std::io::Error),
-    /// Another process was to write this addition together with its own, but has not: it gave up or could not be
+    /// Another process was to write this addition together with its own, but has not: it gave up, ended or could not be
     /// reached, or the addition does not fit into the one table that they would share. Nothing was changed; the
     /// addition can begin anew.
     #[error("the process that was to write this change together with its own gave up; try again")]

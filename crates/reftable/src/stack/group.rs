@@ -1,10 +1,10 @@
 //! Additions of several processes that become one: each costs a turn of microseconds instead of a lock, two files and
 //! their syncs.
 //!
-//! A writer that has locked the list and is about to commit, the leader, gives those that wait in its queue a turn
-//! each, one after the other. It sends the table that it is about to add. The member reads the stack with that table on
-//! top, checks its own transaction against this state, and answers with a table that contains the records of both. In
-//! the end the leader writes the last table, replaces the list once, and tells every member the outcome.
+//! A writer that has locked the list and is about to commit, the leader, gives those that wait in its queue to join it
+//! a turn each, one after the other. It sends the table that it is about to add. The member reads the stack with that
+//! table on top, checks its own transaction against this state, and answers with a table that contains the records of
+//! both. In the end the leader writes the last table, replaces the list once, and tells every member the outcome.
 //!
 //! ```text
 //! member: "I join"     leader: the table so far     member: that table and its own records     leader: done

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// For how long after a list was replaced JGit reads it again instead of trusting the file's attributes. This helps
-/// only if JGit notes the attributes within that time after it has read an older list.
+/// only if JGit, after it has read an older list, notes the attributes within that time.
 const JGIT_LOOKS_FOR: Duration = Duration::from_secs(60);
 
 /// An open stack. Clones share the same open stack, and threads can use it at the same time.
@@ -135,9 +135,10 @@ impl Stack {
         self.terms().1
     }
 
-    /// Writes the new list into the lock's content file, syncs it and the `unsynced` files of new tables, renames it
-    /// into place, and publishes `tables` to the readers of this open stack. After an error the list is unchanged,
-    /// unless the server of a network file system carries out the rename nevertheless.
+    /// Writes the new list into the lock's content file, syncs it if the durability requires that, and with it the
+    /// `unsynced` files of new tables, renames it into place, and publishes `tables` to the readers of this open stack.
+    /// After an error the list is unchanged, unless the server of a network file system carries out the rename
+    /// nevertheless.
     pub(super) fn replace_list(
         &self,
         mut lock: Lock,

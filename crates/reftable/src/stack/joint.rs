@@ -52,8 +52,8 @@ impl Addition {
         Ok(Addition { stack, base, kept, next_update_index, locked, tables: Vec::new(), lock })
     }
 
-    /// Gives those that wait for the lock a turn each, to add their records to the table of this addition. Nobody gets
-    /// a turn if this addition has several tables or a large one, if it takes listed tables in, or if replacing the
+    /// Gives those that wait to join a turn each, to add their records to the table of this addition. Nobody gets a
+    /// turn if this addition has several tables or a large one, if it takes listed tables in, or if replacing the
     /// list is so cheap here that sharing a new list does not pay. Returns the group, which may have no members; `None`
     /// if there is no queue, or if the lock is that of another writer.
     pub(super) fn gather(&mut self) -> Result<Option<Group>, StackError> {

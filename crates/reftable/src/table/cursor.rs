@@ -31,7 +31,7 @@ pub(crate) struct Cursor<R: Records> {
     end: usize,
     /// The number of a restart point at or before the current record. Searches within a block only move it forward.
     pub(super) restart: usize,
-    /// The key of the current record, or at the end that of the last one that was read; empty if a seek has found none.
+    /// The key of the current record; at the end, that of the last one that was read, or empty.
     pub(super) key: Key,
     value: R::Value,
     pub(super) at: At,

@@ -14,7 +14,8 @@ struct Section {
     key: Vec<u8>,
     /// From its header to the next header, or to the end of the file.
     all: Range<usize>,
-    /// The offset after its last variable, or after its header if it has none.
+    /// The offset after its last variable. Without one, the offset after its header, and after the rest of the header's
+    /// line if that is blank or a comment.
     end: usize,
     variables: usize,
 }

@@ -93,8 +93,7 @@ pub enum SharedRepository {
 const LOOSE_REFS: usize = 2048;
 
 impl Settings {
-    /// Reads the settings. Only the settings of the repository's own ref format have to be valid, because git does
-    /// not read those of the other format.
+    /// Reads the settings. Those of the other ref format need not be valid, because git does not read them.
     ///
     /// # Errors
     ///

@@ -95,7 +95,7 @@ const UNITS: [(&str, i64); 5] =
 
 const NUMBERS: [&str; 10] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 
-/// What has been understood of the text so far. Fields that are not set are those of the present time.
+/// What has been understood of the text so far. [`Words::wall`] completes the fields that are not set.
 struct Words<'z> {
     zone: &'z Zone<'z>,
     /// The wall clock at the present time, in seconds.

@@ -135,7 +135,7 @@ fn create_signed(
     }
     let mut unnamed = None;
     let name = || {
-        // Nothing is created for a writer that gets a turn under another's lock.
+        // Nothing is created for a writer that gets a turn under another's lock before its first attempt.
         if unnamed.is_none() {
             let file = fs.create_unnamed(path, mode)?;
             unnamed = Some(file.map(|mut file| {

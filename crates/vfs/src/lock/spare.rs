@@ -223,7 +223,8 @@ mod tests {
                 second.release().unwrap();
             }
             drop(source);
-            // The lock that stays is no longer held with `flock`, so the next writer removes it.
+            // The name that is left is that of the spare file, or of the lock that stays. That lock is no longer held
+            // with `flock`, so the next writer removes it.
             assert_eq!(names(dir.path()).len(), 1);
             Lock::acquire(&Fs::real(), &dir.path().join("second"), 0o666, LockTimeout::None)
                 .unwrap()

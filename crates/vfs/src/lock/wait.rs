@@ -381,7 +381,7 @@ mod tests {
         got.unwrap().into_lock().release().unwrap();
     }
 
-    /// Claims to have freed each lock, and removes one at the thousandth request.
+    /// Claims to have freed each lock, and removes only that of the 1,001st request.
     #[derive(Default, Debug)]
     struct Vain(AtomicU32);
 

@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// The number of refs of each repository but those of the group `many`.
     #[arg(long, default_value_t = 1_500_000)]
     refs: usize,
-    /// The number of clients that poll in the group `storm`.
+    /// The number of clients that poll in the group `storm`, which is rounded down to a multiple of 64.
     #[arg(long, default_value_t = 10_000)]
     clients: usize,
     /// Keep the repositories in the folder, and use those that are there.

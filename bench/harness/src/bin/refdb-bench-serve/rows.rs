@@ -159,8 +159,9 @@ fn git_polls(options: &Options, repository: &Repository) -> Result<f64> {
     Ok(f64::from(POLLS) / (cpu::of_children()? - before).as_secs_f64())
 }
 
-/// Many clients poll, each over a connection of its own, after a ref was updated: all at once over connections that are
-/// open already, or evenly within the time `arrivals` over new ones. A poll's time begins when it is due.
+/// Many clients poll, each over a connection of its own, after a ref was updated. The polls are due all at once, over
+/// connections that are open already, or evenly within the time `arrivals`, over new ones. Each of 64 threads sends its
+/// share one after the other. A poll's time begins when it is due.
 fn storm(options: &Options, server: &Server, repository: &Repository, arrivals: Duration) -> Result<()> {
     const THREADS: usize = 64;
     let requests = poll_requests(&server.address, repository);

@@ -83,7 +83,7 @@ impl<'a> Trees<'a> {
     }
 
     /// Compares a root tree, and the pushed trees below it, with the trees at the same paths in the boundary. Returns
-    /// `None` if an object is malformed or is of another kind than the object that names it claims.
+    /// `None` if an object cannot be read, is malformed, or is of another kind than the object that names it claims.
     fn compare(&mut self, root: ObjectId, beside: &[ObjectId], of_boundary: &HashSet<ObjectId>) -> Option<()> {
         if !self.meet(root, ObjectKind::Tree)? {
             return Some(());

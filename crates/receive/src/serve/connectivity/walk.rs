@@ -21,8 +21,8 @@ pub(super) struct Reached {
     pub(super) met: HashMap<ObjectId, ObjectKind>,
 }
 
-/// Walks from the new ids. Returns `None` if an object is malformed or is of another kind than the object that names it
-/// claims, so that git must be asked.
+/// Walks from the new ids. Returns `None` if an object cannot be read, is malformed, or is of another kind than the
+/// object that names it claims, so that git must be asked.
 pub(super) fn history(incoming: &Incoming, new: &HashSet<ObjectId>) -> Option<Reached> {
     let mut walk = Walk { incoming, reached: Reached::default(), seen: HashMap::new(), to_do: Vec::new() };
     walk.to_do.extend(new.iter().map(|id| (*id, None)));

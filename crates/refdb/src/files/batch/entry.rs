@@ -39,9 +39,9 @@ pub struct JournalRef {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("at byte {offset}: {what}")]
 pub struct JournalFault {
-    /// The byte offset at which the faulty line begins, or at which a line is missing.
+    /// The byte offset at which the faulty line begins, at which a line is missing, or at which the longest entry ends.
     pub offset: usize,
-    /// What is wrong with the line.
+    /// What is wrong there.
     pub what: &'static str,
 }
 
@@ -87,8 +87,8 @@ impl JournalEntry {
     ///
     /// # Errors
     ///
-    /// Returns the offset and fault of the first line that is not valid, or of an entry that is too long or incomplete
-    /// as a whole.
+    /// Returns the fault of an entry that is too long or incomplete, has a wrong checksum or has no ref, or else that
+    /// of the first line that is not valid.
     pub fn parse(bytes: &[u8]) -> Result<Self, JournalFault> {
         let fault = |offset, what| Err(JournalFault { offset, what });
         if bytes.len() > LEN_MAX_BYTES {

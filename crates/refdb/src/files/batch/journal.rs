@@ -92,7 +92,7 @@ pub(crate) fn remove(store: &Store, id: BatchId, sync: bool) -> Result<()> {
 /// Renames the entry of a batch that has ended, to keep it, because an administrator has to look at one of the batch's
 /// refs.
 pub(crate) fn leave(store: &Store, id: BatchId, sync: bool) -> Result<()> {
-    // A random name, because several entries of one journal file may be kept.
+    // A random name, so that no other entry that is kept is replaced.
     let left = folder(store).join(format!("{}{LEFT}", BatchId::random()));
     store.options.fs.rename(&path(store, id), &left)?;
     make_durable(store, sync)
@@ -112,7 +112,7 @@ pub(crate) fn make_absence_durable(store: &Store, id: BatchId) -> Result<()> {
     }
 }
 
-/// Syncs the folder, so that its names are on stable storage.
+/// Syncs the folder if `sync` is set, so that its names are on stable storage.
 fn make_durable(store: &Store, sync: bool) -> Result<()> {
     if !sync {
         return Ok(());

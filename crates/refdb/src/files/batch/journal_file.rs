@@ -197,8 +197,8 @@ impl Drop for JournalFile {
 }
 
 /// Returns whether the file still has the name under which it was opened, and no other. Recovery may have removed the
-/// file, and another name would be a lock that reappeared after a loss of power and would look like a lock of the next
-/// batch.
+/// file. Another name is a lock, left by a process that died before it wrote its entry or back after a loss of power,
+/// which would look like a lock of the next batch.
 fn is_alone_in_place(store: &Store, file: &File, stat: &Stat) -> Result<bool> {
     let now = store.options.fs.find_link(file.path())?;
     Ok(now.is_some_and(|now| now.file_id() == stat.file_id()) && file.names()? == 1)

@@ -164,7 +164,8 @@ impl Answers for Below {
     }
 }
 
-/// Sets a ref to its new value. Returns `false` if a folder that is not empty is in the way.
+/// Sets a ref to its new value. Returns `false` if a folder that holds anything but folders is in the way, or one that
+/// cannot be removed.
 fn set(store: &Store, entry: &JournalRef, sync: bool, made: &mut Vec<PathBuf>) -> Result<bool> {
     let (options, fs) = (&store.options, &store.options.fs);
     let Some(path) = store.layout.ref_path(entry.name.as_bstr()) else { return Ok(false) };

@@ -2,8 +2,8 @@
 //!
 //! Only the first lock is waited for at length, except by [`Locks::add_packed`]. A transaction that holds locks waits
 //! at most [`NEXT_LOCK_TIMEOUT`] for each holder of the next one, then releases all of them, waits while it holds none,
-//! and starts over, so that no two processes wait for each other for long. Once a lock has been waited for in vain, the
-//! next ones are waited for as briefly, and it does not start over for their sake.
+//! and starts over, so that no two processes wait for each other for long. Once the lock of a ref has been waited for
+//! in vain, the next ones are waited for as briefly, and it starts over only for the sake of packed-refs.
 
 use crate::files::{loose::folders, store::Store, strategy::WritePlan};
 use crate::{
@@ -25,8 +25,8 @@ use std::{
 /// How long to wait for a lock if the configuration says nothing: longer than writers usually hold one.
 const GENEROUS: LockTimeout = LockTimeout::For(Duration::from_secs(10));
 
-/// How long to wait for one holder of a lock while others are held, or after another lock was waited for in vain, unless
-/// less is configured.
+/// How long to wait for one holder of a lock while others are held, or after another lock was waited for in vain,
+/// unless less is configured.
 const NEXT_LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The most locks of single refs whose files stay open between locking and writing. The files to which locks are links,
@@ -65,13 +65,13 @@ pub(crate) struct Locks {
     is_batch: bool,
     /// Whether a lock failed because it could not be a link to the journal file.
     cannot_sign: bool,
-    /// Whether the locks stay when this is dropped, because there is a journal entry.
+    /// Whether the locks stay when this is dropped, because there may be a journal entry.
     outlive_us: bool,
     /// Working memory for paths.
     buffer: Vec<u8>,
 }
 
-/// The names of a transaction's claims in byte order, in one allocation.
+/// The names of a transaction's claims in byte order, without an allocation for each.
 #[derive(Default)]
 pub(crate) struct Names {
     bytes: Vec<u8>,
@@ -427,7 +427,7 @@ impl Locks {
     }
 
     /// The locked ref whose lock file is also that of `path`, if there is one. Two names lead to one file if a folder
-    /// is a symbolic link.
+    /// is a symbolic link, or if the file system ignores case.
     pub(crate) fn twin(&self, path: &Path) -> Option<&BStr> {
         let fs = &self.store.options.fs;
         let identity = |found: refdb_vfs::Result<Option<Stat>>| found.ok()?.as_ref().map(Stat::file_id);
@@ -554,7 +554,7 @@ pub(crate) fn rival_lock_timeout(store: &Store) -> LockTimeout {
     store.options.ref_lock_timeout.filter(|timeout| *timeout != LockTimeout::Forever).unwrap_or(GENEROUS)
 }
 
-/// How long to wait for the lock of packed-refs while no other is held.
+/// How long pack-refs waits for the lock of packed-refs, and for another pack-refs of refdb.
 pub(crate) fn packed_lock_timeout(store: &Store) -> LockTimeout {
     store.options.packed_lock_timeout.unwrap_or(GENEROUS)
 }

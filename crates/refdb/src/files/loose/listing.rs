@@ -20,12 +20,12 @@ impl Entry {
     }
 }
 
-/// What is known about other writers in a folder that is listed.
+/// What is known about other writers of the refs that are listed or read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rivals {
     /// Other processes may be writing.
     Possible,
-    /// The caller holds the locks of all names that it asks for.
+    /// The caller holds the locks of all names that it asks for, or may miss a ref whose file is being replaced.
     LockedOut,
 }
 

@@ -52,7 +52,8 @@ impl Blocks {
     }
 
     /// A copy from which blocks of `bytes` bytes, or slightly more, are evicted, or all if they have fewer: first those
-    /// without a look-up since the last eviction, then the others in turn (the clock algorithm).
+    /// without a look-up since the last eviction, not counting the one for which they were built, then the others in
+    /// turn (the clock algorithm).
     pub(crate) fn without(&self, bytes: usize) -> Self {
         let mut fresh = Self::with(Arc::clone(&self.touched), self.hand, &self.budget);
         let (behind, before) = self.cells.split_at(self.hand.min(self.cells.len()));

@@ -54,7 +54,7 @@ pub struct PackedFile {
     _charge: Option<Arc<Charge>>,
 }
 
-/// A packed-refs file that was opened and not read yet.
+/// A packed-refs file that was opened, or on a network file system only identified, and not read yet.
 struct Opened {
     source: Arc<PackedSource>,
     found: Found,
@@ -100,7 +100,7 @@ impl PackedFile {
         self.found.as_ref().map(|found| found.stat)
     }
 
-    /// Checks that `again` is this file, read once more, so that rows of both are of one state.
+    /// Checks that `again` is this file, read once more, so that records of both are of one state.
     ///
     /// # Errors
     ///

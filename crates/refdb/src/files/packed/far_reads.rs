@@ -48,8 +48,8 @@ impl FarReads {
     }
 
     /// Bisects the range in which `name` is searched until the range is short or a read is of no use. Both ends remain
-    /// the beginnings of records, and the record at the upper end is not less than `name`. Both ends are equal if the
-    /// bisection met the record itself. Ids are of `hash`.
+    /// the beginnings of records, except for an upper end at the end of the file, and a record at the upper end is not
+    /// less than `name`. Both ends are equal if the bisection met the record itself. Ids are of `hash`.
     pub(crate) fn narrow(&self, mut low: usize, mut high: usize, hash: HashKind, name: &BStr) -> (usize, usize) {
         if high.saturating_sub(low) <= NEAR_LEN || !self.take() {
             return (low, high);

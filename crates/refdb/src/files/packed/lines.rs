@@ -8,8 +8,8 @@ use refdb_types::{HashKind, OrderedNames};
 use std::ops::ControlFlow;
 
 impl Packed {
-    /// Visits the same records as [`Packed::for_each`]: as whole lines those without a peeled line whose names are
-    /// certain to be well-formed, if the visitor takes the line, and all others as refs.
+    /// Visits the same records as [`Packed::for_each`]: most of those without a peeled line as whole lines, if their
+    /// names are certain to be well-formed and the visitor takes the line, and all others as refs.
     pub(crate) fn for_each_line(
         &self,
         walk: &mut PackedWalk,

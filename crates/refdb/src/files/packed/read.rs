@@ -84,7 +84,7 @@ pub struct Packed {
     disorder: Arc<OnceLock<Disorder>>,
 }
 
-/// What the first line promises. `sorted` is not set for a file that was found to break that promise.
+/// What the first line promises. `sorted` is not set if the file was known to break that promise when it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Traits {
     pub(crate) sorted: bool,
@@ -336,7 +336,7 @@ impl Packed {
     }
 
     /// Returns whether unchanged ranges of the file may be copied when it is rewritten, because it promises to be
-    /// sorted and was not found to break that promise.
+    /// sorted and was not known to break that promise when it was opened.
     pub(crate) fn is_copyable(&self) -> bool {
         self.traits.sorted
     }

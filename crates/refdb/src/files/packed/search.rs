@@ -72,7 +72,7 @@ impl Packed {
         }
     }
 
-    /// Bisects between two positions; the record at the upper one is not less than `name`.
+    /// Bisects between two positions; a record at the upper one is not less than `name`.
     fn bisect(&self, low: usize, high: usize, name: &BStr) -> Result<usize> {
         let (mut low, mut high) = match self.far_reads() {
             Some(reads) => reads.narrow(low, high, self.hash, name),

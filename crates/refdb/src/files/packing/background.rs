@@ -34,7 +34,7 @@ const LOCK_TIMEOUT: LockTimeout = LockTimeout::For(Duration::from_secs(2));
 
 /// Packs all loose refs that can be packed, if there are at least `options.from`, until `options.goes_on` ends that.
 /// Returns `None` if another pack-refs of refdb is running in this repository, and fails with [`Limit::Packing`] if
-/// other programs changed the refs during each attempt.
+/// other writers changed packed-refs or removed loose files during each attempt.
 pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> Result<Option<BackgroundPacked>> {
     store.check_storage()?;
     store.check_format()?;
@@ -42,7 +42,7 @@ pub(crate) fn pack(store: &Arc<Store>, options: &BackgroundPackOptions<'_>) -> R
         Err(Error::Lock(LockError::Held { .. })) => return Ok(None),
         locked => locked?,
     };
-    // A packing that was killed may have left the locks of packed-refs and of refs whose loose files it had removed.
+    // A packing that was killed may have left the locks of packed-refs and of refs whose loose files it was removing.
     stale::clear_of(&store.options.fs, &store.packed_target()?);
     stale::clear(&store.options.fs, &store.layout.common_dir.join("refs"))?;
     let old = write::opened_packed(store)?;

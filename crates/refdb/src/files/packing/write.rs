@@ -253,7 +253,7 @@ pub(crate) fn encode(name: &BStr, id: ObjectId, peeled: Option<ObjectId>, out: &
     encode_rest(name, peeled, out);
 }
 
-/// Appends what follows the object id and the space in a ref's line.
+/// Appends what follows the object id and the space in a ref's line, and the peeled line if there is one.
 #[inline]
 pub(crate) fn encode_rest(name: &BStr, peeled: Option<ObjectId>, out: &mut Vec<u8>) {
     out.extend_from_slice(name);

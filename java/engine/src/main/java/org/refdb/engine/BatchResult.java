@@ -10,7 +10,10 @@ import java.util.List;
  * @param rejections the edits that could not be made
  */
 public record BatchResult(boolean done, List<Rejection> rejections) {
-  /** The reason why an edit could not be made, in git's classes. */
+  /**
+   * The reason why an edit could not be made, in git's classes, except that a held lock is {@link #GENERIC}, and that
+   * git has no {@link #TOO_LARGE}.
+   */
   public enum Reason {
     /**
      * A ref exists where this one needs a folder, or the reverse; a folder with files is in the place of the ref; two

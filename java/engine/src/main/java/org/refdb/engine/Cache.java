@@ -156,8 +156,8 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Deletes those versions of a cache that no process has open for writing, except {@code keep} and versions whose
-   * folder has other files too. Returns the number of deleted versions.
+   * Deletes those versions of a cache that no process has open for writing, except {@code keep}. Files that are not
+   * named like those of a cache stay, and their folder with them. Returns the number of deleted folders.
    */
   public static int cleanVersions(Path root, String name, int keep) throws EngineException {
     return CacheNatives.cleanVersions(place(root, name, keep).toByteArray());
@@ -362,11 +362,12 @@ public final class Cache implements AutoCloseable {
    * Stores the entries of an export of a cache of the same name and version, except those that {@link Imported} counts
    * as kept or too large. The cache can be used at the same time.
    *
-   * <p>If the import fails, the entries that were stored before remain, even damaged ones, because the checksum is at
-   * the end of an export.
+   * <p>If the import fails, the entries that were stored before remain. None of them is damaged, unless the export is
+   * of format version 2, whose only checksum is at its end.
    *
-   * @throws EngineException of kind CORRUPT if the export is truncated, damaged or of another format version; of kind
-   *     REFUSED if it is that of another cache; of kind IO if the cache cannot be written
+   * @throws EngineException of kind CORRUPT if the export is truncated, damaged or of a format version that is neither
+   *     the present one nor 2; of kind REFUSED if it is that of another cache; of kind IO if the cache cannot be
+   *     written
    * @throws IOException if the stream throws it
    */
   public Imported importFrom(InputStream from) throws IOException {

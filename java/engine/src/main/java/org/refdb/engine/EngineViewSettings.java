@@ -14,7 +14,7 @@ import java.util.List;
  * @param believeMillis the time in milliseconds during which an answer is repeated without reading from disk;
  *     preferably 0
  * @param sync whether refs are on stable storage when a commit returns
- * @param config settings {@code key=value} that override the configuration of the repository
+ * @param config settings {@code KEY=VALUE}, or {@code KEY} for true, that override the configuration of the repository
  */
 public record EngineViewSettings(
     Trust packedRefs,
@@ -55,7 +55,7 @@ public record EngineViewSettings(
     return new EngineViewSettings(Trust.ALWAYS, Trust.ALWAYS, Trust.ALWAYS, false, 0, Sync.YES, List.of());
   }
 
-  /** Returns the same settings with other lines of configuration, each {@code KEY=VALUE}. */
+  /** Returns the same settings with other lines of configuration. */
   public EngineViewSettings with(List<String> lines) {
     return new EngineViewSettings(packedRefs, looseRefs, tablesList, alwaysSet, believeMillis, sync, lines);
   }

@@ -10,7 +10,8 @@ package org.refdb.engine;
  * @param openFiles the number of open files
  * @param openFilesMax the limit on open files
  * @param bytes the memory in use off the Java heap, in bytes
- * @param bytesMax the limit on that memory, in bytes
+ * @param bytesMax the limit on that memory, in bytes, which can be exceeded if the views need more than half of it even
+ *     while they are closed
  * @param folds how often loose refs were moved to packed-refs in the background
  * @param failedFolds how often that failed; it is retried later
  */

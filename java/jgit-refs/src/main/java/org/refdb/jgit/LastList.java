@@ -11,8 +11,8 @@ import java.util.Set;
  * times for one push, and for requests that run at the same time.
  *
  * <p>The rows are held weakly, so that the list takes no memory of its own: while callers have lists of these rows they
- * are in memory anyway, and afterwards they stay until the next garbage collection. Only the proof is kept for long,
- * which has at most {@link #PROOF_BYTES_MAX} bytes.
+ * are in memory anyway, and afterwards they stay until the next garbage collection. Only the query and the proof, which
+ * has at most {@link #PROOF_BYTES_MAX} bytes, are kept for long.
  *
  * @param proof the engine's proof of these rows; a later list with the same arguments has the same rows if its proof
  *     is equal

@@ -17,9 +17,10 @@ import org.refdb.engine.Planted;
  * A Gerrit cache with two tiers: objects in memory, and their serialised bytes on disk. A cache that is shared also
  * asks the other servers before it loads a value.
  *
- * <p>A hit in memory reads nothing from disk. As the memory tier guarantees, concurrent loads of one key run only once,
- * and exceptions are wrapped as in Guava. An invalidation outdates all values that were read or loaded before it (see
- * {@link Holder}): unless the store fails or is read-only, no later call gets such a value from either tier.
+ * <p>A hit in memory reads nothing from disk. As the memory tier guarantees, concurrent calls of {@code get} for one key
+ * share a load, and exceptions are wrapped as in Guava. An invalidation outdates all values that were read or loaded
+ * before it (see {@link Holder}): unless the store fails or is read-only, no later call gets such a value from either
+ * tier.
  */
 final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements PersistentCache {
   private static final long NO_CALL_UNDER_WAY = Long.MAX_VALUE;

@@ -165,8 +165,8 @@ final class Installer {
   }
 
   /**
-   * Turns on small batches where git packs no refs, except in a cluster, where another node could read half of one:
-   * there the setting stays as it is. If refdb does not serve refs, undoes what an earlier installation has set.
+   * Turns on small batches if {@code packsNothing} is set, except in a cluster, where another node could read half of
+   * one: there the setting stays as it is. If refdb does not serve refs, undoes what an earlier installation has set.
    */
   private void setSmallBatches(Site site, boolean refs, boolean packsNothing) throws IOException {
     boolean isCluster = site.has("high-availability") || site.has("multi-site");

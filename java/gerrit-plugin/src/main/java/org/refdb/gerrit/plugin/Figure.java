@@ -32,10 +32,10 @@ record Figure(
   /** All figures. */
   static final List<Figure> ALL =
       List.of(
-          overall("projects", "Projects whose repository was opened", Kind.GAUGE, stat -> 1),
+          overall("projects", "Projects whose repository was opened, or at least tried", Kind.GAUGE, stat -> 1),
           overall(
               "refused_projects",
-              "Projects that refdb cannot serve; JGit does, unless they have reftables",
+              "Projects that refdb cannot serve; JGit does, unless they have reftables or native mode is on",
               Kind.GAUGE,
               stat -> stat.refusal() == null ? 0 : 1),
           overall(
@@ -98,7 +98,7 @@ record Figure(
               "verify_nanos",
               "Nanoseconds spent on comparisons of memory with the disk",
               stat -> stat.staleness().nanos()),
-          counter("refreshed", "Checks caused by other nodes' news", ProjectStat::refreshed),
+          counter("refreshed", "Checks caused by other nodes' news or by an administrator", ProjectStat::refreshed),
           overall(
               "shadow/projects",
               "Projects in shadow mode",

@@ -35,10 +35,14 @@ record Holding(String name, String description, boolean grows, ToLongFunction<Re
               RefHoldings::openFilesMax),
           new Holding(
               "memory_bytes",
-              "All memory held off the Java heap, in bytes",
+              "All memory held for refs off the Java heap, in bytes",
               false,
               RefHoldings::bytes),
-          new Holding("memory_bytes_max", "Maximum memory off the Java heap, in bytes", false, RefHoldings::bytesMax),
+          new Holding(
+              "memory_bytes_max",
+              "Maximum memory for refs off the Java heap, in bytes",
+              false,
+              RefHoldings::bytesMax),
           new Holding(
               "folds",
               "Times that loose refs of small batches were folded into packed-refs",

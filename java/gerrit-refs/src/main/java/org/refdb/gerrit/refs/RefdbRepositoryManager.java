@@ -131,7 +131,11 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
       } catch (RepositoryNotFoundException e) {
         throw e;
       } catch (IOException e) {
-        return openWithout(key, refused(state, refusal, e));
+        Refusal current = refused(state, refusal, e);
+        if (current != null) {
+          return openWithout(key, current);
+        }
+        continue; // meanwhile another thread has opened it, or an administrator asked to try again at once
       }
       if (repository instanceof RefdbRepository) {
         if (refusal != null) {
@@ -154,13 +158,14 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     repository.close();
   }
 
+  /** Notes why refdb could not open a project. Returns the current refusal, null if it was cleared meanwhile. */
   private static Refusal refused(ProjectState state, Refusal before, IOException why) {
     Refusal refusal = state.refuse(before, why);
-    if (refusal.isNews(before)) {
+    if (refusal != null && refusal.isNews(before)) {
       logger.atSevere().withCause(why).log(
           "refdb cannot open the refs of project %s. It tries again with growing pauses, of half a minute in the end;"
               + " `refdb flush` makes it try at once. Until then JGit's own ref database serves the project, unless its"
-              + " refs are reftables",
+              + " refs are reftables or native mode is on",
           state.name);
     }
     return refusal;

@@ -133,7 +133,7 @@ public final class ChronicleCaches {
                 return true;
               });
     } catch (IOException e) {
-      return Outcome.nothing(file.cache, e.getMessage() + "; the cache starts empty", true);
+      return Outcome.nothing(file.cache, e.getMessage() + "; nothing is taken from it", true);
     }
     return dryRun
         ? new Outcome(file.cache, file.version, entries, bytes[0], List.of(), false)

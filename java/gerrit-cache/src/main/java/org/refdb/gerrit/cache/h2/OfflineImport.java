@@ -99,7 +99,7 @@ final class OfflineImport {
 
   private OfflineCaches.Outcome nothingToDo(OfflineCaches.Settings settings) {
     if (unreadable != null) {
-      return OfflineCaches.Outcome.nothing(cache, unreadable + "; the cache starts empty", true);
+      return OfflineCaches.Outcome.nothing(cache, unreadable + "; nothing is taken from it", true);
     }
     if (settings.diskLimit() != null && settings.diskLimit() <= 0) {
       return OfflineCaches.Outcome.nothing(

@@ -171,7 +171,7 @@ final class Client implements AutoCloseable {
     return call;
   }
 
-  /** Returns all servers that have keys, as far as they are known. */
+  /** Returns all servers to which keys lead, as far as they are known. */
   Set<HostAndPort> hosts() {
     return route.servers();
   }
@@ -195,7 +195,7 @@ final class Client implements AutoCloseable {
     return memory.used();
   }
 
-  /** Follows the route: connects to new servers, and leaves those that have no keys any more. */
+  /** Follows the route: connects to new servers, and leaves those to which no keys lead any more. */
   void refresh() {
     route.refresh();
     Set<HostAndPort> wanted = route.servers();

@@ -73,7 +73,7 @@ final class EntryFormat {
   /** A decoded value, and its key. */
   record Value(byte[] key, byte[] bytes, long createdMillis) {}
 
-  /** An entry that is not what was stored under its name. */
+  /** Thrown for an entry that cannot be shown to be what was stored under its name. */
   static final class BadEntryException extends Exception {
     private static final long serialVersionUID = 1L;
 

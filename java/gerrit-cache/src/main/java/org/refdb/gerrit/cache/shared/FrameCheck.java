@@ -11,7 +11,7 @@ final class FrameCheck {
   private static final int LINE_MAX = 4096;
   private static final int DIGITS_MAX = 18;
 
-  /** The shortest element of an array, {@code :1\r\n}, has this many bytes. */
+  /** How many bytes an element of an array is expected to have at least, as {@code :1\r\n} has. */
   private static final int ELEMENT_BYTES_MIN = 4;
 
   private final long frameBytesMax;

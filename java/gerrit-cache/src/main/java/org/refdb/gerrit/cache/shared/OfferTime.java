@@ -39,7 +39,7 @@ public final class OfferTime {
   /**
    * Creates the time of a cache.
    *
-   * @param folder the folder of its files; null if it has none, so that this process has computed all of its values
+   * @param folder the folder of its files; null if it has none, so that no process before this one has left values in it
    * @param version its version
    * @param context a hash of what values depend on beside their keys
    */

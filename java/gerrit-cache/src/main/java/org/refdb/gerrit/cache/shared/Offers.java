@@ -160,7 +160,7 @@ final class Offers implements AutoCloseable {
   /**
    * Returns whether the change is still to be made. A lease is ended only while it lasts and is this node's, because
    * another node may take it once it has run out. If it runs out between this check and the deletion, the deletion can
-   * still hit the lease of another node, but the time for that is no longer than one answer takes.
+   * hit the lease of another node, which then saves no work.
    */
   private boolean isDue(Offer offer) throws TimeoutException {
     if (offer.lease == null) {

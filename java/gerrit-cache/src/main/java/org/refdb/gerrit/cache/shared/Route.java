@@ -8,7 +8,7 @@ interface Route {
   /** Returns the server of a key as far as known, else null. With a null key, any server. */
   HostAndPort serverOf(byte[] key);
 
-  /** Returns all servers that have keys, as far as known. */
+  /** Returns all servers to which keys lead, as far as known. */
   Set<HostAndPort> servers();
 
   /** Finds out anew where keys are, if that may have changed. A failure leaves what was known. */

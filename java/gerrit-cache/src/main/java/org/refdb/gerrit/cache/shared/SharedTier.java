@@ -47,8 +47,8 @@ public final class SharedTier {
   private final Leases leases;
 
   /**
-   * The keys that were invalidated here, of which the server may still have an older value, and when each was
-   * invalidated.
+   * The keys that were invalidated here, of which the server may still have an older value, each with the number of its
+   * last invalidation.
    */
   private final Map<ByteBuffer, Long> changed = new ConcurrentHashMap<>();
   private final AtomicLong changes = new AtomicLong();

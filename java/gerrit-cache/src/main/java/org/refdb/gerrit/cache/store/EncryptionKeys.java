@@ -28,7 +28,7 @@ public final class EncryptionKeys {
    *
    * @param cache the name of the cache, for messages
    * @param key the value of {@code encryptionKey}, or null for no encryption
-   * @param oldKeys the values of {@code oldEncryptionKey}, which are only checked if {@code key} is null
+   * @param oldKeys the values of {@code oldEncryptionKey}; they are checked, but not used, if {@code key} is null
    * @throws IllegalArgumentException if a key is not 32 bytes in base64; the message names the variable, not the key
    */
   public static EncryptionKeys of(String cache, String key, List<String> oldKeys) {

@@ -84,7 +84,7 @@ public final class Intake implements AutoCloseable {
     }
     long evicted = store.stats().get("evicted");
     if (evicted > 0) {
-      remarks.add(evicted + " entries, those used longest ago, beyond the cache's diskLimit");
+      remarks.add(evicted + " entries beyond the cache's diskLimit");
     }
     return remarks;
   }

@@ -56,6 +56,6 @@ public interface StoreOpener {
    */
   Store openToRead(Spec spec) throws IOException;
 
-  /** Deletes other versions of this cache, unless they are in use or their folders have other files too. */
+  /** Deletes the other versions of this cache that no process has open for writing; files of other names stay. */
   void removeOtherVersions(Spec spec) throws IOException;
 }

@@ -142,7 +142,8 @@ public final class Import {
 
   /**
    * Puts each ref that has no value in etcd, and waits for batches that have staged one of the refs, because only their
-   * outcome decides whether the ref has a value. Does nothing if {@code same} is not true.
+   * outcome decides whether the ref has a value. If {@code same} is not true, this changes nothing, and fails unless each
+   * of the refs has a value or a stage.
    */
   private void putEach(String project, Cmp same, List<ByteSequence> keys, List<Op> puts) throws GlobalRefException {
     List<Op> reads = keys.stream().map(Etcd::get).toList();

@@ -46,7 +46,7 @@ public final class Intents {
      * since.
      */
     FINISHED,
-    /** No ref was changed on disk. */
+    /** None of the refs of the intent was changed on disk. */
     DROPPED;
 
     public String text() {
@@ -181,8 +181,8 @@ public final class Intents {
   }
 
   /**
-   * Makes a HEAD that leads to the ref that the intent does not leave lead to the other one, if the intent is of a
-   * rename. Whoever renamed the ref changed HEAD before, and changed it back without knowing the outcome.
+   * Makes HEAD lead to the ref that exists after a rename, if the intent is of a rename and HEAD leads to the ref that
+   * does not exist then. Whoever renamed the ref changed HEAD before, and changed it back without knowing the outcome.
    */
   private static void followRename(EngineView view, GlobalIntent intent, boolean isFinished) throws IOException {
     List<GlobalRef> made = intent.refs().stream().filter(ref -> ref.oldId() == null).toList();

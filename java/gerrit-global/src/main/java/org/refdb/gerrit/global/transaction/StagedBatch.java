@@ -164,8 +164,9 @@ public final class StagedBatch {
   }
 
   /**
-   * The comparisons of a part besides those of its refs: for the first part, that there is no deciding key and that the
-   * slot's mark is not closed; for the others, that the deciding key is the one of this batch and open.
+   * The comparisons of a part besides those of its refs: that the project has not changed; for the first part also that
+   * there is no deciding key and that the slot's mark is not closed; for the others also that the deciding key is the
+   * one of this batch and open.
    */
   private List<Cmp> turn(int part, Slot slot) {
     ByteSequence key = refs.keys().decider(decider.text());

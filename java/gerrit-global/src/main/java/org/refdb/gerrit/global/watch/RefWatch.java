@@ -27,8 +27,9 @@ import org.refdb.gerrit.global.transaction.Stage;
 
 /**
  * Learns through watches of etcd which refs change. After a lost connection the watches continue where they stopped. If
- * etcd has compacted its history beyond the point where one of them stopped, they start over, and the listener is told.
- * They require a leader, so that a member that is partitioned from the others ends them.
+ * etcd has compacted its history beyond the point where one of them stopped, the listener is told what it may have
+ * missed: changes of any refs, or only the ends of their locks. The watches require a leader, so that a member that is
+ * partitioned from the others ends them.
  */
 public final class RefWatch implements AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
@@ -67,7 +68,7 @@ public final class RefWatch implements AutoCloseable {
     void startedOver();
   }
 
-  /** A response, or the error that ended a watch: the one of locks or the other. */
+  /** A response of a watch, or the error that ended it. */
   private record News(WatchResponse response, Throwable error, boolean isOfLocks) {}
 
   /** What the watches have received and nobody has taken yet. */
