@@ -11,7 +11,7 @@ use crate::{
     size::Size,
 };
 
-/// Every job, in the order of the tables.
+/// Every job. Those of one format are in the order of the table of that format.
 pub fn jobs(size: Size, commits: &Commits) -> Result<Vec<Job>> {
     let described = &Described::new(size, commits)?;
     // A program costs something before it does anything.

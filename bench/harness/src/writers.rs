@@ -49,7 +49,7 @@ pub struct Side {
     pub committed: usize,
     /// The slowest writer's time over the fastest's, among those that finished.
     pub unfairness: Option<f64>,
-    /// What the first failed writer said.
+    /// The first line on standard error of the first failed writer that wrote any.
     pub said: Option<String>,
 }
 

@@ -33,9 +33,12 @@ fn has_pager() -> bool {
 }
 
 /// Returns whether colors are shown by default: on a terminal that has them, and in a pager there if `color.pager`
-/// allows it.
+/// (or `pager.color`) allows it.
 pub fn shows_colors(store: &Store) -> bool {
-    let pager_takes = || store.config().last("color.pager").is_none_or(|value| value.boolean().unwrap_or(true));
+    // The older name of the setting counts like the newer one, and the last of both decides.
+    let is_setting = |key: &[u8]| matches!(key, b"color.pager" | b"pager.color");
+    let setting = || store.config().iter().rfind(|value| is_setting(value.key.as_bytes()));
+    let pager_takes = || setting().is_none_or(|value| value.boolean().unwrap_or(true));
     store.environment().get("TERM").is_some_and(|term| term != "dumb")
         && (io::stdout().is_terminal() || has_pager() && pager_takes())
 }

@@ -34,8 +34,8 @@ const SHOWN: usize = 1 << 8;
 /// Maximum number of states of a platform.
 const STATES_MAX: usize = 9;
 
-/// An iterator over references in order of name. A ref that is broken, or that gix-ref cannot represent, yields an
-/// error after which the iteration continues. Any other error ends it.
+/// An iterator over references in order of name. A ref that is broken or that gix-ref cannot represent, and a folder of
+/// refs that may not be read, yield an error after which the iteration continues. Any other error ends it.
 #[must_use]
 pub struct Iter<'p> {
     platform: &'p Platform<'p>,

@@ -73,9 +73,11 @@ impl Ages {
     /// if it had not been set back. When the clock has reached what it had shown before, the time stands still until
     /// the clock reaches it too.
     pub(crate) fn now_ms(&self) -> u64 {
-        let (time, told) = (self.running_on_ms(), self.told_ms.load(Ordering::Acquire));
+        let told = self.told_ms.load(Ordering::Acquire);
+        let time = self.running_on_ms();
         if time > told {
-            self.told_ms.fetch_max(time, Ordering::Release);
+            // This fails if the clock has been believed meanwhile, whose older time must not come back.
+            let _ = self.told_ms.compare_exchange(told, time, Ordering::AcqRel, Ordering::Relaxed);
         }
         time.max(told)
     }

@@ -151,8 +151,8 @@ pub fn end(program: Pid) {
     }
 }
 
-/// Git's own options whose value is the next word. With such options, receive-pack tells its programs, for example,
-/// where the edge of a shallow clone or another repository is.
+/// Git's own options whose value is the next word. With `--shallow-file`, for example, receive-pack tells its programs
+/// where the edge of a shallow clone is.
 const OPTIONS_WITH_VALUES: [&[u8]; 8] =
     [b"-C", b"-c", b"--attr-source", b"--config-env", b"--git-dir", b"--namespace", b"--shallow-file", b"--work-tree"];
 

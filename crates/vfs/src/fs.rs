@@ -355,7 +355,14 @@ impl Fs {
     pub fn append(&self, path: &Path, mode: u32) -> Result<File> {
         let mut options = std::fs::OpenOptions::new();
         options.append(true).mode(mode).custom_flags(OFlags::NONBLOCK.bits() as i32);
-        let open = || options.open(self.hooks.look_up(path, LookUp::Name)?);
+        let open = || {
+            let path = self.hooks.look_up(path, LookUp::Name)?;
+            match options.open(&path) {
+                // Another process has a lease on the file, which an open that waits lets end.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => options.clone().custom_flags(0).open(&path),
+                opened => opened,
+            }
+        };
         let create = || self.hooks.opening(|| options.clone().create(true).open(path));
         let inner = self.changing(path, || match self.opening(path, open) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

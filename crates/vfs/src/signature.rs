@@ -53,7 +53,7 @@ impl Signature {
         format!("held by refdb, process {}, boot {}{host}\n", self.pid, self.boot)
     }
 
-    /// Reads a line that [`encode`](Self::encode) has made, with a host or without; `None` for anything else.
+    /// Reads a line of the form that [`encode`](Self::encode) makes, with a host or without; `None` for another form.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         Self::decode_owner(text.strip_prefix("held by refdb, process ")?)

@@ -101,7 +101,7 @@ const LINES: usize = 11;
 const FAULTY: usize = 9;
 
 /// Does what `make test` has time for: plays the scenes, some of them also with a planted fault that one must show,
-/// counts the requests of one listing, and puts the histories of a load in each format into `folder`.
+/// counts the requests of operations, and puts the histories of a load in each format into `folder`.
 fn short(cluster: &Cluster, folder: &Path, seconds: u64, seed: u64) {
     let sound = scenes::Plan { engines: vec!["view", "git"], chosen: &[], lines: 1..FAULTY };
     let faulty = scenes::Plan { engines: vec!["view"], chosen: &["A", "B", "F"], lines: FAULTY..LINES };

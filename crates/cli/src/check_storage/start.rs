@@ -65,7 +65,8 @@ fn by_ssh(number: usize, peer: &str, settings: &Settings, run: &Path) -> Result<
 /// Splits `HOST:PROGRAM` into the name that ssh takes and the program, which is refdb if none is given. An address with
 /// colons stands in brackets, which ssh does not take.
 fn split(peer: &str) -> (String, &str) {
-    let bracketed = peer.split_once('[').and_then(|(user, rest)| Some((user, rest.split_once(']')?)));
+    let bracketed = peer.split_once('[').filter(|(user, _)| user.is_empty() || user.ends_with('@'));
+    let bracketed = bracketed.and_then(|(user, rest)| Some((user, rest.split_once(']')?)));
     let (name, rest) = match bracketed {
         Some((user, (address, rest))) => (format!("{user}{address}"), rest),
         None => {

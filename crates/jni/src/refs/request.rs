@@ -79,7 +79,7 @@ fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
 }
 
 /// Decodes a batch of edits. The numbers on the right are lengths in bytes. The fields below a count come that many
-/// times.
+/// times. A byte string after a kind, and the fields of the committer, are there only if that kind has a value.
 ///
 /// ```text
 /// flags: 1 atomic, 2 parents may be replaced by children,

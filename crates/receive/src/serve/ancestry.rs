@@ -36,12 +36,14 @@ pub(super) struct Ancestry<'o> {
     read_max_bytes: u64,
     /// The time that is left for walks.
     left: Duration,
+    /// When the present walk has to end.
+    deadline: Deadline,
     known: HashMap<ObjectId, Rc<Commit>>,
 }
 
 impl<'o> Ancestry<'o> {
     pub(super) fn new(objects: &'o Objects, read_max_bytes: u64) -> Self {
-        Ancestry { objects, read_max_bytes, left: WALKS, known: HashMap::new() }
+        Ancestry { objects, read_max_bytes, left: WALKS, deadline: Deadline::after(WALKS), known: HashMap::new() }
     }
 
     /// Returns whether `old` is reachable from `new`, or `None` if one of the objects that the walk visits is not a
@@ -49,19 +51,19 @@ impl<'o> Ancestry<'o> {
     /// signal arrives.
     pub(super) fn leads_to(&mut self, new: ObjectId, old: ObjectId) -> Option<bool> {
         let begun = Instant::now();
-        let found = self.walk(new, old, Deadline::after(self.left));
+        self.deadline = Deadline::after(self.left);
+        let found = self.walk(new, old);
         self.left = self.left.saturating_sub(begun.elapsed());
         found
     }
 
-    fn walk(&mut self, new: ObjectId, old: ObjectId, deadline: Deadline) -> Option<bool> {
+    fn walk(&mut self, new: ObjectId, old: ObjectId) -> Option<bool> {
         let mut walk = Walk::default();
         walk.reach(old, OLD, self)?;
         walk.reach(new, NEW, self)?;
         // No ancestor of `old` can lead to `old`. The walk therefore ends when every commit in the queue is known to be
         // reachable from `old`.
         while !walk.is_found(&old) && walk.open > 0 {
-            deadline.check()?;
             let (id, by) = walk.next()?;
             for parent in &self.commit(id)?.parents {
                 walk.reach(*parent, by, self)?;
@@ -83,6 +85,7 @@ impl<'o> Ancestry<'o> {
     }
 
     fn read(&self, id: &ObjectId) -> Option<Commit> {
+        self.deadline.check()?;
         let header = self.objects.header(id).ok()??;
         if header.kind != ObjectKind::Commit || header.size_bytes > self.read_max_bytes {
             return None;

@@ -53,7 +53,7 @@ pub(super) fn pack_outer(store: &Arc<Store>, claims: &dyn Claims) -> Result<()> 
         return Ok(());
     }
     let claims: Vec<Claim<'_>> = outer.into_iter().map(|name| Claim { name, kind: ClaimKind::Delete }).collect();
-    let Some((locks, _)) = set::lock(store, &claims, WritePlan::of(&claims, 0, &store.options), None)? else {
+    let Some((locks, _)) = set::lock_briefly(store, &claims, WritePlan::of(&claims, 0, &store.options))? else {
         return Ok(());
     };
     store.check_format()?;

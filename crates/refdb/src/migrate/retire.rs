@@ -185,7 +185,8 @@ fn refs(site: &Site<'_>, root: &Root, place: &Place) -> Result<()> {
             entries => entries?,
         };
         entries.retain(|(name, _)| !(name == b"heads" && holds(site, &heads, BLANK_HEADS)));
-        // Branches are first, because only their folder is barred afterwards.
+        // Branches are moved first: theirs is the only folder that a file then bars, and the sooner it is barred, the
+        // fewer writers put branches into it again.
         entries.sort_unstable_by_key(|(name, _)| name != b"heads");
         for (name, _) in &entries {
             if name == b"heads" {

@@ -13,7 +13,7 @@ use crate::{
     files::{FilesBackend, FreshFiles, share},
 };
 use bstr::ByteSlice;
-use refdb_types::is_root_syntax;
+use refdb_types::{is_file_of_git, is_root_syntax};
 use refdb_vfs::{EntryKind, Lock};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -258,7 +258,9 @@ impl<'s> Switch<'s> {
             for (name, kind) in entries {
                 let is_file = kind == EntryKind::File;
                 let is_packed = name == b"packed-refs" && place.id.is_none();
-                if name == b"logs" || is_file && (is_root_syntax(name.as_bstr()) || is_packed) {
+                if name == b"logs"
+                    || is_file && (is_packed || is_root_syntax(name.as_bstr()) && !is_file_of_git(name.as_bstr()))
+                {
                     put(site, &built, place, Path::new(OsStr::from_bytes(&name)))?;
                 }
             }

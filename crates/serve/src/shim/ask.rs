@@ -57,7 +57,7 @@ pub enum NotAsked {
 /// Fails if the server does not serve the client at all.
 pub fn ask(server: &Path, request: &Request, client: [BorrowedFd<'_>; 2]) -> Result<Answered, NotAsked> {
     let message = request.encode();
-    if message.len() > REQUEST_BYTES_MAX {
+    if message.len() - LENGTH_BYTES > REQUEST_BYTES_MAX {
         return Err(NotAsked::Declined("the request is too large, usually because of the environment".into()));
     }
     let mut stream = reach(server).map_err(NotAsked::Absent)?;

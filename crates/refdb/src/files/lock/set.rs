@@ -57,7 +57,7 @@ pub(crate) struct Locks {
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
-    /// Whether a claim was refused because its lock was waited for in vain.
+    /// Whether locks are not to be waited for at length: one was waited for in vain, or the caller is in no need of all.
     gave_up: bool,
     /// Whether there is only one claim.
     is_single: bool,
@@ -125,10 +125,25 @@ pub(crate) fn lock(
     plan: WritePlan,
     journal_file: Option<&Path>,
 ) -> Result<Option<Locked>> {
+    lock_patiently(store, claims, plan, journal_file, true)
+}
+
+/// Locks every claim that can be locked soon, as [`lock`] does, but waits for each lock at most [`NEXT_LOCK_TIMEOUT`].
+pub(crate) fn lock_briefly(store: &Arc<Store>, claims: &dyn Claims, plan: WritePlan) -> Result<Option<Locked>> {
+    lock_patiently(store, claims, plan, None, false)
+}
+
+fn lock_patiently(
+    store: &Arc<Store>,
+    claims: &dyn Claims,
+    plan: WritePlan,
+    journal_file: Option<&Path>,
+    is_patient: bool,
+) -> Result<Option<Locked>> {
     let mut refused = BTreeMap::new();
     let mut starts_left = STARTS_MAX;
     loop {
-        let (claim, target, held) = match attempt(store, claims, plan, journal_file, &mut refused) {
+        let (claim, target, held) = match attempt(store, claims, plan, journal_file, is_patient, &mut refused) {
             Ok(locks) => {
                 debug_assert!(refused.keys().all(|at| locks.held(*at) == Held::No), "a refused claim is not locked");
                 return Ok(Some((locks, refused.into_iter().collect())));
@@ -159,6 +174,7 @@ fn attempt(
     claims: &dyn Claims,
     plan: WritePlan,
     journal_file: Option<&Path>,
+    is_patient: bool,
     refused: &mut BTreeMap<usize, RejectionReason>,
 ) -> std::result::Result<Locks, Stop> {
     let mut locks = Locks {
@@ -173,7 +189,7 @@ fn attempt(
         made: Vec::new(),
         packed: None,
         any: false,
-        gave_up: refused.values().any(|why| matches!(why, RejectionReason::Locked { .. })),
+        gave_up: !is_patient || refused.values().any(|why| matches!(why, RejectionReason::Locked { .. })),
         is_single: claims.count() == 1,
         is_batch: journal_file.is_some(),
         cannot_sign: false,

@@ -291,24 +291,6 @@ final class NativeModeTest {
     assertEquals("refs/heads/new", node.refs.exactRef("HEAD").getTarget().getName());
   }
 
-  /** A process that dies during a rename leaves a HEAD that leads to the new name. */
-  @ParameterizedTest
-  @ValueSource(booleans = {false, true})
-  void headComesBackFromARenameThatEtcdNeverGot(boolean isReftable) throws Exception {
-    openHasty(isReftable);
-    node.refs.newUpdate("HEAD", true).link(MAIN);
-    RefRename rename = node.refs.newRename(MAIN, "refs/heads/new");
-    rename.disableRefLog();
-    proxy.mode(Proxy.Mode.HELD);
-    assertThrows(NotAgreedException.class, rename::rename);
-    node.refs.newUpdate("HEAD", true).link("refs/heads/new");
-    proxy.hangUp();
-    proxy.mode(Proxy.Mode.OPEN);
-    await(() -> node.intents() == 0);
-    assertEquals(Optional.of(ids.get(0)), node.value(MAIN));
-    assertEquals(MAIN, node.refs.exactRef("HEAD").getTarget().getName());
-  }
-
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
   void anUpdateWhoseAnswerGotLostIsFinishedThoughTheRefsWereReopened(boolean isReftable) throws Exception {

@@ -46,7 +46,10 @@ public final class RepositoryLook implements Repositories.Visitor {
   private int unreadable;
   private int unsafe;
 
-  /** For each description of a mount, the first repository that was found on such a mount. */
+  /**
+   * For each description of a mount of a network file system, the first repository that was found on such a mount. There
+   * are at most {@link #MOUNTS_MAX}.
+   */
   private final Map<String, Path> mounts = new LinkedHashMap<>();
 
   private RepositoryLook(EngineViews views, boolean mayBeUnsafe, PrintStream out) {

@@ -135,6 +135,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
         if (current != null) {
           return openWithout(key, current);
         }
+        refusal = state.refusal();
         continue; // meanwhile another thread has opened it, or an administrator asked to try again at once
       }
       if (repository instanceof RefdbRepository) {

@@ -14,8 +14,6 @@ final class Staleness {
   private long cleanAt;
   private long uses;
 
-  /** Whether answers were given since the last comparison that one which failed should have checked. */
-  private boolean isOwed;
 
   private long found;
   private long nanos;
@@ -41,9 +39,7 @@ final class Staleness {
     uses = usesNow;
     if (!wasUsed) {
       lookedAt = now;
-      if (!isOwed) {
-        cleanAt = now; // without queries there are no stale answers
-      }
+      cleanAt = now; // without queries there are no stale answers
     }
     return wasUsed;
   }
@@ -60,14 +56,12 @@ final class Staleness {
       cleanAt = now; // the refs are read again
     }
     lookedAt = now;
-    isOwed = false;
     nanos += now - begun;
   }
 
   /** Records that the project could not be compared, so that others come first. */
   synchronized void skipped(long now) {
     lookedAt = now;
-    isOwed = true;
   }
 
   synchronized void usedUpTo(long usesNow) {

@@ -4,8 +4,10 @@ import static java.nio.charset.StandardCharsets.US_ASCII;
 
 import com.google.common.flogger.FluentLogger;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Deque;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import redis.clients.jedis.CommandArguments;
@@ -208,11 +210,13 @@ final class Offers implements AutoCloseable {
    */
   @Override
   public void close() {
+    List<Offer> dropped = new ArrayList<>();
     synchronized (this) {
       isClosed = true;
-      queue.removeIf(offer -> offer.value != null);
+      queue.removeIf(offer -> offer.value != null && dropped.add(offer));
       notifyAll();
     }
+    dropped.forEach(offer -> offer.lost(Counts.Event.DROPPED));
     try {
       thread.join(CLOSE_MILLIS_MAX);
       thread.interrupt();

@@ -366,7 +366,10 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
     return again("has other values each time");
   }
 
-  /** Waits for the batch that has staged a ref; the next attempt assumes the usual case again. */
+  /**
+   * Pauses because an undecided batch has staged a ref, or the stage has changed, and closes the batch if it has been open
+   * for too long. The next attempt assumes the usual case again (see {@link #guess}).
+   */
   private Verdict afterBatch(GlobalRef ref, Optional<Decider> open) throws GlobalRefException {
     guess();
     if (open.isPresent()) {

@@ -147,8 +147,8 @@ public final class Intents {
       // etcd has new values of the batch, so the refs that it does not store are to be updated too.
       intent.refs().stream().filter(ref -> !isStored.test(ref.name())).forEach(agreed::add);
       finish(view, agreed);
+      followRename(view, intent);
     }
-    followRename(view, intent, outcome == Outcome.FINISHED);
     view.removeGlobalIntent(intent.id());
     log.atInfo().log(
         "an update of %d refs of %s that was not finished is %s now", intent.refs().size(), project,
@@ -181,10 +181,10 @@ public final class Intents {
   }
 
   /**
-   * Makes HEAD lead to the ref that exists after a rename, if the intent is of a rename and HEAD leads to the ref that
-   * does not exist then. Whoever renamed the ref changed HEAD before, and changed it back without knowing the outcome.
+   * If the intent is of a rename, makes a HEAD that leads to the old name lead to the new one. Whoever renamed the ref
+   * did so before, and changed HEAD back without knowing the outcome.
    */
-  private static void followRename(EngineView view, GlobalIntent intent, boolean isFinished) throws IOException {
+  private static void followRename(EngineView view, GlobalIntent intent) throws IOException {
     List<GlobalRef> made = intent.refs().stream().filter(ref -> ref.oldId() == null).toList();
     List<GlobalRef> gone = intent.refs().stream().filter(ref -> ref.newId() == null).toList();
     boolean isRename =
@@ -192,12 +192,17 @@ public final class Intents {
             && made.size() == 1
             && gone.size() == 1
             && gone.getFirst().oldId().equals(made.getFirst().newId());
-    if (isRename) {
-      String from = (isFinished ? gone : made).getFirst().name();
-      String to = (isFinished ? made : gone).getFirst().name();
-      RefBatch batch = new RefBatch(true, false).agreed();
-      batch.edit(Constants.HEAD).link(to).expectLink(from).end(false, null, false);
-      view.commit(batch); // rejected if HEAD leads elsewhere
+    if (!isRename) {
+      return;
+    }
+    RefBatch batch = new RefBatch(false, false).agreed();
+    RefBatch.Edit edit = batch.edit(Constants.HEAD).link(made.getFirst().name());
+    edit.expectLink(gone.getFirst().name()).end(false, null, false);
+    for (BatchResult.Rejection rejection : view.commit(batch).rejections()) {
+      // HEAD may lead elsewhere, which is as well; but another program's lock means that this has to be tried again.
+      if (!MOVED.contains(rejection.reason())) {
+        throw new IOException("HEAD cannot follow a rename: " + rejection.text());
+      }
     }
   }
 

@@ -111,8 +111,9 @@ public final class Slot {
   /**
    * Sends the branches as one transaction. The first branch is its outermost level, because etcd ignores puts in nested
    * transactions when it checks its quota; the other branches are nested in each other. The branch that is applied
-   * closes the mark. With a single branch, the reads stand outside of the nested transaction, because etcd counts
-   * nested operations in addition to the outer ones.
+   * closes the mark. With a single branch, the reads stand outside of the nested transaction: etcd compares the
+   * longest list of a level, and those of nested transactions in addition, with its limit ({@code --max-txn-ops}), so that
+   * outside, reads that are no more than the puts cost nothing.
    */
   private TxnResponse send(List<Branch> branches, List<Op> reads, Deadline deadline) throws GlobalRefException {
     Cmp open = Etcd.is(key, mark.text());
