@@ -91,6 +91,8 @@ public final class DiskRefs implements AutoCloseable {
 
   /** Returns the current value of a ref; empty if it does not exist or is symbolic. */
   public Optional<String> value(String ref) throws IOException {
+    // Gerrit would otherwise answer from what it has read earlier in the request, and another node may have changed it.
+    repository.getRefDatabase().refresh();
     Ref now = repository.getRefDatabase().exactRef(ref);
     return Optional.ofNullable(now).filter(DiskRefs::hasValue).map(one -> one.getObjectId().name());
   }
