@@ -102,16 +102,11 @@ impl Edits {
         self.sources.get(&item).map(|source| self.text(*source))
     }
 
-    /// A ref whose reflog an item takes over although the ref is not sure to go: no other item deletes it, the one that
-    /// does deletes what a symbolic ref leads to, or in per-edit mode either of the two items may be rejected alone. The
-    /// items must be sorted.
+    /// A ref whose reflog an item takes over although the ref is not sure to go: no other item deletes it, or in per-edit
+    /// mode either of the two items may be rejected alone. The items must be sorted.
     pub(super) fn kept_source(&self, mode: Mode) -> Option<&BStr> {
         let goes = |taker: u32, source: &BStr| {
-            let deletes = |at: &u32| {
-                let item = &self.items[*at as usize];
-                item.action == Action::Delete && !item.deref
-            };
-            let deleted = self.find(source).filter(deletes);
+            let deleted = self.find(source).filter(|at| self.items[*at as usize].action == Action::Delete);
             mode == Mode::Atomic && deleted.is_some_and(|at| at != taker)
         };
         let mut sources = self.sources.iter().map(|(taker, source)| (*taker, self.text(*source)));
