@@ -7,7 +7,7 @@
 mod reading;
 
 use reading::{Reader, Seen};
-use refdb_testkit::{RefFormat, Repo, UpdateRefs};
+use refdb_testkit::{Git, RefFormat, Repo, UpdateRefs};
 use refdb_types::{HashKind, ObjectId};
 use std::{
     path::Path,
@@ -106,7 +106,13 @@ fn live(day: &Day, format: RefFormat) -> Record {
             scope.spawn(move || (0..day.live).for_each(|batch| writer.transact("create", batch, id)));
         }
     });
-    let at_rest = repo.twin().unwrap();
+    // A writer may still pack refs after its last answer, and the copy of a repository that changes can lack refs.
+    let lists_all = |copy: &Repo| {
+        let mut git = Git::find().command(copy.git_dir());
+        let listed = git.args(["for-each-ref", "--format=x", "refs/x"]).output().unwrap().stdout;
+        listed.len() / 2 == day.writers * day.live * BATCH
+    };
+    let at_rest = (0..100).find_map(|_| repo.twin().filter(&lists_all)).expect("the writers come to rest");
     let readers = ["store", "view"].map(|how| Reader::start(&repo, how, day.writers));
     let beside = Reader::start(&at_rest, "store", day.writers);
     let (hourly_done, done) = (day.writers * day.hourly * 2, Mutex::new((0, vec![Instant::now()])));

@@ -62,7 +62,7 @@ impl Reader {
     pub(super) fn end(self) -> Seen {
         let output = self.child.wait_with_output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success(), "{said}");
+        assert!(output.status.success(), "{}: {said}", self.how);
         let line = said.lines().find_map(|line| line.split_once("seen ")).unwrap().1;
         let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
         let [longest, p999] = [1, 2].map(|at| Duration::from_micros(numbers[at]));
