@@ -5,7 +5,7 @@ use refdb_vfs::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FileType, Mode, OFlags},
-    io::Errno,
+    io::{Errno, retry_on_intr},
     net::SendFlags,
 };
 use std::{
@@ -118,11 +118,7 @@ impl<'c> Channel<'c> {
         }
         let output = self.output.as_fd();
         let mut output = [PollFd::new(&output, PollFlags::OUT)];
-        while let Err(error) = poll(&mut output, Some(&NOW)) {
-            if error != Errno::INTR {
-                return Err(error.into());
-            }
-        }
+        retry_on_intr(|| poll(&mut output, Some(&NOW)))?;
         let has_left = output[0].revents().intersects(PollFlags::ERR | PollFlags::HUP);
         if has_left { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }

@@ -79,7 +79,7 @@ impl Databases {
 
     /// Returns the smallest number of digits, at least `least`, that distinguishes an id from all others.
     pub(super) fn unique_len(&mut self, id: &ObjectId, least: usize) -> Result<usize, ObjectError> {
-        // Of a missing id, gitoxide compares only the shortest prefix, with which another object may begin.
+        // If the id is missing, gitoxide stops at the shortest prefix that one object has, although it is another one.
         if let [only] = &mut *self.each
             && only.exists(id)
         {

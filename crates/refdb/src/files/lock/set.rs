@@ -57,7 +57,7 @@ pub(crate) struct Locks {
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
-    /// Whether locks are not to be waited for at length: one was waited for in vain, or the caller is in no need of all.
+    /// Whether locks are not to be waited for at length: one was waited for in vain, or the caller can do without them.
     gave_up: bool,
     /// Whether there is only one claim.
     is_single: bool,
