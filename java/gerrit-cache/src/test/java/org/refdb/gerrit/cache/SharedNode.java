@@ -83,13 +83,21 @@ final class SharedNode implements AutoCloseable {
   }
 
   static void await(BooleanSupplier condition, String otherwise) {
-    long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(120);
+    if (!comesTrue(condition, 120)) {
+      throw new AssertionError(otherwise);
+    }
+  }
+
+  /** Waits until a condition is true. Returns false if it is not within {@code seconds}. */
+  static boolean comesTrue(BooleanSupplier condition, int seconds) {
+    long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
     while (!condition.getAsBoolean()) {
       if (System.nanoTime() > end) {
-        throw new AssertionError(otherwise);
+        return false;
       }
       Thread.yield();
     }
+    return true;
   }
 
   @Override
