@@ -2,19 +2,22 @@ package org.refdb.gerrit.cache.shared;
 
 import com.google.common.flogger.FluentLogger;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 
 /**
  * Keeps requests away from a server that fails or is late: while the breaker is open, they do not ask it. Only a
  * background thread closes the breaker, once the server has answered three of its probes in a row in time. Except at
- * the start, the breaker stays open for at least 1 s if it was closed for more than 60 s before, and otherwise for at
- * least twice the last such time, up to 60 s.
+ * the start, the breaker stays open for at least 1 s. If it opens again sooner after it was closed than it had to stay
+ * open before, it stays open for at least twice as long as then, up to 60 s: this keeps a server that comes and goes
+ * from costing much, while one that is late now and then, because its machine or this one is busy, is left alone for a
+ * second at a time.
  */
 final class Breaker implements Lane.Failures {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
   /**
    * The sum of late answers above which the breaker opens: four in a row exceed it, and so does one of two in the
-   * long run.
+   * long run. Answers that many threads wait for at the same time count as one.
    */
   private static final double LATE_MAX = 3;
   private static final double FORGOTTEN = 0.85;
@@ -22,8 +25,12 @@ final class Breaker implements Lane.Failures {
   private static final long OPEN_NANOS_MIN = TimeUnit.SECONDS.toNanos(1);
   private static final long OPEN_NANOS_MAX = TimeUnit.SECONDS.toNanos(60);
 
+  private final LongSupplier clock;
   private volatile boolean isOpen = true;
   private double late;
+
+  /** When the last late answer that counted was given up. */
+  private long lateNanos;
   private int goodProbes;
   private long openNanos = OPEN_NANOS_MIN;
   private long changedNanos;
@@ -31,7 +38,13 @@ final class Breaker implements Lane.Failures {
 
   /** Creates a breaker that is open, because nothing is known of the server; the first good probes close it. */
   Breaker() {
-    changedNanos = System.nanoTime() - OPEN_NANOS_MIN;
+    this(System::nanoTime);
+  }
+
+  Breaker(LongSupplier clock) {
+    this.clock = clock;
+    changedNanos = clock.getAsLong() - OPEN_NANOS_MIN;
+    lateNanos = changedNanos;
   }
 
   boolean isOpen() {
@@ -54,8 +67,17 @@ final class Breaker implements Lane.Failures {
     late = late < 0.1 ? 0 : late * FORGOTTEN;
   }
 
-  /** Notes that a request or a probe was not answered in time. */
-  synchronized void late() {
+  /**
+   * Notes that a request or a probe was not answered in time, unless it was sent before an earlier one was given up:
+   * what many threads wait for at the same time is late for one reason.
+   *
+   * @param sentNanos when it was sent, a time of {@link System#nanoTime}
+   */
+  synchronized void late(long sentNanos) {
+    if (sentNanos - lateNanos < 0) {
+      return;
+    }
+    lateNanos = clock.getAsLong();
     late = late * FORGOTTEN + 1;
     if (late > LATE_MAX) {
       open("its answers are late");
@@ -72,8 +94,8 @@ final class Breaker implements Lane.Failures {
     if (isOpen) {
       return;
     }
-    long now = System.nanoTime();
-    openNanos = now - changedNanos > OPEN_NANOS_MAX ? OPEN_NANOS_MIN : Math.min(openNanos * 2, OPEN_NANOS_MAX);
+    long now = clock.getAsLong();
+    openNanos = now - changedNanos > openNanos ? OPEN_NANOS_MIN : Math.min(openNanos * 2, OPEN_NANOS_MAX);
     changedNanos = now;
     opened++;
     isOpen = true;
@@ -81,18 +103,22 @@ final class Breaker implements Lane.Failures {
     logger.atWarning().log("The shared cache is left alone for at least %d s: %s", seconds, why);
   }
 
-  /** Notes the result of a probe. */
-  synchronized void probed(boolean isGood) {
+  /**
+   * Notes the result of a probe.
+   *
+   * @param sentNanos when the probe was sent, a time of {@link System#nanoTime}
+   */
+  synchronized void probed(boolean isGood, long sentNanos) {
     if (!isGood) {
       goodProbes = 0;
-      late();
+      late(sentNanos);
       return;
     }
     late = 0;
     goodProbes++;
-    if (isOpen && goodProbes >= GOOD_PROBES && System.nanoTime() - changedNanos >= openNanos) {
+    if (isOpen && goodProbes >= GOOD_PROBES && clock.getAsLong() - changedNanos >= openNanos) {
       isOpen = false;
-      changedNanos = System.nanoTime();
+      changedNanos = clock.getAsLong();
       logger.atInfo().log("The shared cache is in use");
     }
   }

@@ -41,25 +41,84 @@ class LimitsTest {
     assertEquals(20 * MILLI, budget.left());
   }
 
+  /** A breaker, and a clock that only the test moves. */
+  private static final class Timed {
+    final AtomicLong now = new AtomicLong();
+    final Breaker breaker = new Breaker(now::get);
+
+    /** Gives up {@code times} answers one after the other. */
+    void late(int times) {
+      for (int i = 0; i < times; i++) {
+        long sent = now.get();
+        now.addAndGet(2 * MILLI);
+        breaker.late(sent);
+      }
+    }
+
+    /** Lets a number of probes succeed within a moment. */
+    void probe(int times) {
+      for (int i = 0; i < times; i++) {
+        breaker.probed(true, now.get());
+      }
+    }
+
+    /** Returns how many seconds the open breaker stays open while all probes succeed. */
+    long secondsUntilClosed() {
+      long from = now.get();
+      while (breaker.isOpen()) {
+        now.addAndGet(50 * MILLI);
+        probe(1);
+      }
+      return Math.round((now.get() - from) / 1e9);
+    }
+  }
+
   @Test
   void lateAnswersInARowOpenTheBreakerAndOnlyProbesCloseIt() {
-    Breaker breaker = new Breaker();
-    assertTrue(breaker.isOpen(), "nothing is known yet");
-    for (int i = 0; i < 3; i++) {
-      breaker.probed(true);
-    }
-    assertFalse(breaker.isOpen());
-    for (int i = 0; i < 3; i++) {
-      breaker.late();
-      assertFalse(breaker.isOpen());
-    }
-    breaker.late();
-    assertTrue(breaker.isOpen());
+    Timed timed = new Timed();
+    assertTrue(timed.breaker.isOpen(), "nothing is known yet");
+    timed.probe(3);
+    assertFalse(timed.breaker.isOpen());
+    timed.late(3);
+    assertFalse(timed.breaker.isOpen());
+    timed.late(1);
+    assertTrue(timed.breaker.isOpen());
     for (int i = 0; i < 10; i++) {
-      breaker.inTime();
-      breaker.probed(true);
+      timed.breaker.inTime();
+      timed.probe(1);
     }
-    assertTrue(breaker.isOpen(), "it has not been open for long enough");
+    assertTrue(timed.breaker.isOpen(), "it has not been open for long enough");
+  }
+
+  @Test
+  void whatManyThreadsWaitForAtTheSameTimeIsLateOnce() {
+    Timed timed = new Timed();
+    timed.probe(3);
+    for (int i = 0; i < 3; i++) {
+      long sent = timed.now.get();
+      timed.now.addAndGet(2 * MILLI);
+      for (int thread = 0; thread < 100; thread++) {
+        timed.breaker.late(sent);
+      }
+      assertFalse(timed.breaker.isOpen(), "after " + (i + 1));
+    }
+    timed.late(1);
+    assertTrue(timed.breaker.isOpen());
+  }
+
+  @Test
+  void aServerThatComesAndGoesIsLeftAloneForLongerAndOneThatIsLateNowAndThenIsNot() {
+    Timed timed = new Timed();
+    timed.probe(3);
+    for (long seconds : new long[] {2, 4, 8, 16, 32, 60, 60}) {
+      timed.late(4);
+      assertEquals(seconds, timed.secondsUntilClosed());
+    }
+    for (int i = 0; i < 5; i++) {
+      timed.now.addAndGet(i == 0 ? 61_000 * MILLI : 1_100 * MILLI);
+      timed.late(4);
+      assertEquals(1, timed.secondsUntilClosed());
+    }
   }
 
   @Test
