@@ -72,10 +72,7 @@ impl Builds {
     /// Returns a git command for the repository, without `GIT_DIR` and other variables by which the caller's
     /// environment may name another one or change its settings.
     pub fn git(&self) -> Command {
-        let mut git = Command::new("git");
-        for name in LOCAL_VARIABLES {
-            git.env_remove(name);
-        }
+        let mut git = without_local_variables("git");
         git.arg("-C").arg(&self.repository);
         git
     }
@@ -174,7 +171,7 @@ impl Builds {
     /// example because it did not end in time.
     fn script(&self, tree: &Path, built: &Path, log: &Path) -> Result<std::result::Result<ExitStatus, String>> {
         let output = File::create(log).with_context(|| format!("cannot write '{}'", log.display()))?;
-        let mut child = Command::new("sh")
+        let mut child = without_local_variables("sh")
             .args(["-ec", &self.recipe])
             .env("BUILD", built)
             .current_dir(tree)
@@ -229,6 +226,15 @@ impl Builds {
     pub fn subject(&self, commit: &str) -> Result<String> {
         Ok(output(self.git().args(["show", "-s", "--format=%s", commit]))?.trim().to_owned())
     }
+}
+
+/// Returns a command in which git finds the repository by the current folder, also where the lab was called by a hook.
+fn without_local_variables(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for name in LOCAL_VARIABLES {
+        command.env_remove(name);
+    }
+    command
 }
 
 /// Returns the file with the output of a build that failed.

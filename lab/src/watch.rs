@@ -61,8 +61,9 @@ struct Prepared {
 /// # Errors
 ///
 /// Fails, for example, if an option or the history is invalid, the history cannot be written, another watch uses it,
-/// or a signal arrives. Without `--interval`, it also fails if a series cannot be measured; with it, the series is
-/// tried again.
+/// or a signal arrives. With `--interval`, a series that cannot be measured is tried again. Without it, the function
+/// fails then, unless there was an alert in another series: a status of 3 must not be hidden by such a failure, which
+/// is written to standard error instead.
 pub fn run(options: &WatchOptions, out: &mut impl Write) -> Result<u8> {
     let _lock = ledger::lock(&options.history)?;
     let cache = options.cache.cache()?;
@@ -72,13 +73,13 @@ pub fn run(options: &WatchOptions, out: &mut impl Write) -> Result<u8> {
     let mut coin = options.seed.map_or_else(Coin::unforeseen, Coin::new);
     let mut alerts = 0;
     loop {
-        let passed = pass(options, &prepared, &mut series, &mut coin, out);
+        let passed = pass(options, &prepared, &mut series, &mut coin, &mut alerts, out);
         progress("");
         interrupt::check()?;
-        match (passed, options.interval) {
-            (Ok(more), _) => alerts += more,
-            (Err(error), None) => return Err(error),
-            (Err(error), Some(_)) => eprintln!("refdb-lab: {error:#}"),
+        match passed {
+            Err(error) if options.interval.is_none() && alerts == 0 => return Err(error),
+            Err(error) => eprintln!("refdb-lab: {error:#}"),
+            Ok(()) => {}
         }
         let Some(interval) = options.interval else { break };
         pause(interval)?;
@@ -166,22 +167,22 @@ fn about(counter: Counter, options: &WatchOptions) -> BTreeMap<String, String> {
     machine::find(&tool, &more)
 }
 
-/// Measures all commits that are due, in all series, and reports what was found. Returns the number of alerts. A series
-/// that fails does not keep the others from being measured.
+/// Measures all commits that are due, in all series, reports what was found, and adds the number of alerts to `alerts`.
+/// A series that fails does not keep the others from being measured.
 fn pass(
     options: &WatchOptions,
     prepared: &[Prepared],
     series: &mut [Series<'_>],
     coin: &mut Coin,
+    alerts: &mut usize,
     out: &mut impl Write,
-) -> Result<usize> {
+) -> Result<()> {
     let builds = &prepared.first().context("there is no scenario")?.builds;
     if options.fetch {
         branch::fetch(&mut builds.git())?;
     }
     let branch = Branch::find(builds, &options.branch, options.all_commits)?;
     let mut failed: BTreeMap<usize, anyhow::Error> = BTreeMap::new();
-    let mut alerts = 0;
     let mut is_over = false;
     while !is_over {
         is_over = true;
@@ -192,7 +193,7 @@ fn pass(
             }
             match one.advance(&branch, coin, out) {
                 Ok(step) => {
-                    alerts += step.alerts;
+                    *alerts += step.alerts;
                     is_over &= step.is_done;
                 }
                 Err(error) => {
@@ -204,7 +205,7 @@ fn pass(
     }
     let mut said: Vec<String> = failed.into_values().map(|error| format!("{error:#}")).collect();
     match said.pop() {
-        None => Ok(alerts),
+        None => Ok(()),
         Some(last) => {
             said.iter().for_each(|error| eprintln!("refdb-lab: {error}"));
             Err(anyhow!(last))

@@ -6,7 +6,7 @@ mod common;
 
 use std::fs;
 
-use common::Synthetic;
+use common::{Synthetic, finish};
 use refdb_lab::scenario::Scenario;
 
 /// Returns what the lab says about a build with these lines, and the number of attempts.
@@ -37,6 +37,15 @@ fn a_missing_tool_is_named_with_its_package_and_other_failures_are_tried_once_mo
     let (said, tries) = complaint("echo 'int x' >bad.c; gcc -c bad.c || { echo 'make: *** [bad.o]' >&2; exit 2; }");
     assert!(said.contains("does not build: bad.c:1:") && said.contains(" error: expected"), "{said}");
     assert_eq!(tries, 2);
+}
+
+#[test]
+fn a_build_finds_its_own_repository_although_a_hook_of_another_one_runs_the_lab() {
+    let planted = Synthetic::new("true", "");
+    planted.build_more("test \"$(git rev-parse HEAD)\" = \"$(basename \"${PWD%/tree}\" | cut -c1-40)\"\n");
+    let (a, b) = (planted.commit("one", ""), planted.commit("two", ""));
+    let output = finish(planted.command("run", &format!("{a},{b}"), &[]).env("GIT_DIR", "/nonexistent"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// A scenario that builds more of git than it runs would fail where curl or OpenSSL is not installed.

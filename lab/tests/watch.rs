@@ -287,6 +287,21 @@ fn two_series_of_the_same_name_are_refused() {
 
 /// In the clone of the proof, the commit costs as much as the one before.
 #[test]
+fn an_alert_is_not_hidden_by_a_series_that_fails() {
+    let watched = Watched::new();
+    watched.idle(2);
+    merge_a_slow_topic(&watched);
+    watched.idle(2);
+    let scenario = fs::read_to_string(watched.planted.scenario()).unwrap();
+    let failing = watched.planted.scenario().with_file_name("failing.toml");
+    fs::write(&failing, scenario.replace("planted", "failing").replace(COST, "exit 1")).unwrap();
+    let output = finish(&mut watched.command(&["--scenario", failing.to_str().unwrap()]));
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(watched.told().len(), 1, "{}", said(&output));
+    assert!(said(&output).contains("refdb-lab: failing: "), "{}", said(&output));
+}
+
+#[test]
 fn what_the_proof_does_not_confirm_is_recorded_and_not_reported() {
     let watched = Watched::new();
     watched.planted.build_more("case $BUILD in */proof/*) echo 1000 >\"$BUILD/cost\" ;; esac\n");

@@ -87,10 +87,14 @@ impl Synthetic {
 
     /// Runs the lab with these revisions.
     pub(crate) fn lab(&self, action: &str, revisions: &str, more: &[&str]) -> Output {
+        finish(&mut self.command(action, revisions, more))
+    }
+
+    pub(crate) fn command(&self, action: &str, revisions: &str, more: &[&str]) -> Command {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
         lab.arg(action).arg(self.scenario()).arg("--revisions").arg(self.repository()).arg(revisions);
         lab.arg("--cache").arg(self.cache()).args(["--seed", "1"]).args(more);
-        finish(&mut lab)
+        lab
     }
 
     /// Runs the lab, which must succeed, and returns its output.
