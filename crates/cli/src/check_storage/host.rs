@@ -4,6 +4,7 @@ use super::serve::{Pipe, Sink};
 use refdb_vfs::interrupt;
 use std::{
     collections::HashMap,
+    fmt,
     io::{self, BufRead, BufReader},
     process::{Child, Command, Stdio},
     sync::{
@@ -44,6 +45,16 @@ pub(super) enum Trouble {
     Host(String),
     /// A signal was caught.
     Interrupted,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Here(error) => error.fmt(to),
+            Trouble::Host(text) => text.fmt(to),
+            Trouble::Interrupted => "a signal was caught".fmt(to),
+        }
+    }
 }
 
 /// A host, and the connection to it.

@@ -31,9 +31,8 @@ pub(super) fn coordinate(settings: &Settings, dir: &Path) -> Result<u8> {
     }
     let verdict = match tried {
         Ok(verdict) => verdict,
-        Err(Trouble::Here(error)) => Verdict::NotTested(error.to_string()),
-        Err(Trouble::Host(text)) => Verdict::NotTested(text),
         Err(Trouble::Interrupted) => return Err(Failure::Interrupted),
+        Err(trouble) => Verdict::NotTested(trouble.to_string()),
     };
     print(&verdict.text())?;
     Ok(verdict.exit_code())
@@ -48,21 +47,12 @@ fn test(settings: &Settings, run: &RunFolder) -> Tried<Verdict> {
         Some(Conclusion::Unsafe(why)) => return Ok(Verdict::Unsafe(why)),
         None => {}
     }
-    let mut all = Vec::new();
-    for (at, format) in settings.formats.iter().enumerate() {
-        let mut findings = Findings::new(*format);
-        findings.losses = refusals(run, *format, &hosts)?;
-        all.push((findings, at * CLIENTS));
-    }
-    match play(run, &hosts, &mut all).and_then(|()| bear(run, &hosts, settings, &mut all)) {
-        // Faults that were seen before the test ended early count all the same.
-        Err(Trouble::Host(why)) if all.iter().any(|(findings, _)| findings.has_fault()) => {
-            let why = format!("the test ended early: {why}");
-            tell(&format!("{why}\n"))?;
-            all.iter_mut().for_each(|(findings, _)| findings.untested.push(why.clone()));
-        }
-        ended => ended?,
-    }
+    let findings = |(at, format): (usize, &Format)| (Findings::new(*format), at * CLIENTS);
+    let mut all: Vec<_> = settings.formats.iter().enumerate().map(findings).collect();
+    let tried = refusals(run, &hosts, &mut all)
+        .and_then(|()| play(run, &hosts, &mut all))
+        .and_then(|()| bear(run, &hosts, settings, &mut all));
+    end(tried, &mut all)?;
     let mut worst = Verdict::Safe;
     for (findings, _) in &all {
         tell(&findings.text())?;
@@ -80,19 +70,39 @@ fn facts_of(host: &Host, run: &RunFolder) -> Tried<Facts> {
     Ok(Facts::parse(&host.label, &told))
 }
 
-/// Returns why refdb refuses to write refs of this format, for each host on which it does.
-fn refusals(run: &RunFolder, format: Format, hosts: &[Host]) -> Tried<Vec<String>> {
-    let path = run.path.join(format!("try-{format}.git"));
-    repository::make(&path, format).map_err(Trouble::Here)?;
-    let mut refusals = Vec::new();
-    for host in hosts {
-        let name = format!("refs/heads/by-{}", host.number);
-        let said = host.ask(0, &["try", &path.to_string_lossy(), &name]).map_err(|why| host.trouble(why))?;
-        if let Some(why) = said.strip_prefix("refuses: ") {
-            refusals.push(format!("refdb refuses to write on {}: {why}", host.label));
+/// Notes in the findings that the test ended early if something wrong was seen before, because that counts all the same.
+///
+/// # Errors
+///
+/// Fails with the trouble that ended the test if nothing wrong was seen, and if that trouble is a signal.
+fn end(tried: Tried<()>, all: &mut [(Findings, usize)]) -> Tried<()> {
+    match tried {
+        Ok(()) => Ok(()),
+        Err(Trouble::Interrupted) => Err(Trouble::Interrupted),
+        Err(trouble) if all.iter().any(|(findings, _)| findings.has_fault()) => {
+            let why = format!("the test ended early: {trouble}");
+            tell(&format!("{why}\n"))?;
+            all.iter_mut().for_each(|(findings, _)| findings.untested.push(why.clone()));
+            Ok(())
+        }
+        Err(trouble) => Err(trouble),
+    }
+}
+
+/// Notes for each format, and each host on which refdb refuses to write refs of that format, why it does.
+fn refusals(run: &RunFolder, hosts: &[Host], all: &mut [(Findings, usize)]) -> Tried<()> {
+    for (findings, _) in all {
+        let path = run.path.join(format!("try-{}.git", findings.format));
+        repository::make(&path, findings.format).map_err(Trouble::Here)?;
+        for host in hosts {
+            let name = format!("refs/heads/by-{}", host.number);
+            let said = host.ask(0, &["try", &path.to_string_lossy(), &name]).map_err(|why| host.trouble(why))?;
+            if let Some(why) = said.strip_prefix("refuses: ") {
+                findings.losses.push(format!("refdb refuses to write on {}: {why}", host.label));
+            }
         }
     }
-    Ok(refusals)
+    Ok(())
 }
 
 /// Plays the scenes in all formats at once, between this host and each other one, both ways.
@@ -187,4 +197,29 @@ fn print(text: &str) -> Result<()> {
     let mut output = Output::default();
     output.buffer().extend_from_slice(text.as_bytes());
     output.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_before_the_test_ended_early_is_not_forgotten() {
+        let full = || refdb_vfs::Fs::real().at(Path::new("/nonexistent")).expect_err("there is no such folder");
+        let troubles = || [Trouble::Host("there is gone".into()), Trouble::Here(full())];
+        for trouble in troubles() {
+            let mut nothing = [(Findings::new(Format::Files), 0)];
+            assert!(end(Err(trouble), &mut nothing).is_err(), "nothing was seen");
+        }
+        for trouble in troubles() {
+            let mut seen = [(Findings::new(Format::Files), 0), (Findings::new(Format::Reftable), 2)];
+            seen[0].0.losses.push("an update was lost".into());
+            assert!(end(Err(trouble), &mut seen).is_ok());
+            assert_eq!(seen[0].0.verdict().text(), "unsafe: files: an update was lost\n");
+            assert_eq!(seen[1].0.verdict().exit_code(), 2, "the other format was not tested fully");
+        }
+        let mut seen = [(Findings::new(Format::Files), 0)];
+        seen[0].0.losses.push("an update was lost".into());
+        assert!(matches!(end(Err(Trouble::Interrupted), &mut seen), Err(Trouble::Interrupted)));
+    }
 }
