@@ -6,7 +6,7 @@
 
 use crate::line::HELLO;
 use bstr::{BStr, ByteSlice};
-use refdb::{Change, Edit, Error, Precondition, backend::OptimizeOptions};
+use refdb::{Change, Edit, Error, Precondition, backend::OptimizeOptions, transaction::ObjectClass};
 use refdb_refcache::{Batch, TrustSettings, View, ViewSettings, Views, ViewsSettings};
 use refdb_testkit::JGit;
 use refdb_types::{HashKind, ObjectId, RefName, Target};
@@ -99,9 +99,13 @@ fn by_view(view: &View, operation: &str, arguments: &[&str]) -> Answer {
             }
             Ok(words.join(" "))
         }
-        ("swap", swaps) => {
-            let edits: Option<Vec<Edit>> = swaps.chunks(3).map(|swap| edit(swap[0], swap[1], swap[2])).collect();
-            outcome(view.commit(&Batch::atomic(edits.ok_or("a bad id")?)))
+        ("swap", swaps) => outcome(view.commit(&batch(swaps).ok_or("a bad id")?)),
+        // As Gerrit does, which has parsed the commits before.
+        ("swap-commits", swaps) => {
+            let batch = batch(swaps).ok_or("a bad id")?;
+            let ids: Option<Vec<ObjectId>> = swaps.chunks(3).map(|swap| id(swap[2])).collect();
+            let known = ids.ok_or("a bad id")?;
+            outcome(view.commit(&known.into_iter().fold(batch, |batch, id| batch.knowing(id, ObjectClass::Commit))))
         }
         ("pack", []) => {
             let all = OptimizeOptions::new().all(true);
@@ -121,8 +125,16 @@ fn outcome(result: refdb_refcache::Result<refdb_refcache::Outcome>) -> Answer {
     }
 }
 
+fn batch(swaps: &[&str]) -> Option<Batch> {
+    let edits: Option<Vec<Edit>> = swaps.chunks(3).map(|swap| edit(swap[0], swap[1], swap[2])).collect();
+    edits.map(Batch::atomic)
+}
+
+fn id(hex: &str) -> Option<ObjectId> {
+    ObjectId::from_hex(HashKind::Sha1, hex.as_bytes()).ok()
+}
+
 fn edit(name: &str, old: &str, new: &str) -> Option<Edit> {
-    let id = |hex: &str| ObjectId::from_hex(HashKind::Sha1, hex.as_bytes()).ok();
     let (old, new) = (id(old)?, id(new)?);
     let change = if new.is_null() { Change::Delete } else { Change::Set(Target::Direct(new)) };
     let expected =

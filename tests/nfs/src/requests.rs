@@ -19,7 +19,9 @@ pub(crate) fn run(cluster: &Cluster) {
         let ids: Vec<String> = made.split(" | ").map(str::to_owned).collect();
         cluster
             .shell(1, &format!("cd {path} && {git} update-ref refs/heads/packed {} && {git} pack-refs --all", ids[0]));
-        let set = |old: &str, new: &str| ["swap", "refs/heads/loose", old, new].map(str::to_owned).to_vec();
+        let words = |words: [&str; 4]| words.map(str::to_owned).to_vec();
+        let set = |old: &str, new: &str| words(["swap", "refs/heads/loose", old, new]);
+        let known = |old: &str, new: &str| words(["swap-commits", "refs/heads/loose", old, new]);
         let nothing = "0".repeat(40);
         let get = |name: &str| vec!["get".to_owned(), format!("refs/heads/{name}")];
         let pair = |old: &str, new: &str| {
@@ -33,6 +35,8 @@ pub(crate) fn run(cluster: &Cluster) {
             ("a new ref", [50, 40], set(&nothing, &ids[0])),
             ("an update", [28, 34], set(&ids[0], &ids[1])),
             ("another update", [28, 34], set(&ids[1], &ids[2])),
+            ("an update to a known commit", [28, 34], known(&ids[2], &ids[3])),
+            ("another update to a known commit", [28, 34], known(&ids[3], &ids[0])),
             ("a loose ref", [10, 10], get("loose")),
             ("a loose ref, again", [8, 8], get("loose")),
             ("two new refs at once", [38, 30], pair(&nothing, &ids[0])),
