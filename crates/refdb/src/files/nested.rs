@@ -89,7 +89,7 @@ pub(super) fn refuse(steps: &dyn Steps) -> Result<()> {
         None => Ok(()),
         Some((source, name)) => {
             let why = RejectionReason::Conflict { with: source.to_owned(), is_new: false, prevents_lock: false };
-            Err(Rejection::of_claim(name, why).into())
+            Err(Rejection::of_claim(name, why))
         }
     }
 }
@@ -114,7 +114,7 @@ impl Moved {
                 continue;
             }
             if !move_log(store, &from, &to)? {
-                return Err(Rejection::of_claim(name, RejectionReason::Folder { path: to }).into());
+                return Err(Rejection::of_claim(name, RejectionReason::Folder { path: to }));
             }
             let folder = to.parent().map(Path::to_owned);
             self.0.push((from, to));

@@ -156,7 +156,7 @@ impl FilesLocked {
         // A ref that is only packed may have a folder in its place. That is checked here, before other refs change.
         let may_be_blocked = step.old.is_none() || options.fs.is_folder_itself(&path)?;
         if may_be_blocked && !self.has_room(step.name, &path)? {
-            return Err(Rejection::of_claim(step.name, RejectionReason::Folder { path }).into());
+            return Err(Rejection::of_claim(step.name, RejectionReason::Folder { path }));
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
         loose::encode(value, &mut content);
@@ -265,7 +265,7 @@ impl FilesLocked {
             Ok(None) => return Ok(()),
             Ok(Some(rival)) => {
                 let why = RejectionReason::Conflict { with: rival.theirs, is_new: false, prevents_lock: true };
-                Rejection::of_claim(rival.ours.as_bstr(), why).into()
+                Rejection::of_claim(rival.ours.as_bstr(), why)
             }
             Err(error) => error,
         };
