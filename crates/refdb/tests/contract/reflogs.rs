@@ -186,5 +186,11 @@ fn a_reflog_is_not_taken_over_from_a_ref_that_may_stay() {
         refused(Mode::Atomic, &[taking("refs/heads/b", create("refs/heads/b", ids[0]))]);
         refused(Mode::PerEdit, &[delete("refs/heads/a"), taker()]);
         assert_eq!(subject.git_lists(), [format!("refs/heads/a {}", ids[0])]);
+        // The deletion is that of `a`, and the symbolic ref stays.
+        subject.succeed([set("refs/heads/s", "refs/heads/a").no_deref()]);
+        let from_s = || taking("refs/heads/s", create("refs/heads/b", ids[0]));
+        refused(Mode::Atomic, &[delete("refs/heads/s"), from_s()]);
+        assert_eq!(subject.get("refs/heads/b"), None);
+        subject.succeed([delete("refs/heads/s").no_deref(), from_s()]);
     });
 }
