@@ -167,12 +167,14 @@ impl From<reftable::Error> for Error {
     }
 }
 
-/// [`StackError::Io`] and [`StackError::Table`] become the errors that they contain.
+/// [`StackError::Io`] and [`StackError::Table`] become the errors that they contain, and [`StackError::Interrupted`]
+/// becomes [`Error::Interrupted`].
 impl From<StackError> for Error {
     fn from(error: StackError) -> Self {
         match error {
             StackError::Io(error) => Error::Io(error),
             StackError::Table(error) => error.into(),
+            StackError::Interrupted(error) => Error::Interrupted(error),
             error => Error::Stack(error),
         }
     }
@@ -196,5 +198,16 @@ impl From<BrokenRef> for Error {
 impl From<Rejection> for Error {
     fn from(rejection: Rejection) -> Self {
         Error::Rejected(Box::new(rejection))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_one_error_wherever_it_is_noticed() {
+        let signal = StackError::Interrupted(std::io::ErrorKind::Interrupted.into());
+        assert!(matches!(Error::from(signal), Error::Interrupted(_)));
     }
 }
