@@ -78,8 +78,8 @@ pub struct LogOptions {
     pub force_create: bool,
     /// Write no entry.
     pub suppress: bool,
-    /// For a rename: the ref whose reflog this ref takes over. The same transaction must delete that ref, and be made as
-    /// a whole ([`Mode::Atomic`](crate::Mode::Atomic)).
+    /// For a rename: the ref whose reflog this ref takes over. The same transaction must delete that ref itself, even if
+    /// it is symbolic, and be made as a whole ([`Mode::Atomic`](crate::Mode::Atomic)).
     pub take_over: Option<RefName>,
 }
 

@@ -119,7 +119,10 @@ pub enum Error {
     Interrupted(#[source] std::io::Error),
     /// A symbolic ref leads to a name that no ref can have, or a ref that is listed has such a name itself, which is
     /// then in both fields.
-    #[error("'{name}' leads to '{target}', which is no refname")]
+    #[error(
+        "'{name}'{} is no refname",
+        if name == target { String::new() } else { format!(" leads to '{target}', which") }
+    )]
     BadTarget {
         /// The symbolic ref.
         name: BString,
@@ -167,12 +170,14 @@ impl From<reftable::Error> for Error {
     }
 }
 
-/// [`StackError::Io`] and [`StackError::Table`] become the errors that they contain.
+/// [`StackError::Io`] and [`StackError::Table`] become the errors that they contain, and [`StackError::Interrupted`]
+/// becomes [`Error::Interrupted`].
 impl From<StackError> for Error {
     fn from(error: StackError) -> Self {
         match error {
             StackError::Io(error) => Error::Io(error),
             StackError::Table(error) => error.into(),
+            StackError::Interrupted(error) => Error::Interrupted(error),
             error => Error::Stack(error),
         }
     }
@@ -196,5 +201,23 @@ impl From<BrokenRef> for Error {
 impl From<Rejection> for Error {
     fn from(rejection: Rejection) -> Self {
         Error::Rejected(Box::new(rejection))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_one_error_wherever_it_is_noticed() {
+        let signal = StackError::Interrupted(std::io::ErrorKind::Interrupted.into());
+        assert!(matches!(Error::from(signal), Error::Interrupted(_)));
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_named_once() {
+        let text = |name: &str, target: &str| Error::BadTarget { name: name.into(), target: target.into() }.to_string();
+        assert_eq!(text("a b", "a b"), "'a b' is no refname");
+        assert_eq!(text("s", "a b"), "'s' leads to 'a b', which is no refname");
     }
 }

@@ -37,6 +37,18 @@ pub trait LogJudge {
     fn failed(&mut self, name: &RefName, error: Error);
 }
 
+/// Tells the judge that a log could not be judged or changed. A signal is passed back instead, because it ends the work
+/// on all logs.
+pub(crate) fn tell_failed(judge: &mut dyn LogJudge, name: &RefName, error: Error) -> Result<()> {
+    match error {
+        Error::Interrupted(_) => Err(error),
+        error => {
+            judge.failed(name, error);
+            Ok(())
+        }
+    }
+}
+
 /// How entries of reflogs are removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]

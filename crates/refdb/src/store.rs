@@ -400,8 +400,7 @@ impl Store {
     /// [`Limit::Packing`](crate::Limit::Packing) if other programs pack the same refs again and again,
     /// [`Misuse::Setting`] if a setting that writers need is bad, [`Misuse::UnsafeStorage`] as from
     /// [`Store::check_storage`], [`Error::Repository`] if the refs have been migrated since the store was opened,
-    /// [`Error::Interrupted`] or [`StackError::Interrupted`](crate::StackError::Interrupted) if a signal came, and
-    /// others for files that cannot be read or written.
+    /// [`Error::Interrupted`] if a signal came, and others for files that cannot be read or written.
     pub fn optimize(&self, options: &OptimizeOptions) -> Result<Optimized> {
         self.check_settings()?;
         self.backend.optimize(options)

@@ -65,8 +65,12 @@ struct Report {
 
 impl Report {
     fn add(&mut self, offset: u64, fault: Fault) {
+        self.push(Corruption { table: self.table.clone(), offset, fault, behind: BString::default() });
+    }
+
+    fn push(&mut self, corruption: Corruption) {
         if self.faults.len() < FAULTS_MAX {
-            self.faults.push(Corruption { table: self.table.clone(), offset, fault, behind: BString::default() });
+            self.faults.push(corruption);
         }
     }
 }

@@ -31,15 +31,14 @@ const DELAY_MAX: Duration = Duration::from_secs(10);
 /// long that [`PAUSE_MAX`] shortens the pause after it.
 const SHARE: u32 = 10;
 
-/// Maximum pause after a run has ended, in the background too, even if a lock that a dead process had left made the run
-/// seem to take days.
+/// Maximum pause after a run has ended, in the background too, and between two checks whether it has, even if a lock
+/// that a dead process has left makes the run seem to take days.
 const PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of repositories that are maintained at a time, not counting runs that git has put in the background.
 const RUNS_MAX: usize = 8;
 
-/// The interval of the first checks whether git has finished in the background. It becomes a tenth of the time that has
-/// passed, if that is more.
+/// The interval of the first checks whether git has finished in the background. See [`next_look`].
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Runs git's maintenance in the repositories that received pushes. Clones of this value share their state.
@@ -122,8 +121,7 @@ impl Shared {
             drop(turn);
             let lock = folder.join("objects/maintenance.lock");
             while is_there(lock.clone()).await && !self.is_ending.is_cancelled() {
-                // A lock that a dead process has left may stay for ever.
-                self.pause(Instant::now() + LOOK.max(began.elapsed() / SHARE)).await;
+                self.pause(Instant::now() + next_look(began.elapsed())).await;
             }
             let pause = began.elapsed().saturating_mul(SHARE - 1).min(PAUSE_MAX);
             self.pause(Instant::now() + pause).await;
@@ -156,6 +154,12 @@ impl Shared {
     fn due(&self) -> MutexGuard<'_, HashMap<PathBuf, Due>> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The pause until the next check whether git, which has been running for this time, has finished: a tenth of the time.
+/// A lock that a dead process has left may stay for days, but once it is removed, that must be noticed soon.
+fn next_look(passed: Duration) -> Duration {
+    (passed / SHARE).clamp(LOOK, PAUSE_MAX)
 }
 
 /// Returns whether there is a file. The look may take long on a network file system, so it has a thread of its own.
@@ -199,6 +203,15 @@ mod tests {
         upkeep.ended().await;
         assert_eq!(runs(), "ran\nran\n");
         assert!(upkeep.0.due().is_empty());
+    }
+
+    #[test]
+    fn a_lock_that_stayed_for_days_is_looked_at_every_hour() {
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            [0, 1, 3600, 864_000].map(|passed| next_look(second * passed)),
+            [LOOK, LOOK, second * 360, PAUSE_MAX]
+        );
     }
 
     #[tokio::test]

@@ -52,7 +52,7 @@ impl Drop for AskingOnce {
     fn drop(&mut self) {
         if let Some(outer) = self.outer.take() {
             let own = ASKED.replace(outer).unwrap_or_default();
-            own.iter().filter(|folder| !was_asked(folder)).for_each(|folder| note(folder));
+            own.iter().for_each(|folder| note(folder));
         }
     }
 }
@@ -65,7 +65,9 @@ pub(crate) fn was_asked(folder: &Path) -> bool {
 /// Remembers that the server was asked about a folder and has answered that it exists.
 pub(crate) fn note(folder: &Path) {
     ASKED.with_borrow_mut(|asked| {
-        if let Some(asked) = asked.as_mut().filter(|asked| asked.len() < FOLDERS_MAX) {
+        let has_room =
+            |asked: &&mut Vec<PathBuf>| asked.len() < FOLDERS_MAX && !asked.iter().any(|known| known == folder);
+        if let Some(asked) = asked.as_mut().filter(has_room) {
             asked.push(folder.to_owned());
         }
     });
@@ -114,6 +116,7 @@ mod tests {
         let target = dir.path().join("HEAD");
         Lock::acquire(&Fs::real(), &target, 0o666, LockTimeout::None).unwrap().release().unwrap();
         assert!(!knows() && knows(), "what is looked up behind a lock is newer than the lock");
+        (0..2 * FOLDERS_MAX).for_each(|_| note(folder));
         (0..2 * FOLDERS_MAX).for_each(|at| note(Path::new(&at.to_string())));
         assert!(was_asked(Path::new("1")) && !was_asked(Path::new("100")), "it has a bound");
         drop(once);

@@ -1,7 +1,7 @@
 //! Open folders. An operation on an entry of an open folder stays in that folder even after the path of the folder
 //! leads elsewhere.
 
-use crate::{EntryKind, Error, File, Fs, LookUp, Op, Result, ServerHandle, Stat, error::is_stale};
+use crate::{EntryKind, Error, File, Fs, LookUp, Op, Result, ServerHandle, Stat, error::is_stale, fs::past_lease};
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, CWD, FileType, Mode, OFlags, SeekFrom, StatxFlags},
@@ -313,12 +313,7 @@ impl Folder {
     fn open_file(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
         let open = || -> io::Result<_> {
             let (folder, name) = self.place_of(Path::new(name), LookUp::Name)?;
-            let open = |flags| rustix::fs::openat(folder, &*name, flags | OFlags::CLOEXEC, Mode::empty());
-            match open(flags) {
-                // Another process has a lease on the file. An open that waits succeeds once the lease has ended.
-                Err(Errno::WOULDBLOCK) => Ok(open(flags - OFlags::NONBLOCK)?),
-                opened => Ok(opened?),
-            }
+            past_lease(flags, |flags| rustix::fs::openat(folder, &*name, flags | OFlags::CLOEXEC, Mode::empty()))
         };
         let inner = self.looking(|| self.fs.hooks().opening(open))?;
         Ok(File::new(self.fs.hooks(), inner.into(), &self.path.join(name)))

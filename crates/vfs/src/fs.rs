@@ -182,16 +182,11 @@ impl Fs {
     }
 
     fn open_as(&self, options: &mut std::fs::OpenOptions, path: &Path, flags: OFlags) -> Result<File> {
-        let mut open = |flags: OFlags| {
+        let open = |flags: OFlags| {
             let options = options.custom_flags(flags.bits() as i32);
             self.opening(path, || options.open(self.hooks.look_up(path, LookUp::Name)?))
         };
-        let opened = match open(flags) {
-            // Another process has a lease on the file. An open that waits succeeds once the lease has ended.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => open(flags - OFlags::NONBLOCK),
-            opened => opened,
-        };
-        match opened {
+        match past_lease(flags, open) {
             Ok(inner) => Ok(self.file(inner, path)),
             Err(source) => Err(Error::new("open", path, source)),
         }
@@ -357,11 +352,7 @@ impl Fs {
         options.append(true).mode(mode).custom_flags(OFlags::NONBLOCK.bits() as i32);
         let open = || {
             let path = self.hooks.look_up(path, LookUp::Name)?;
-            match options.open(&path) {
-                // Another process has a lease on the file, which an open that waits lets end.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => options.clone().custom_flags(0).open(&path),
-                opened => opened,
-            }
+            past_lease(OFlags::NONBLOCK, |flags| options.clone().custom_flags(flags.bits() as i32).open(&path))
         };
         let create = || self.hooks.opening(|| options.clone().create(true).open(path));
         let inner = self.changing(path, || match self.opening(path, open) {
@@ -497,6 +488,18 @@ pub(crate) fn place(path: &Path) -> Option<(&Path, &OsStr)> {
 /// The host name of this machine, with or without its domain.
 pub fn host_name() -> Vec<u8> {
     rustix::system::uname().nodename().to_bytes().to_owned()
+}
+
+/// Opens a file with `O_NONBLOCK`, which `flags` contain unless a pipe may block. If another process has a lease on the
+/// file, opens the file again without that flag, which waits until the lease has ended.
+pub(crate) fn past_lease<T, E: Into<io::Error>>(
+    flags: OFlags,
+    mut open: impl FnMut(OFlags) -> std::result::Result<T, E>,
+) -> io::Result<T> {
+    match open(flags).map_err(Into::into) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => open(flags - OFlags::NONBLOCK).map_err(Into::into),
+        opened => opened,
+    }
 }
 
 #[cfg(test)]

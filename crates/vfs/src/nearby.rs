@@ -1,14 +1,11 @@
 //! Opens very many files that are ordered by folder, from an open folder instead of along the whole path.
 
-use crate::{Error, File, Fs, Result, Stat};
+use crate::{Error, File, Fs, Result, Stat, fs::past_lease};
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{AtFlags, CWD, Mode, OFlags},
 };
-use std::{
-    io::ErrorKind,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Keeps the folder of the most recent files open, except on network file systems. A folder is opened only when a
 /// second file in it is used in a row.
@@ -46,10 +43,9 @@ impl<'f> Nearby<'f> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let fs = self.fs;
         let (folder, name) = self.place(path);
-        match fs.hooks().opening(|| rustix::fs::openat(folder, name, flags, Mode::empty())) {
+        let open = || past_lease(flags, |flags| rustix::fs::openat(folder, name, flags, Mode::empty()));
+        match fs.hooks().opening(open) {
             Ok(inner) => Ok(fs.file(inner.into(), path)),
-            // Another process has a lease on the file, so that an open has to wait.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => fs.open(path),
             Err(source) => Err(Error::new("open", path, source)),
         }
     }

@@ -2,7 +2,7 @@
 //! these would stop a server that reads other people's repositories. Only a file that the user has named as an input
 //! may be a pipe.
 
-use crate::{Error, Fs, LookUp, Result};
+use crate::{Error, Fs, LookUp, Result, fs::past_lease};
 use rustix::{
     fs::{FileType, Mode, OFlags},
     io::Errno,
@@ -45,12 +45,8 @@ impl Fs {
             buffer.clear();
             let file = self.opening(path, || -> io::Result<_> {
                 let found = self.hooks().look_up(path, LookUp::Name)?;
-                let open = |flags| rustix::fs::open(&*found, OFlags::RDONLY | OFlags::CLOEXEC | flags, Mode::empty());
-                match open(flags) {
-                    // Another process has a lease on the file. An open that waits succeeds once the lease has ended.
-                    Err(Errno::WOULDBLOCK) => Ok(open(flags - OFlags::NONBLOCK)?),
-                    opened => Ok(opened?),
-                }
+                let base = OFlags::RDONLY | OFlags::CLOEXEC;
+                past_lease(flags, |flags| rustix::fs::open(&*found, base | flags, Mode::empty()))
             })?;
             // This is on the stack, whose page is mapped already. A large buffer on the heap costs a page fault for
             // each file.

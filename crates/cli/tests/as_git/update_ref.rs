@@ -85,6 +85,7 @@ fn names_of_objects_are_found_with_gits_warnings() {
             repo.git(["update-ref", "refs/tags/main", "refs/heads/main~1"]);
             repo.git(["update-ref", "-m", "checkout: moving from main to other", "HEAD", "HEAD~1"]);
             repo.git(["update-ref", "-m", "checkout: moving from dangling to other", "HEAD", "HEAD~1"]);
+            repo.git(["update-ref", "-m", "checkout: moving from tags/main", "HEAD", "refs/tags/main"]);
         });
         for revision in [
             "lost",

@@ -1,6 +1,6 @@
 //! Why one edit is rejected, as a value, and git's sentences for it.
 
-use super::LooseError;
+use super::{Error, LooseError, Misuse};
 use bstr::{BStr, BString};
 use refdb_types::{ObjectId, RefName, Target};
 use std::{fmt, io, path::PathBuf};
@@ -230,9 +230,13 @@ impl Rejection {
         Rejection { given: name.clone(), resolved: name, reason }
     }
 
-    /// The rejection of the edit of a claimed ref.
-    pub(crate) fn of_claim(name: &BStr, reason: RejectionReason) -> Self {
-        Rejection::of(RefName::new_safe(name.to_vec()).expect("claims were names when they came in"), reason)
+    /// The rejection of the edit of a claimed ref. A symbolic ref on disk may lead to a name that no [`RefName`] holds,
+    /// in which case the error is about that name.
+    pub(crate) fn of_claim(name: &BStr, reason: RejectionReason) -> Error {
+        match RefName::new_safe(name.to_vec()) {
+            Some(name) => Rejection::of(name, reason).into(),
+            None => Misuse::BadName(name.to_owned()).into(),
+        }
     }
 
     /// The class of the reason: the one that git reports, if git has this reason.

@@ -16,7 +16,7 @@ use crate::files::{
 use crate::{
     Error, Rejection, Result, Snapshot, Step, Target, TargetView,
     backend::{Claim, ClaimKind, Locked, NewValue},
-    log_edit::{Chain, LogJudge, LoggedChange, PruneLogs},
+    log_edit::{Chain, LogJudge, LoggedChange, PruneLogs, tell_failed},
 };
 use bstr::BStr;
 use refdb_types::{ObjectId, RefName};
@@ -41,7 +41,7 @@ pub(crate) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge
                 kept_bytes += found.as_ref().map_or(0, Due::kept_bytes);
                 due.extend(found);
             }
-            Err(error) => judge.failed(name, error),
+            Err(error) => tell_failed(judge, name, error)?,
         }
         if due.len() == batch || kept_bytes > KEPT_BYTES_MAX {
             kept_bytes = 0;
@@ -110,7 +110,7 @@ fn prune_locked(store: &Arc<Store>, mut due: Vec<Due<'_>>, how: PruneLogs, judge
         match prune_one(store, due, how, judge) {
             Ok(Some(end)) => steps.extend(step(locked.snapshot(), due.name.as_bstr(), end)),
             Ok(None) => {}
-            Err(error) => judge.failed(due.name, error),
+            Err(error) => tell_failed(judge, due.name, error)?,
         }
     }
     assert!(steps.len() <= 1, "refs are set one by one");

@@ -24,7 +24,8 @@ use std::{
 /// The file to which git moves a reflog while its ref is renamed.
 const ASIDE: &str = "refs/.tmp-renamed-log";
 
-/// The file to which the reflog of a deleted ref is moved while a ref below its name gets a reflog. A number follows.
+/// The file to which a reflog is moved while another takes its place: that of a deleted ref, while a ref below its name
+/// gets one, and that of a ref to whose name another ref is renamed. A number follows.
 const REMOVED: &str = "refs/.tmp-removed-log-";
 
 /// Returns whether one name lies below the other.
@@ -89,7 +90,7 @@ pub(super) fn refuse(steps: &dyn Steps) -> Result<()> {
         None => Ok(()),
         Some((source, name)) => {
             let why = RejectionReason::Conflict { with: source.to_owned(), is_new: false, prevents_lock: false };
-            Err(Rejection::of_claim(name, why).into())
+            Err(Rejection::of_claim(name, why))
         }
     }
 }
@@ -114,7 +115,7 @@ impl Moved {
                 continue;
             }
             if !move_log(store, &from, &to)? {
-                return Err(Rejection::of_claim(name, RejectionReason::Folder { path: to }).into());
+                return Err(Rejection::of_claim(name, RejectionReason::Folder { path: to }));
             }
             let folder = to.parent().map(Path::to_owned);
             self.0.push((from, to));
@@ -167,8 +168,7 @@ fn move_log(store: &Store, from: &Path, to: &Path) -> Result<bool> {
     moved
 }
 
-/// Reflogs of deleted refs that were moved aside, so that refs below their names can have reflogs: each with its old
-/// path and its present one.
+/// Reflogs that were moved aside to make room for others: each with its old path and its present one.
 #[derive(Default)]
 pub(super) struct SetAside(Vec<(PathBuf, PathBuf)>);
 

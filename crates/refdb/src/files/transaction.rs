@@ -55,8 +55,8 @@ pub(super) struct FilesLocked {
     /// packed-refs as it was before the new values were put into it. It is restored if another writer has, or may have,
     /// committed a conflicting ref.
     before: Option<Arc<PackedFile>>,
-    /// Whether packed-refs has the new values.
-    has_new_packed: bool,
+    /// Whether packed-refs or a loose file has a new value.
+    has_new_values: bool,
     /// Refs whose loose values were moved into packed-refs.
     cleared: Vec<BString>,
     /// The claims that stay loose in bulk, because a symbolic link gives their files a second name.
@@ -110,7 +110,7 @@ impl FilesLocked {
             refused,
             snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
             before: None,
-            has_new_packed: false,
+            has_new_values: false,
             cleared: Vec::new(),
             through_links,
             searched: Mutex::default(),
@@ -156,7 +156,7 @@ impl FilesLocked {
         // A ref that is only packed may have a folder in its place. That is checked here, before other refs change.
         let may_be_blocked = step.old.is_none() || options.fs.is_folder_itself(&path)?;
         if may_be_blocked && !self.has_room(step.name, &path)? {
-            return Err(Rejection::of_claim(step.name, RejectionReason::Folder { path }).into());
+            return Err(Rejection::of_claim(step.name, RejectionReason::Folder { path }));
         }
         let mut content = Vec::with_capacity(options.hash.len_hex() + 1);
         loose::encode(value, &mut content);
@@ -254,7 +254,7 @@ impl FilesLocked {
         let Some(mut new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
         new.rename()?;
-        self.has_new_packed = true;
+        self.has_new_values = true;
         new.sync_name()?;
         let puts = claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step));
         let names: Vec<&BStr> = puts.filter(|(_, step)| step.old.is_none()).map(|(_, step)| step.name).collect();
@@ -265,7 +265,7 @@ impl FilesLocked {
             Ok(None) => return Ok(()),
             Ok(Some(rival)) => {
                 let why = RejectionReason::Conflict { with: rival.theirs, is_new: false, prevents_lock: true };
-                Rejection::of_claim(rival.ours.as_bstr(), why).into()
+                Rejection::of_claim(rival.ours.as_bstr(), why)
             }
             Err(error) => error,
         };
@@ -273,12 +273,12 @@ impl FilesLocked {
             match write::restore(&self.store, before)? {
                 Some(mut old) => {
                     old.rename()?;
-                    self.has_new_packed = false;
+                    self.has_new_values = false;
                     old.sync_name()?;
                 }
                 None => {
                     self.store.options.fs.remove_existing(&self.store.packed_target()?)?;
-                    self.has_new_packed = false;
+                    self.has_new_values = false;
                     new.sync_name()?;
                 }
             }
@@ -342,6 +342,7 @@ impl FilesLocked {
             assert!(guard.is_some(), "what was staged for '{}' is published", step.name);
             let Some(mut lock) = guard else { continue };
             publish::publish_ref(&self.store, step.name, &mut lock)?;
+            self.has_new_values = true;
             changed.extend(lock.target().parent().filter(|_| self.store.options.sync).map(Path::to_owned));
         }
         // Folders created for these refs must be durable as well; those created for locks alone are removed again.
@@ -361,14 +362,17 @@ impl FilesLocked {
         }
     }
 
-    /// Writes the reflogs and makes the new values visible. If the reflogs cannot be written, or packed-refs does
-    /// not get its new values, reflogs that were taken from other refs and, at least in bulk, other new ones are
-    /// removed, and reflogs that were moved aside are moved back, as far as that is possible.
+    /// Writes the reflogs and makes the new values visible. If this fails before any value is visible, reflogs that
+    /// were taken from other refs and, at least in bulk, other new ones are removed, and reflogs that were moved aside
+    /// are moved back, as far as that is possible.
     fn publish(&mut self, steps: &dyn Steps, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let taken = self.take_logs(steps)?;
         let (mut aside, mut new_logs) = (SetAside::default(), Vec::new());
-        let published = self.publish_logs(claimed, taken, &mut aside, &mut new_logs);
-        if published.is_err() && !self.has_new_packed {
+        let published = self
+            .publish_logs(claimed, taken, &mut aside, &mut new_logs)
+            .and_then(|()| self.publish_packed(claimed))
+            .and_then(|()| self.publish_loose(claimed));
+        if published.is_err() && !self.has_new_values {
             for log in new_logs {
                 // If that fails, a reflog without a ref is left, which does no harm.
                 let _ = self.store.options.fs.remove_file(&log);
@@ -377,14 +381,13 @@ impl FilesLocked {
         } else {
             aside.remove(&self.store);
         }
-        published?;
-        self.publish_loose(claimed)
+        published
     }
 
-    /// Writes the reflogs, those `taken` from other refs under their new names, and replaces packed-refs. Reflogs that
-    /// were moved aside are added to `aside`, and those to remove after an error to `new`.
+    /// Writes the reflogs, and those `taken` from other refs under their new names. Reflogs that were in the way are
+    /// moved aside and added to `aside`, and those to remove after an error to `new`.
     fn publish_logs(
-        &mut self,
+        &self,
         claimed: &[(usize, Step<'_>)],
         taken: Vec<(&BStr, Vec<u8>)>,
         aside: &mut SetAside,
@@ -392,11 +395,13 @@ impl FilesLocked {
     ) -> Result<()> {
         self.make_room_for_logs(claimed, aside)?;
         for (name, log) in taken {
-            new.extend(reflog::file::put(&self.store, name, &log)?);
+            assert!(self.locks.holds_packed(), "a reflog is taken from a ref that is deleted");
+            aside.move_log(&self.store, name)?;
+            new.extend(self.store.layout.log_path(name));
+            reflog::file::put(&self.store, name, &log)?;
         }
         let track = self.strategy == WriteStrategy::Bulk || !aside.is_empty();
-        self.append_logs(claimed, track, new)?;
-        self.publish_packed(claimed)
+        self.append_logs(claimed, track, new)
     }
 
     /// Removes the loose files and the reflogs of deleted refs.
@@ -517,7 +522,7 @@ impl Locked for FilesLocked {
         }
         let moved = nested::move_logs(&self.store, steps)?;
         if let Err(error) = self.publish(steps, &claimed) {
-            if !self.has_new_packed {
+            if !self.has_new_values {
                 moved.back(&self.store);
             }
             return Err(error);

@@ -1,7 +1,10 @@
 //! Removes entries from reflogs.
 
 use super::state::{Entry, State};
-use crate::{Error, LogJudge, LoggedChange, PruneLogs, Result, log_edit::Chain};
+use crate::{
+    Error, LogJudge, LoggedChange, PruneLogs, Result,
+    log_edit::{Chain, tell_failed},
+};
 use bstr::ByteSlice;
 use refdb_repo::ObjectCheck;
 use refdb_types::{LogEntry, ObjectId, RefName, Target, canonical_name};
@@ -21,9 +24,8 @@ pub(super) fn prune(
         let Some(log) = state.logs.get_mut(plain) else { continue };
         let (kept, end) = match prune_one(name, log, how, judge) {
             Ok(pruned) => pruned,
-            Err(error @ Error::Interrupted(_)) => return Err(error),
             Err(error) => {
-                judge.failed(name, error);
+                tell_failed(judge, name, error)?;
                 continue;
             }
         };

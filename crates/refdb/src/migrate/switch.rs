@@ -345,14 +345,19 @@ fn link_or_copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
     if site.fs.hard_link(from, to).is_ok() {
         return Ok(());
     }
-    // The file system may not support hard links.
+    // The file system may not support hard links. The copy is made in the migration's folder, because a part of it at
+    // `to` would be left if the migration were killed.
     let source = site.fs.open(from)?;
     let stat = source.stat()?;
-    let mut file = site.fs.create_new(to, 0o666)?;
+    let mut part = from.as_os_str().to_owned();
+    part.push(".part");
+    let mut file = site.fs.create_new(part.as_ref(), 0o666)?;
     file.copy_from(&source, 0, stat.len_bytes)?;
     file.set_mode(stat.mode & 0o7777)?;
     // Unlike a link, the copy is not on stable storage yet.
-    Ok(file.sync()?)
+    file.sync()?;
+    drop(file);
+    Ok(site.fs.rename(part.as_ref(), to)?)
 }
 
 /// Moves a file or folder that was built to its final place.

@@ -192,9 +192,8 @@ impl Names<'_> {
         debug_assert!(back > 0, "`@{{-0}}` names nothing");
         let (mut left, mut found) = (back, None);
         self.snapshot.log("HEAD".into(), &mut |entry| {
-            let from =
-                entry.message.strip_prefix(b"checkout: moving from ").and_then(|rest| rest.split_str(" to ").next());
-            if let Some(from) = from {
+            let moved = entry.message.strip_prefix(b"checkout: moving from ");
+            if let Some((from, _)) = moved.and_then(|moved| moved.split_once_str(" to ")) {
                 left -= 1;
                 if left == 0 {
                     found = Some(BString::from(from));

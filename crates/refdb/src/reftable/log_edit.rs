@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Error, Result, Snapshot, Target,
     backend::{Claim, ClaimKind, NewValue},
-    log_edit::{Chain, LogJudge, LoggedChange, PruneLogs},
+    log_edit::{Chain, LogJudge, LoggedChange, PruneLogs, tell_failed},
 };
 use bstr::{BStr, ByteSlice};
 use refdb_repo::ObjectCheck;
@@ -125,11 +125,7 @@ impl Plan {
                     part.refs.extend(pruned.end.map(|end| (at, end, peeled(&end))));
                     Ok(())
                 }
-                Err(error @ Error::Interrupted(_)) => Err(error),
-                Err(error) => {
-                    judge.failed(name, error);
-                    Ok(())
-                }
+                Err(error) => tell_failed(judge, name, error),
             }
         })?;
         Ok(plan)

@@ -102,8 +102,9 @@ impl Edits {
         self.sources.get(&item).map(|source| self.text(*source))
     }
 
-    /// A ref whose reflog an item takes over although the ref is not sure to go: no other item deletes it, or in per-edit
-    /// mode either of the two items may be rejected alone. The items must be sorted.
+    /// A ref whose reflog an item takes over although the ref is not sure to go: no other item deletes it, the deletion
+    /// follows it to another ref, or in per-edit mode either of the two items may be rejected alone. The items must be
+    /// sorted.
     pub(super) fn kept_source(&self, mode: Mode) -> Option<&BStr> {
         let goes = |taker: u32, source: &BStr| {
             let deleted = self.find(source).filter(|at| self.items[*at as usize].action == Action::Delete);

@@ -192,16 +192,12 @@ impl<'s> Transaction<'s> {
         if let Some(why) = self.context.forbidden {
             return Err(why.clone().into());
         }
-        let twice = self.plan.edits.sort();
-        let edits = &self.plan.edits;
-        if let Some((one, other)) = twice {
+        if let Some((one, other)) = self.plan.edits.sort() {
+            let edits = &self.plan.edits;
             let (one, other) = (edits.shown(one).to_owned(), edits.shown(other).to_owned());
             return Err(Misuse::Twice { one, other }.into());
         }
-        match edits.kept_source(self.options.mode) {
-            None => Ok(()),
-            Some(source) => Err(Misuse::LogOfOther(source.to_owned()).into()),
-        }
+        Ok(())
     }
 
     fn lock_and_stage(&mut self, joins: bool) -> Result<Box<dyn Locked + 's>> {

@@ -12,7 +12,7 @@ use super::{
     walk::walk,
 };
 use crate::{
-    Error, Limit, Precondition, Rejection, RejectionClass, RejectionReason, Result,
+    Error, Limit, Misuse, Precondition, Rejection, RejectionClass, RejectionReason, Result,
     backend::{Claim, ClaimKind, Claims, Locked, Snapshot, Standing},
     error::LOSSES_MAX,
 };
@@ -139,6 +139,9 @@ impl<'s> Preparation<'_, 's> {
         let findings = walk(&mut self.plan.edits, locked.snapshot())?;
         if !confirm(&self.plan.edits, links, self.context.backend) {
             return Ok(Attempt::LinksMoved);
+        }
+        if let Some(source) = self.plan.edits.kept_source(self.options.mode) {
+            return Err(Misuse::LogOfOther(source.to_owned()).into());
         }
         // Conflicts of names are reported further below, because git checks the expected value first.
         let is_name = |why: &RejectionReason| why.class() == RejectionClass::NameConflict;

@@ -100,9 +100,13 @@ impl Scene {
     }
 
     fn transact(&self, fs: &Fs, dir: &Path, sync: bool, edits: &[Edit]) -> Result<()> {
+        let whole = edits.iter().any(|edit| edit.log.take_over.is_some());
+        self.transact_as(fs, dir, sync, whole, edits)
+    }
+
+    fn transact_as(&self, fs: &Fs, dir: &Path, sync: bool, whole: bool, edits: &[Edit]) -> Result<()> {
         let backend = self.backend(fs, dir, sync);
         let context = Context { backend: &*backend, hooks: &NoHook, committer: &committer, ..self.subject.context() };
-        let whole = edits.iter().any(|edit| edit.log.take_over.is_some());
         let mut transaction = Transaction::new(context, TransactionOptions::new().atomic_visibility(whole));
         edits.iter().try_for_each(|edit| transaction.add(edit.clone()))?;
         transaction.commit().map(drop)
@@ -251,6 +255,28 @@ fn a_renamed_ref_is_there_once_with_its_reflog_wherever_it_stops() {
             let name = if now.refs == after.refs { "refs/heads/new" } else { "refs/heads/b" };
             assert!(now.logs.get(name).is_some_and(|log| log.starts_with(old)), "{now:#?}");
         });
+    }
+}
+
+/// The new ref's own reflog, which the one of the old ref replaces, was lost.
+#[test]
+fn a_rename_that_fails_leaves_the_reflog_that_the_new_name_had() {
+    for whole in [true, false] {
+        let scene = Scene::new(RefFormat::Files, false);
+        let start = scene.start.path();
+        let (old, new) = ("refs/heads/loose", "refs/heads/a");
+        scene.transact(&Fs::real(), start, false, &[create(old, scene.ids[1]).message("made")]).unwrap();
+        let mut taker = set(new, scene.ids[1]).message("renamed");
+        taker.log.take_over = Some(RefName::new(old).unwrap());
+        let (edits, before) = ([delete(old), taker], scene.state(start));
+        refuse_everywhere(
+            start,
+            |fs, dir| scene.transact_as(fs, dir, true, whole, &edits),
+            |dir, _| {
+                let now = scene.state(dir);
+                assert!(now.refs != before.refs || now.logs[new] == before.logs[new], "{whole} {now:#?}");
+            },
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 use crate::common::{Subject, With, at, create, delete, everywhere, name, set};
+use bstr::BStr;
 use refdb::{
-    Edit, Error, Misuse,
+    Edit, Error, LogJudge, LoggedChange, Misuse, PruneLogs, RefName, Result,
     transaction::{LogPolicy, Mode},
 };
 use refdb_testkit::RefFormat;
@@ -186,5 +187,54 @@ fn a_reflog_is_not_taken_over_from_a_ref_that_may_stay() {
         refused(Mode::Atomic, &[taking("refs/heads/b", create("refs/heads/b", ids[0]))]);
         refused(Mode::PerEdit, &[delete("refs/heads/a"), taker()]);
         assert_eq!(subject.git_lists(), [format!("refs/heads/a {}", ids[0])]);
+        // The deletion is that of `a`, and the symbolic ref stays.
+        subject.succeed([set("refs/heads/s", "refs/heads/a").no_deref()]);
+        let from_s = || taking("refs/heads/s", create("refs/heads/b", ids[0]));
+        refused(Mode::Atomic, &[delete("refs/heads/s"), from_s()]);
+        assert_eq!(subject.get("refs/heads/b"), None);
+        subject.succeed([delete("refs/heads/s").no_deref(), from_s()]);
+    });
+}
+
+/// Stops at its `at`th decision, as if a signal had come.
+struct Stops {
+    at: usize,
+    asked: usize,
+    failed: usize,
+}
+
+impl LogJudge for Stops {
+    fn begin(&mut self, _: &BStr, _: &mut dyn ExactSizeIterator<Item = u64>) -> Result<()> {
+        Ok(())
+    }
+
+    fn goes(&mut self, _: &LoggedChange<'_>) -> Result<bool> {
+        self.asked += 1;
+        if self.asked == self.at { Err(Error::Interrupted(std::io::ErrorKind::Interrupted.into())) } else { Ok(true) }
+    }
+
+    fn told(&mut self, _: &LoggedChange<'_>, _: bool) {}
+
+    fn failed(&mut self, _: &RefName, _: Error) {
+        self.failed += 1;
+    }
+}
+
+/// In files, a signal was taken for a failure of one log, and the next one was begun.
+#[test]
+fn a_signal_ends_the_removal_of_entries_from_all_logs() {
+    everywhere(|subject| {
+        let ids = subject.commits(1);
+        subject.policy = LogPolicy::Always;
+        subject.succeed([create("refs/heads/a", ids[0]), create("refs/heads/b", ids[0])]);
+        let names = [name("refs/heads/a"), name("refs/heads/b")];
+        // In files, the second decision is made under the lock.
+        for at in [1, 2] {
+            let mut judge = Stops { at, asked: 0, failed: 0 };
+            let ended =
+                subject.backend.prune_logs(&names, PruneLogs::new().report(true), &*subject.objects(), &mut judge);
+            assert!(matches!(ended, Err(Error::Interrupted(_))), "{ended:?}");
+            assert_eq!(judge.failed, 0);
+        }
     });
 }

@@ -152,6 +152,28 @@ fn a_symbolic_ref_to_a_folder_is_refused_by_the_folders_name() {
     });
 }
 
+/// The error could not name the ref, and the write panicked.
+#[test]
+fn a_folder_or_reflogs_in_place_of_an_ill_formed_target_are_an_error() {
+    on_disk(|subject| {
+        if subject.repo.format() != refdb_testkit::RefFormat::Files {
+            return; // the ref is a file that is written by hand
+        }
+        let ids = subject.commits(1);
+        subject.policy = refdb::transaction::LogPolicy::Always;
+        let dir = subject.repo.git_dir().to_owned();
+        std::fs::write(dir.join("refs/heads/s"), "ref: foo..bar\n").unwrap();
+        for folder in ["foo..bar/x", "logs/foo..bar/x"] {
+            std::fs::create_dir_all(dir.join(folder)).unwrap();
+            std::fs::write(dir.join(folder).join("file"), "").unwrap();
+            let said = subject.commit([set("refs/heads/s", ids[0])]).unwrap_err().to_string();
+            assert!(said.contains("foo..bar"), "{said}");
+            std::fs::remove_dir_all(dir.join(folder).parent().unwrap()).unwrap();
+        }
+        std::fs::remove_file(dir.join("refs/heads/s")).unwrap();
+    });
+}
+
 #[test]
 fn the_hook_sees_what_gits_hook_sees() {
     everywhere(|subject| {

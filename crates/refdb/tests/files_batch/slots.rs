@@ -1,7 +1,7 @@
 //! Journal files, which hold one entry after the other: which process owns them, and when they are used again.
 
 use super::*;
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Mutex};
 
 /// Returns the journal files, with the number of names that each has.
 fn slots(dir: &Path) -> Vec<(PathBuf, u64)> {
@@ -105,6 +105,35 @@ fn a_folder_of_records_that_somebody_removed_is_durable_again_before_it_is_neede
         seen = now;
         std::fs::remove_dir_all(dir.join("refdb-batches")).unwrap();
     }
+}
+
+/// Notes whether a journal file was synced before the first lock was a link to it.
+#[derive(Default)]
+struct SyncedFirst(Mutex<(bool, Option<bool>)>);
+
+impl refdb_vfs::IoHook for SyncedFirst {
+    fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+        let (is_synced, at_link) = &mut *self.0.lock().unwrap();
+        match op {
+            refdb_vfs::Op::Sync(path) if path.extension().is_some_and(|end| end == "slot") => *is_synced = true,
+            refdb_vfs::Op::Link(..) => drop(at_link.get_or_insert(*is_synced)),
+            _ => {}
+        }
+        refdb_vfs::Verdict::Proceed
+    }
+}
+
+/// After a loss of power, such a lock could lack the line that signs it.
+#[test]
+fn the_line_of_a_store_that_does_not_sync_is_synced_before_another_store_relies_on_it() {
+    let scene = Scene::new();
+    let dir = scene.repo.git_dir();
+    transact_whole(&store(&Fs::real(), dir, false), &pair(&scene, 0, 0)).unwrap();
+    let order = std::sync::Arc::new(SyncedFirst::default());
+    let syncing = store(&Fs::with_hook(std::sync::Arc::<SyncedFirst>::clone(&order)), dir, true);
+    transact_whole(&syncing, &pair(&scene, 0, 1)).unwrap();
+    assert_eq!(order.0.lock().unwrap().1, Some(true));
+    assert_eq!(slots(dir).len(), 1, "both used one file");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -155,6 +155,41 @@ fn a_ref_that_comes_after_the_kill_is_taken_over_or_told_of() {
     });
     let counts = [told, taken].map(AtomicU32::into_inner);
     assert!(!counts.contains(&0), "{counts:?} were told of and taken over");
+}
+
+/// A disk without hard links that fails for good in the middle of the copy of `TEMP_TAG`.
+#[derive(Default)]
+struct FailsInCopy {
+    has_failed: AtomicBool,
+}
+
+impl IoHook for FailsInCopy {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let full = || std::io::ErrorKind::StorageFull.into();
+        match op {
+            _ if self.has_failed.load(Relaxed) => Verdict::Fail(full()),
+            Op::Link(..) => Verdict::Fail(std::io::ErrorKind::Unsupported.into()),
+            Op::Copy { from, .. } if from.ends_with("TEMP_TAG") => {
+                self.has_failed.store(true, Relaxed);
+                Verdict::Tear(7, full())
+            }
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+/// What was copied stayed, and was in the way of each further run.
+#[test]
+fn a_part_of_a_ref_that_only_update_ref_makes_is_not_in_the_way() {
+    let repo = scene(RefFormat::Reftable, HashKind::Sha1);
+    let (id, dir) = (repo.commit().to_string(), repo.git_dir());
+    repo.git(["update-ref", "TEMP_TAG", &id]);
+    let disk = Arc::new(FailsInCopy::default());
+    migrate(&Fs::with_hook(disk.clone()), dir, RefFormat::Files).unwrap_err();
+    assert!(disk.has_failed.load(Relaxed), "the ref was being copied");
+    migrate(&Fs::real(), dir, RefFormat::Files).unwrap();
+    assert_eq!(repo.git(["rev-parse", "TEMP_TAG"]), id);
+    assert_clean(dir);
 }
 
 /// A disk on which no HEAD gets a second name.

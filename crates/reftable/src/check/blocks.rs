@@ -52,7 +52,7 @@ pub(super) fn read(table: &Arc<Table>, report: &mut Report) -> Result<Found> {
                 read_records(table, &block, &mut found, report);
             }
             Err(Error::Corrupt(corruption)) => {
-                report.faults.push(*corruption);
+                report.push(*corruption);
                 found.complete = false;
                 // The length of the block is unknown, but the next section that the footer mentions can still be read.
                 let footer = &table.footer;

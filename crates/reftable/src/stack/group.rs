@@ -262,9 +262,11 @@ impl Turn {
                         }
                         return Ok(group);
                     }
-                    Some(Outcome::GivenUp) | None => return Err(StackError::GroupGivenUp),
+                    Some(Outcome::GivenUp) => return Err(StackError::GroupGivenUp),
+                    // What another version of refdb says is not understood.
+                    None => return Err(StackError::OutcomeUnknown),
                 },
-                Received::Ended => return self.judge(stack),
+                Received::Ended => return judge(stack, &self.new_list, self.is_signed, self.lock_timeout),
                 Received::Nothing => {
                     if interrupt::check().is_err() {
                         signalled.get_or_insert_with(Instant::now);
@@ -276,28 +278,32 @@ impl Turn {
             }
         }
     }
+}
 
-    /// Finds out what came of the group after its leader has ended without telling the outcome.
-    fn judge(&self, stack: &Stack) -> Result<Past, StackError> {
-        let path = Lock::content_path_of(stack.list_path(), self.is_signed);
-        let own = self.new_list.stat()?.file_id();
-        let was_replaced = if is_at(stack.fs(), &path, own)? {
-            // A signed lock is removed by the next one who wants it.
-            if !self.is_signed {
-                remove_dead(stack.fs(), &self.new_list, &path, self.lock_timeout)?;
+/// Finds out what came of the group after its leader has ended without telling the outcome. `new_list` is the file in
+/// which the leader wrote the new list.
+fn judge(stack: &Stack, new_list: &File, is_signed: bool, lock_timeout: LockTimeout) -> Result<Past, StackError> {
+    let path = Lock::content_path_of(stack.list_path(), is_signed);
+    let was_replaced = || {
+        let own = new_list.stat()?.file_id();
+        if is_at(stack.fs(), &path, own)? {
+            // A signed lock is removed by the next one who wants it. If the removal fails, the lock is in the way of the
+            // next writer, who is told so.
+            if !is_signed {
+                let _ = remove_dead(stack.fs(), new_list, &path, lock_timeout);
             }
-            false
-        } else {
-            // The list's own name is checked first, because a list of no tables is empty, like one that was never
-            // written.
-            is_at(stack.fs(), stack.list_path(), own)? || !is_content_given_up(&self.new_list)?
-        };
-        if !was_replaced {
-            return Err(StackError::GroupGivenUp);
+            return Ok(false);
         }
-        stack.sync_names().map_err(StackError::NotDurable)?;
-        Ok(Past::default())
+        // The list's own name is checked first, because a list of no tables is empty, like one that was never written.
+        Ok::<_, StackError>(is_at(stack.fs(), stack.list_path(), own)? || !is_content_given_up(new_list)?)
+    };
+    match was_replaced() {
+        Ok(true) => {}
+        Ok(false) => return Err(StackError::GroupGivenUp),
+        Err(_) => return Err(StackError::OutcomeUnknown),
     }
+    stack.sync_names().map_err(StackError::NotDurable)?;
+    Ok(Past::default())
 }
 
 /// Returns whether a member stops waiting for the outcome: after [`LEAVE_AFTER`] once a signal has come, or when all
@@ -341,7 +347,11 @@ pub(super) fn table_of(answer: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{WriteOptions, stack::StackOptions};
     use proptest::prelude::*;
+    use refdb_types::HashKind;
+    use refdb_vfs::{IoHook, Op, Verdict};
+    use std::sync::Arc;
 
     proptest! {
         #[test]
@@ -368,6 +378,36 @@ mod tests {
             prop_assert_eq!(Offer::decode(&bytes).is_some(), bytes.len() >= 32);
             prop_assert_eq!(table_of(&bytes).is_some(), bytes.first() == Some(&0));
         }
+    }
+
+    /// Removes nothing.
+    struct Keeps;
+
+    impl IoHook for Keeps {
+        fn before(&self, op: Op<'_>) -> Verdict {
+            match op {
+                Op::Remove(_) => Verdict::Fail(std::io::ErrorKind::PermissionDenied.into()),
+                _ => Verdict::Proceed,
+            }
+        }
+    }
+
+    /// An error of the disk meant that nothing was changed.
+    #[test]
+    fn what_became_of_the_group_of_a_dead_leader_is_unknown_only_if_it_cannot_be_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("reftable");
+        std::fs::create_dir(&folder).unwrap();
+        let options = StackOptions::new(WriteOptions::new(HashKind::Sha1));
+        let stack = Stack::open(Fs::with_hook(Arc::new(Keeps)), &folder, options).unwrap();
+        let path = Lock::path_of(stack.list_path());
+        std::fs::write(&path, "").unwrap();
+        let new_list = stack.fs().open_to_overwrite(&path).unwrap();
+        let told = || judge(&stack, &new_list, false, LockTimeout::None);
+        assert!(matches!(told(), Err(StackError::GroupGivenUp)), "{:?}", told());
+        std::fs::rename(&folder, dir.path().join("elsewhere")).unwrap();
+        std::os::unix::fs::symlink("reftable", &folder).unwrap();
+        assert!(matches!(told(), Err(StackError::OutcomeUnknown)), "{:?}", told());
     }
 
     #[test]

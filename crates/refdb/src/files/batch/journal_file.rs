@@ -34,6 +34,8 @@ pub(crate) struct JournalFile {
     id: BatchId,
     /// `None` only while this value is being dropped.
     file: Option<File>,
+    /// Whether the line that signs the locks has been durable in the file, if refs are synced.
+    is_signed: bool,
     /// How many bytes from [`ENTRY_AT`] on may differ from zero.
     used: usize,
 }
@@ -69,22 +71,22 @@ impl JournalFile {
             if !listed.is_empty() {
                 make_names_durable(store)?;
             }
-            journal_files.free().extend(listed);
+            journal_files.free().extend(listed.into_iter().map(|id| (id, false)));
             journal_files.is_listed.store(true, Release);
         }
         let tries = journal_files.free().len();
         for _ in 0..tries {
-            let Some(id) = journal_files.free().pop_front() else { break };
-            match Self::take_one(store, id)? {
+            let Some((id, is_signed)) = journal_files.free().pop_front() else { break };
+            match Self::take_one(store, id, is_signed)? {
                 Attempt::Taken(taken) => return Ok(Some(taken)),
-                Attempt::Busy => journal_files.free().push_back(id),
+                Attempt::Busy => journal_files.free().push_back((id, is_signed)),
                 Attempt::Unfit => {}
             }
         }
         Self::make(store)
     }
 
-    fn take_one(store: &Arc<Store>, id: BatchId) -> Result<Attempt> {
+    fn take_one(store: &Arc<Store>, id: BatchId, is_signed: bool) -> Result<Attempt> {
         let fs = &store.options.fs;
         // A file that cannot be opened may have been removed, or belong to another user.
         let Ok(file) = fs.open_to_overwrite(&journal::path(store, id)) else { return Ok(Attempt::Unfit) };
@@ -100,7 +102,7 @@ impl JournalFile {
             return Ok(Attempt::Unfit);
         }
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last + 1).saturating_sub(ENTRY_AT));
-        let mut taken = JournalFile { store: Arc::clone(store), id, file: Some(file), used };
+        let mut taken = JournalFile { store: Arc::clone(store), id, file: Some(file), is_signed, used };
         taken.wipe()?;
         taken.sign(&bytes)?;
         Ok(Attempt::Taken(taken))
@@ -125,7 +127,7 @@ impl JournalFile {
             return Ok(None);
         }
         folders::share(fs, &path, options.sharing, false)?;
-        let made = JournalFile { store: Arc::clone(store), id, file: Some(file), used: 0 };
+        let mut made = JournalFile { store: Arc::clone(store), id, file: Some(file), is_signed: false, used: 0 };
         made.sign(&[])?;
         if options.sync {
             make_names_durable(store)?;
@@ -134,14 +136,18 @@ impl JournalFile {
     }
 
     /// Makes the file begin with this process's line and gives it its full length, while no lock is a link to it yet.
-    /// `bytes` is its present content.
-    fn sign(&self, bytes: &[u8]) -> Result<()> {
+    /// `bytes` is its present content. Another store of this process may have written the line without syncing it.
+    fn sign(&mut self, bytes: &[u8]) -> Result<()> {
         let mut start = slot_start(self.id).unwrap_or_default().into_bytes();
         assert!(!start.is_empty() && start.len() <= ENTRY_AT, "a batch needs signed locks");
         start.resize(if bytes.len() < LEN { LEN } else { ENTRY_AT }, 0);
         if !bytes.starts_with(&start) {
+            self.is_signed = false;
             self.file().overwrite(&start, 0)?;
+        }
+        if !self.is_signed {
             self.sync(self.store.options.sync)?;
+            self.is_signed = true;
         }
         Ok(())
     }
@@ -191,7 +197,7 @@ impl Drop for JournalFile {
         self.file = None;
         // A file with an entry is left to recovery.
         if self.used == 0 {
-            self.store.journal_files.free().push_front(self.id);
+            self.store.journal_files.free().push_front((self.id, self.is_signed));
         }
     }
 }
@@ -222,7 +228,7 @@ fn make_names_durable(store: &Store) -> Result<()> {
 /// Removes the journal files that a batch could take now: no process owns them, and they have no entry.
 pub(crate) fn remove_free(store: &Arc<Store>) -> Result<()> {
     for id in journal::files(store)? {
-        if let Attempt::Taken(file) = JournalFile::take_one(store, id)? {
+        if let Attempt::Taken(file) = JournalFile::take_one(store, id, true)? {
             store.options.fs.remove_file(file.path())?;
         }
     }

@@ -16,9 +16,7 @@ pub(crate) fn publish_ref(store: &Store, name: &BStr, lock: &mut Lock) -> Result
     match lock.publish() {
         Err(error) if matches!(error.source.kind(), io::ErrorKind::IsADirectory | io::ErrorKind::DirectoryNotEmpty) => {
             if !store.options.fs.remove_empty_tree(lock.target())? {
-                return Err(
-                    Rejection::of_claim(name, RejectionReason::Folder { path: lock.target().to_owned() }).into()
-                );
+                return Err(Rejection::of_claim(name, RejectionReason::Folder { path: lock.target().to_owned() }));
             }
             Ok(lock.publish()?)
         }

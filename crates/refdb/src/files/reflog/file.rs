@@ -53,18 +53,17 @@ pub(crate) fn taken(store: &Store, source: &BStr) -> Result<Option<Vec<u8>>> {
     store.layout.log_path(source).map_or(Ok(None), |path| read(store, &path))
 }
 
-/// Writes `content`, another ref's reflog, as the reflog of a locked ref in place of any that it has. Returns the path,
-/// or `None` and writes nothing if the ref's name can have no file.
-pub(crate) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<Option<PathBuf>> {
+/// Writes `content`, another ref's reflog, as the reflog of a locked ref in place of any that it has. Writes nothing if
+/// the ref's name can have no file.
+pub(crate) fn put(store: &Store, name: &BStr, content: &[u8]) -> Result<()> {
     let options = &store.options;
-    let Some(path) = store.layout.log_path(name) else { return Ok(None) };
+    let Some(path) = store.layout.log_path(name) else { return Ok(()) };
     options.fs.remove_empty_tree(&path)?;
     let is_missing =
         |error: &Error| matches!(error, Error::Io(error) | Error::Lock(LockError::Io(error)) if error.is_not_found());
     folders::with_parents(&options.fs, &path, options.sharing, &mut Vec::new(), is_missing, || {
         replace(store, &path, content)
-    })?;
-    Ok(Some(path))
+    })
 }
 
 /// Replaces a reflog. If it is a symbolic link, the file to which it leads is replaced.

@@ -211,8 +211,7 @@ impl<'s> Writer<'s> {
             // Empty folders of removed reflogs may be in the place of the file.
             Err(error) if error.is_folder() => {
                 if !self.store.options.fs.remove_empty_tree(&path)? {
-                    let name = RefName::new_safe(name.to_vec()).expect("claims were names when they came in");
-                    return Err(Rejection::of(name, RejectionReason::LogsBelow { path }).into());
+                    return Err(Rejection::of_claim(name, RejectionReason::LogsBelow { path }));
                 }
                 self.open(&path)?
             }
