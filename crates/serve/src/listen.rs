@@ -1,6 +1,7 @@
 //! Runs the server: sockets, connections, signals, reload and shutdown.
 
 mod connection;
+mod preface;
 mod sockets;
 mod status;
 

@@ -79,7 +79,7 @@ pub(crate) struct Limits {
     /// `serve.burst`: requests of one client that may arrive at once.
     pub(crate) burst: NonZeroU32,
     /// `serve.idleSeconds`: how long the server waits for a client to send or to read something before it closes the
-    /// connection. In HTTP/2, a client that has sent a request can stay idle for longer if it answers pings.
+    /// connection.
     pub(crate) idle: Duration,
     /// `serve.requestSeconds`: how long a client may take to send the body of a request, that of a push included.
     pub(crate) request_time: Duration,

@@ -409,6 +409,42 @@ fn nonsense_in_http_2_ends_the_connection_alone() {
     }
 }
 
+/// Answers all pings of the server, and returns how long it takes until the server closes the connection.
+fn answering_pings_until_the_end(mut stream: TcpStream) -> Duration {
+    let start = Instant::now();
+    let mut header = [0; 9];
+    while stream.read_exact(&mut header).is_ok() {
+        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+        let mut content = vec![0; length];
+        stream.read_exact(&mut content).unwrap();
+        let (kind, is_acknowledgement) = (header[3], header[4] & 1 != 0);
+        match kind {
+            4 if !is_acknowledgement => stream.write_all(b"\0\0\0\x04\x01\0\0\0\0").unwrap(),
+            6 if !is_acknowledgement => {
+                stream.write_all(&[&b"\0\0\x08\x06\x01\0\0\0\0"[..], &content].concat()).unwrap();
+            }
+            _ => {}
+        }
+    }
+    start.elapsed()
+}
+
+/// Previously, a client of HTTP/2 that had sent one request could keep its connection for ever.
+#[test]
+fn a_client_that_only_answers_pings_is_left() {
+    let (_repo, server) = served(|options| options.set("idleSeconds", 1));
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    // GET / over http, without a body.
+    let request = b"\0\0\x03\x01\x05\0\0\0\x01\x82\x84\x86";
+    for begin in [&preface[..], &[&preface[..], request].concat()] {
+        let mut stream = server.connect();
+        stream.write_all(begin).unwrap();
+        let took = answering_pings_until_the_end(stream);
+        assert!((Duration::from_millis(900)..at_most(BELOW_DEFAULT)).contains(&took), "{took:?}");
+    }
+    assert_alive(&server);
+}
+
 #[test]
 fn refs_that_fit_into_no_packet_are_left_out_of_lists() {
     let repo = exported(RefFormat::Reftable, HashKind::Sha1);

@@ -1,23 +1,40 @@
 //! Serves each connection in a task of its own. While the server shuts down, a connection is closed once it is idle.
 
-use super::sockets::{Stream, client_at, proxy};
+use super::{
+    preface::{self, Preface},
+    sockets::{Stream, client_at, proxy},
+};
 use crate::{
     http::{Peer, Server},
     settings::Limits,
     shim,
 };
 use arc_swap::ArcSwap;
-use hyper::{Request, body::Incoming, service::service_fn};
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
+    server::graceful::GracefulConnection,
 };
 use prometheus_client::metrics::gauge::Gauge;
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    io::Cursor,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split},
     sync::{OwnedSemaphorePermit, watch},
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::task::TaskTracker;
@@ -80,27 +97,41 @@ impl Connections {
     }
 }
 
-fn builder(limits: &Limits) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.idle)
-        .max_headers(HEADERS_MAX)
-        .max_buf_size(HEADER_BYTES_MAX)
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(HEADER_BYTES_MAX as u32)
-        .keep_alive_interval(limits.idle)
-        .keep_alive_timeout(limits.idle);
-    builder
+/// The requests of a connection.
+#[derive(Default)]
+struct Requests {
+    started: AtomicUsize,
+    running: AtomicUsize,
 }
 
-/// Returns if no first request arrives within the time `idle`. Once one has arrived, never returns.
-async fn too_late(mut begun: watch::Receiver<bool>, idle: Duration) {
-    if timeout(idle, begun.wait_for(|begun| *begun)).await.is_ok() {
-        std::future::pending::<()>().await;
+impl Requests {
+    fn start(self: &Arc<Self>) -> Running {
+        self.running.fetch_add(1, Relaxed);
+        self.started.fetch_add(1, Relaxed);
+        Running(Arc::clone(self))
+    }
+
+    /// Returns when no request has begun, and none was being handled at the end, for as long as `idle`, or up to twice
+    /// as long. Sending a response does not count.
+    async fn wait_until_idle(&self, idle: Duration) {
+        let mut known = 0;
+        loop {
+            sleep(idle).await;
+            let started = self.started.load(Relaxed);
+            if started == known && self.running.load(Relaxed) == 0 {
+                return;
+            }
+            known = started;
+        }
+    }
+}
+
+/// A request that counts as one that is being handled until this value is dropped.
+struct Running(Arc<Requests>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Relaxed);
     }
 }
 
@@ -118,30 +149,93 @@ where
     S: AsyncRead + AsyncWrite + Send + Sync + 'static,
 {
     let (limits, peer) = (server.load().settings.limits.clone(), Arc::new(peer));
-    let mut timed = TimeoutStream::new(stream);
+    let mut timed = Box::pin(TimeoutStream::new(stream));
     // The connection is closed if the client takes no bytes for this long. In HTTP/2, a client that takes only pings
     // and none of its response stays. Waiting for a request has its own limit.
-    timed.set_write_timeout(Some(limits.idle));
-    let has_begun = Arc::new(watch::Sender::new(false));
-    let mut begun = has_begun.subscribe();
+    timed.as_mut().set_write_timeout_pinned(Some(limits.idle));
+    let Some(preface) = begin(&mut timed, limits.idle, &mut is_ending).await else { return };
+    let (rest, output) = split(timed);
+    let stream = TokioIo::new(join(Cursor::new(preface.bytes).chain(rest), output));
+    let requests = Arc::new(Requests::default());
+    let counted = Arc::clone(&requests);
     let service = service_fn(move |request: Request<Incoming>| {
-        has_begun.send_if_modified(|has_begun| !std::mem::replace(has_begun, true));
-        let (server, peer) = (server.load_full(), Arc::clone(&peer));
-        async move { Ok::<_, Infallible>(server.handle(&peer, request).await) }
+        let (running, server, peer) = (counted.start(), server.load_full(), Arc::clone(&peer));
+        // hyper keeps the memory of this future for as long as the connection is open, so only a pointer is in it.
+        Box::pin(async move {
+            let _running = running;
+            Ok::<_, Infallible>(server.handle(&peer, request).await)
+        })
     });
-    let builder = builder(&limits);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(Box::pin(timed)), service));
-    // The connection fails if its client disconnects or does not speak HTTP, which concerns nobody else. `too_late` is
-    // needed because hyper's timeout for the first header starts only when the first bytes have shown the version.
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        _ = is_ending.wait_for(|is_ending| *is_ending) => {}
-        () = too_late(begun.clone(), limits.idle) => return,
+    if preface.is_http2 {
+        let connection = http2(&limits).serve_connection(stream, service);
+        Box::pin(attend(connection, &requests, limits.idle, is_ending)).await;
+    } else {
+        let connection = http1(&limits).serve_connection(stream, service);
+        attend(connection, &requests, limits.idle, is_ending).await;
     }
-    // The first request of a connection that was just accepted may be on its way; closing now would lose it.
+}
+
+/// Reads how a connection begins. Returns nothing if nothing comes in time, or the connection fails.
+async fn begin<S>(stream: &mut S, idle: Duration, is_ending: &mut watch::Receiver<bool>) -> Option<Preface>
+where
+    S: AsyncRead + Unpin,
+{
+    let mut first = pin!(timeout(idle, preface::read(stream)));
+    let read = tokio::select! {
+        read = first.as_mut() => read,
+        // The first request may be on its way; closing now would lose it.
+        () = ending(is_ending) => timeout(FIRST_REQUEST, first).await.ok()?,
+    };
+    read.ok()?.ok()
+}
+
+/// Returns when the server begins to shut down.
+async fn ending(is_ending: &mut watch::Receiver<bool>) {
+    let _ = is_ending.wait_for(|is_ending| *is_ending).await;
+}
+
+fn http1(limits: &Limits) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.idle)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEADER_BYTES_MAX);
+    builder
+}
+
+fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX as u32)
+        .keep_alive_interval(limits.idle)
+        .keep_alive_timeout(limits.idle);
+    builder
+}
+
+/// Serves a connection until its client leaves, or it is idle for too long or when the server shuts down. It fails if
+/// its client disconnects or does not speak HTTP, which concerns nobody else.
+async fn attend<C: GracefulConnection>(
+    connection: C,
+    requests: &Requests,
+    idle: Duration,
+    mut is_ending: watch::Receiver<bool>,
+) {
+    let mut connection = pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
-        _ = timeout(FIRST_REQUEST, begun.wait_for(|begun| *begun)) => {}
+        () = requests.wait_until_idle(idle) => {}
+        () = ending(&mut is_ending) => {
+            // The rest of the first request may be on its way; closing now would lose it.
+            if requests.started.load(Relaxed) == 0 {
+                tokio::select! {
+                    _ = connection.as_mut() => return,
+                    () = sleep(FIRST_REQUEST) => {}
+                }
+            }
+        }
     }
     connection.as_mut().graceful_shutdown();
     let _ = connection.await;
