@@ -342,8 +342,10 @@ impl<'s> Switch<'s> {
 }
 
 fn link_or_copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
-    if site.fs.hard_link(from, to).is_ok() {
-        return Ok(());
+    match site.fs.hard_link(from, to) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.is_exists() => return Err(error.into()),
+        Err(_) => {}
     }
     // The file system may not support hard links. The copy is made in the migration's folder, because a part of it at
     // `to` would be left if the migration were killed.
