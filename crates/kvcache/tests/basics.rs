@@ -399,3 +399,25 @@ fn what_is_read_after_a_pause_is_published_within_about_five_seconds() {
     });
     assert!(took.iter().any(|took| *took < Duration::from_secs(7)), "{took:?}");
 }
+
+/// Previously, a walk left out the entries that a compaction had moved since it began.
+#[test]
+fn a_walk_shows_what_is_moved_meanwhile() {
+    const ENTRIES: u32 = 1_000;
+    let dir = tempfile::tempdir().unwrap();
+    let cache = open(dir.path(), 4 * MIB);
+    for i in 0..ENTRIES {
+        cache.put(&i.to_le_bytes(), &[1; 400]).unwrap();
+        cache.put(b"dead", &[i as u8; 400]).unwrap();
+    }
+    let mut seen = 0;
+    let walked = cache.for_each(|key, value, _| {
+        if seen == 0 {
+            cache.put(b"dead", b"new").unwrap();
+            assert!(cache.compact().unwrap() > 0, "nothing was moved");
+        }
+        seen += 1;
+        if key == b"dead" || value == [1; 400] { Ok(()) } else { Err(key.to_vec()) }
+    });
+    assert_eq!((walked.unwrap().good, seen), (u64::from(ENTRIES) + 1, ENTRIES + 1));
+}

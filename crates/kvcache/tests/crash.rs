@@ -213,17 +213,21 @@ fn an_operation_that_fails_once_harms_nothing() {
                 };
                 failed = outcome.err().or(failed);
             }
-            // The cache in memory is right even if the disk failed.
+            // The cache in memory is right even if the disk failed. A sync that fails costs all entries so far.
+            let has_lost = matches!(&failed, Some(Error::File(error)) if error.operation == "sync");
             for (key, value) in states.last().expect("there is one") {
-                assert_eq!(cache.get(&key.to_le_bytes()).map(|found| found.value).as_ref(), Some(value));
+                let found = cache.get(&key.to_le_bytes()).map(|found| found.value);
+                assert!(found.as_ref() == Some(value) || found.is_none() && has_lost, "{key}: {failed:?}");
             }
             cache.close()?;
             failed.map_or(Ok(()), Err)
         },
         |dir, crash| {
             let state = found(dir);
+            let last = states.last().expect("there is one");
+            let may_lack = crash.next.starts_with("sync 0");
             // Opening the cache may itself have failed.
-            assert!(state.is_empty() || state == *states.last().expect("there is one"), "{crash:?}");
+            assert!(state.is_empty() || state == *last || may_lack && is_part(&state, last), "{crash:?}");
         },
     );
 }
@@ -242,16 +246,17 @@ fn without_a_promise_a_power_loss_takes_entries_but_brings_none_back() {
         }
     }
     let (states, _) = states(&steps);
-    lose_power(&steps, |done, state| {
-        let is_part = |of: &State| state.iter().all(|(key, value)| of.get(key) == Some(value));
-        states[..(done + 2).min(states.len())].iter().any(is_part)
-    });
+    lose_power(&steps, |_, done, state| states[..(done + 2).min(states.len())].iter().any(|of| is_part(state, of)));
 }
 
-/// Loses power after each operation of these steps. `is_possible` gets the number of finished steps, and the entries
-/// found afterwards.
-fn lose_power(steps: &[Step], is_possible: impl Fn(usize, &State) -> bool) {
-    for disk in [crash::Disk::Journaled, crash::Disk::Unordered] {
+fn is_part(state: &State, of: &State) -> bool {
+    state.iter().all(|(key, value)| of.get(key) == Some(value))
+}
+
+/// Loses power after each operation of these steps. `is_possible` gets the kind of disk, the number of finished steps,
+/// and the entries found afterwards.
+fn lose_power(steps: &[Step], is_possible: impl Fn(crash::Disk, usize, &State) -> bool) {
+    for disk in [crash::Disk::Journaled, crash::Disk::Unordered, crash::Disk::Scattered] {
         let start = tempfile::tempdir().expect("a temporary folder can be made");
         let ends = operations_by_step(steps);
         crash::lose_power_everywhere(
@@ -261,7 +266,7 @@ fn lose_power(steps: &[Step], is_possible: impl Fn(usize, &State) -> bool) {
             |dir, crash| {
                 let done = ends.iter().filter(|end| **end <= crash.at).count();
                 let state = found(dir);
-                assert!(is_possible(done, &state), "{disk:?}, {crash:?}: after step {done}: {:?}", state.keys());
+                assert!(is_possible(disk, done, &state), "{disk:?}, {crash:?}: after step {done}: {:?}", state.keys());
             },
         );
     }
@@ -303,8 +308,11 @@ fn a_power_loss_around_a_saved_index_leaves_a_state_it_had_and_all_that_was_sync
 
 fn check_power_losses(steps: &[Step]) {
     let (states, floors) = states(steps);
-    lose_power(steps, |done, state| {
+    lose_power(steps, |disk, done, state| {
         let (_, synced) = floors[done];
-        states[synced..(done + 2).min(states.len())].contains(state)
+        let mut possible = states[synced..(done + 2).min(states.len())].iter();
+        // Until the first sync has ended, the footers of earlier segments may be there without their records.
+        let may_lack = disk == crash::Disk::Scattered && synced == 0;
+        possible.any(|of| state == of || may_lack && is_part(state, of))
     });
 }

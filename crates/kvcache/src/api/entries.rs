@@ -30,8 +30,8 @@ pub struct Verified {
 
 impl Cache {
     /// Calls `entry` with the key, the value and the facts of every intact entry, expired ones included, file by file.
-    /// An entry that changes during the walk, or is moved because space is freed, is shown with its old value, with its
-    /// new value, or not at all; in rare cases, one that is removed and put again is shown with both.
+    /// An entry that changes during the walk is shown with its old or its new value, or not at all if it is removed or
+    /// evicted; in rare cases, one that is removed and put again is shown with both.
     ///
     /// # Errors
     ///
@@ -39,12 +39,12 @@ impl Cache {
     pub fn for_each<E>(&self, mut entry: impl FnMut(&[u8], &[u8], &EntryInfo) -> Result<(), E>) -> Result<Verified, E> {
         let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
         for (place, hash) in self.places() {
-            match self.open_record(place, hash, &mut scratch) {
-                Some((record, key_at, value_at, value_end, info)) => {
+            match self.follow(place, hash, |place| self.open_record(place, hash, &mut scratch)) {
+                Ok((record, key_at, value_at, value_end, info)) => {
                     verified.good += 1;
                     entry(&record[key_at..value_at], &record[value_at..value_end], &info)?;
                 }
-                None => verified.bad += u64::from(self.is_damaged(place, hash)),
+                Err(last) => verified.bad += u64::from(self.is_damaged(last, hash)),
             }
         }
         Ok(verified)
@@ -72,10 +72,9 @@ impl Cache {
     pub fn verify(&self) -> Verified {
         let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
         for (place, hash) in self.places() {
-            if self.is_whole(place, hash, &mut scratch) {
-                verified.good += 1;
-            } else if self.is_damaged(place, hash) {
-                verified.bad += 1;
+            match self.follow(place, hash, |place| self.is_whole(place, hash, &mut scratch).then_some(())) {
+                Ok(()) => verified.good += 1,
+                Err(last) => verified.bad += u64::from(self.is_damaged(last, hash)),
             }
         }
         verified
@@ -86,6 +85,25 @@ impl Cache {
         let record = segment.as_ref().and_then(|segment| Some((segment.seq, segment.record(place, scratch)?)));
         let header = record.and_then(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64));
         header.is_some_and(|header| known(header.hash) == hash)
+    }
+
+    /// Reads an entry at `place` or, if it was moved or replaced since the walk began, at its present place. If nothing
+    /// can be read there either, returns the last place that was tried.
+    fn follow<T>(
+        &self,
+        mut place: Place,
+        hash: u64,
+        mut read: impl FnMut(Place) -> Option<T>,
+    ) -> std::result::Result<T, Place> {
+        loop {
+            if let Some(found) = read(place) {
+                return Ok(found);
+            }
+            match self.store.view.index.get(hash) {
+                Some(now) if !now.is_same(place) => place = now,
+                _ => return Err(place),
+            }
+        }
     }
 
     /// Returns whether a record that cannot be read is damaged, and was not merely moved or removed since the walk

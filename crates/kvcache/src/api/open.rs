@@ -117,7 +117,7 @@ impl Cache {
         delete_obsolete(&fs, dir, &recovered, promised)?;
         for found in recovered.segments.iter_mut().filter(|found| !found.sealed) {
             // Without a footer the next start reads the records again, which is no reason to fail on a full disk.
-            let _ = seal(&fs, found);
+            let _ = seal(&fs, found, promised);
         }
         evict_beyond(&fs, dir, &mut recovered.segments, &space, promised)?;
         let saved = recovered.saved.take();

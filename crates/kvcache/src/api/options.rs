@@ -23,8 +23,9 @@ pub struct Options {
     /// does, `key` replaces it.
     pub old_keys: Vec<Key>,
     /// How long a buffered put waits while the write buffer is full or the limit is reached, before it is refused; 200
-    /// ms by default. The waiting put writes a segment to the page cache if there is one to write and no other thread
-    /// is writing, or else yields the processor or sleeps. It waits for no lock that is held during a disk access.
+    /// ms by default. The waiting put writes a segment to the page cache if there is one to write, no other thread is
+    /// writing, and nothing in the cache was ever [`Durability::Synced`], or else yields the processor or sleeps. It
+    /// waits for no lock that is held during a disk access.
     pub put_timeout: Duration,
     /// Source of the time; the system's clock by default.
     pub clock: Clock,

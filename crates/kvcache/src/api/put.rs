@@ -239,12 +239,13 @@ impl Cache {
         }
     }
 
-    /// Wakes the worker. Then writes one segment to the page cache if no other thread is writing and there is one to
-    /// write; otherwise sleeps or yields the processor.
+    /// Wakes the worker. Then writes one segment to the page cache if no other thread is writing, there is one to write,
+    /// and it need not be synced; otherwise sleeps or yields the processor.
     fn give_way(&self, sleeps: bool) {
         debug_assert!(!holds_log(), "the worker needs the log's lock to make room");
         self.reclaim.calls.wake();
         if let Some(mut turn) = self.store.files.try_turn()
+            && !self.store.files.has_promised()
             && self.store.write_step(&mut turn).is_ok_and(|worked| worked)
         {
             return;

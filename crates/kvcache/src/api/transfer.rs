@@ -43,8 +43,8 @@ pub struct Imported {
 impl Cache {
     /// Writes every entry, decrypted and with the time of its creation, except for those whose record is damaged or
     /// cannot be read, and returns the number of written entries. Other threads may use the cache meanwhile; an entry
-    /// that changes, or is moved because space is freed, is exported with its old value, its new value, or not at all;
-    /// in rare cases, one that is removed and put again is exported with both.
+    /// that changes is exported with its old or its new value, or not at all if it is removed or evicted; in rare
+    /// cases, one that is removed and put again is exported with both.
     ///
     /// # Errors
     ///

@@ -370,11 +370,16 @@ fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
     }
 }
 
-/// Appends a footer to a segment without an intact one, after whatever a killed writer left at the end of the file.
-pub(crate) fn seal(fs: &Fs, found: &mut Found) -> Result<()> {
+/// Appends a footer to a segment without an intact one, after whatever a killed writer left at the end of the file. If
+/// `promised`, the records are synced before, as those of every other segment.
+pub(crate) fn seal(fs: &Fs, found: &mut Found, promised: bool) -> Result<()> {
     assert!(!found.sealed, "a file has one footer: {}", found.path.display());
     let footer = encode_footer(found.header.seq, found.records_end, found.newest_ms, &found.entries);
-    fs.append(&found.path, 0o600)?.write_all(&footer)?;
+    let mut file = fs.append(&found.path, 0o600)?;
+    if promised {
+        file.sync()?;
+    }
+    file.write_all(&footer)?;
     found.file_bytes += footer.len() as u64;
     found.sealed = true;
     Ok(())

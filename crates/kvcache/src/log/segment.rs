@@ -5,7 +5,7 @@ use crate::{
     },
     log::scratch::RecordBuffer,
     log::{handles::Handles, image::Image},
-    sync::{AtomicU64, Mutex, MutexGuard, Ordering, SharedOption, holds_log},
+    sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, SharedOption, holds_log},
 };
 use refdb_vfs::{File, Fs, Growing, prefetch};
 use std::{
@@ -42,6 +42,8 @@ pub(crate) struct Segment {
     flushed: AtomicU64,
     /// Number of bytes that this process has brought to stable storage.
     synced: AtomicU64,
+    /// Whether the file was deleted, so that nothing may keep its space.
+    deleted: AtomicBool,
     /// Whether a sync failed once. Locked during a sync, so that no thread mistakes another's failure for success.
     lost: Mutex<bool>,
 }
@@ -81,6 +83,7 @@ impl Segment {
             mapping: OnceLock::new(),
             flushed: AtomicU64::new(len_bytes),
             synced: AtomicU64::new(0),
+            deleted: AtomicBool::new(false),
             lost: Mutex::new(false),
         }
     }
@@ -109,6 +112,10 @@ impl Segment {
             return buffer.image.insert(image).get(start..end);
         }
         let file = self.file.load_full().or_else(|| self.handles.open(self.seq, &self.path))?;
+        if self.deleted.load(Ordering::Acquire) {
+            // The file was opened before its deletion, and kept after that had closed it.
+            self.handles.close(self.seq);
+        }
         if buffer.bytes.len() < place.len() {
             buffer.bytes.resize(place.len(), 0);
         }
@@ -152,6 +159,7 @@ impl Segment {
             _ => {}
         }
         self.file.store(None);
+        self.deleted.store(true, Ordering::Release);
         self.handles.close(self.seq);
         Ok(())
     }
@@ -253,5 +261,24 @@ mod tests {
         for name in ["1f.seg", "000000000000001F.seg", "+00000000000001f.seg", "000000000000001f.tmp", "format"] {
             assert_eq!(seq_of(name.as_bytes()), None, "{name}");
         }
+    }
+
+    /// Previously, a file that a get opened just before its deletion stayed open, and kept its space.
+    #[test]
+    fn a_read_that_is_later_than_the_deletion_keeps_no_file_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let (fs, path) = (Fs::real(), dir.path().join(file_name(7)));
+        let handles = Handles::new(fs.clone());
+        let make = || std::fs::write(&path, [1; 128]).unwrap();
+        make();
+        let segment = Segment::sealed(path.clone(), 7, 0, 128, &handles);
+        let is_read = || segment.record(Place::new(0, 64, 32), &mut RecordBuffer::default()).is_some();
+        assert!(is_read());
+        segment.delete(&fs).unwrap();
+        // As if the reader had found the file before it was deleted.
+        make();
+        assert!(is_read());
+        std::fs::remove_file(&path).unwrap();
+        assert!(handles.open(7, &path).is_none(), "the file is still open");
     }
 }

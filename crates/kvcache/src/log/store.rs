@@ -56,6 +56,10 @@ impl Store {
     fn write_full(&self, full: Full) -> refdb_vfs::Result<()> {
         let Full { segment, image, records_end, entries, newest_ms } = full;
         self.flush(&segment, &image, records_end)?;
+        if self.files.has_promised() {
+            // A footer without its records would let later writes survive a loss of power without earlier ones.
+            self.sync_segment(&segment)?;
+        }
         let footer = encode_footer(segment.seq, records_end as u64, newest_ms, &entries);
         segment.seal(&self.files.fs, &footer)?;
         debug_assert!(segment.flushed() > records_end as u64, "the footer follows the records");
@@ -130,16 +134,11 @@ impl Store {
         segments.retain(|segment| segment.seq <= end.seq && segment.flushed() > 0);
         segments.sort_by_key(|segment| segment.seq);
         for segment in segments {
-            match segment.sync(&self.files.fs) {
+            match self.sync_segment(&segment) {
                 Ok(()) => {}
                 // The segment was deleted meanwhile, so nothing of it is needed.
                 Err(error) if error.is_not_found() => {}
-                Err(error) => {
-                    if segment.is_lost() {
-                        self.files.health.lose();
-                    }
-                    return Err(self.disk_failed(error));
-                }
+                Err(error) => return Err(self.disk_failed(error)),
             }
         }
         self.sync_names()?;
@@ -149,6 +148,14 @@ impl Store {
             self.log().synced(end.seq.saturating_sub(1));
         }
         Ok(())
+    }
+
+    fn sync_segment(&self, segment: &Segment) -> refdb_vfs::Result<()> {
+        segment.sync(&self.files.fs).inspect_err(|_| {
+            if segment.is_lost() {
+                self.files.health.lose();
+            }
+        })
     }
 
     /// Syncs the folder if segments were created or deleted.

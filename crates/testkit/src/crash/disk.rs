@@ -19,6 +19,8 @@ pub enum Disk {
     /// Anything that was not synced may be lost, in any combination. Syncing a file makes its content durable, and
     /// syncing a folder its entries. POSIX promises no more than this.
     Unordered,
+    /// As unordered, and the bytes of a file may reach the disk in any order too.
+    Scattered,
 }
 
 /// A file, folder or link, identified independently of its names.
@@ -43,10 +45,8 @@ pub(super) enum Rest {
     /// The new length survives, with zeros instead of the new bytes. If bytes were overwritten in place, the second
     /// half of the changed bytes survives instead.
     Zeros,
-}
-
-impl Rest {
-    pub(super) const ALL: [Rest; 4] = [Rest::Nothing, Rest::Whole, Rest::Half, Rest::Zeros];
+    /// As [`Rest::Whole`], with zeros instead of the middle third of the new bytes.
+    Ends,
 }
 
 /// A change of the tree of names, which a crash either keeps or loses as a whole.
@@ -193,6 +193,12 @@ impl Model {
     /// Returns whether changes of folders are lost only from some point on, rather than in any combination.
     pub(super) fn is_ordered(&self) -> bool {
         self.assumed == Disk::Journaled
+    }
+
+    /// Returns what may be left of a file's changes.
+    pub(super) fn rests(&self) -> &'static [Rest] {
+        const ALL: [Rest; 5] = [Rest::Nothing, Rest::Whole, Rest::Half, Rest::Zeros, Rest::Ends];
+        if self.assumed == Disk::Scattered { &ALL } else { &ALL[..4] }
     }
 
     /// Returns the files whose current content was not synced.
@@ -344,9 +350,16 @@ fn what_is_left(content: &Rc<Vec<u8>>, synced: &Rc<Vec<u8>>, rest: Rest) -> Rc<V
     match rest {
         Rest::Whole => return content.clone(),
         Rest::Nothing => return synced.clone(),
-        Rest::Half | Rest::Zeros if !content.starts_with(synced) => tear(content, &mut left, rest == Rest::Half),
+        Rest::Half | Rest::Zeros | Rest::Ends if !content.starts_with(synced) => {
+            tear(content, &mut left, rest == Rest::Half)
+        }
         Rest::Half => left.extend_from_slice(&content[synced.len()..synced.len() + (content.len() - synced.len()) / 2]),
         Rest::Zeros => left.resize(content.len(), 0),
+        Rest::Ends => {
+            let third = (content.len() - synced.len()) / 3;
+            left.extend_from_slice(&content[synced.len()..]);
+            left[synced.len() + third..content.len() - third].fill(0);
+        }
     }
     Rc::new(left)
 }
@@ -401,16 +414,17 @@ mod tests {
             let [content, synced] = [content, synced].map(|text| Rc::new(text.as_bytes().to_vec()));
             String::from_utf8(what_is_left(&content, &synced, rest).to_vec()).unwrap()
         };
-        for (content, synced, half, zeros) in [
-            ("abcdef", "ab", "abcd", "ab\0\0\0\0"),
-            ("xycdef", "ab", "xyc\0\0\0", "ab\0def"),
-            ("xy", "abcd", "xb", "ay"),
-            ("ab", "ab", "ab", "ab"),
+        for (content, synced, half, zeros, ends) in [
+            ("abcdef", "ab", "abcd", "ab\0\0\0\0", "abc\0\0f"),
+            ("xycdef", "ab", "xyc\0\0\0", "ab\0def", "ab\0def"),
+            ("xy", "abcd", "xb", "ay", "ay"),
+            ("ab", "ab", "ab", "ab", "ab"),
         ] {
             assert_eq!(left(content, synced, Rest::Whole), content);
             assert_eq!(left(content, synced, Rest::Nothing), synced);
             assert_eq!(left(content, synced, Rest::Half), half);
             assert_eq!(left(content, synced, Rest::Zeros), zeros);
+            assert_eq!(left(content, synced, Rest::Ends), ends);
         }
     }
 }

@@ -65,7 +65,7 @@ fn look(image: &Image, crash: &Crash, check: &impl Fn(&Path, &Crash)) {
 /// Returns the states that the disk may be in now, each with a description.
 fn images(model: &Model, seed: u64) -> Vec<(String, Image)> {
     let unsynced = model.unsynced();
-    let choices = choices(model.pending(), model.is_ordered(), unsynced.len(), seed);
+    let choices = choices(model, unsynced.len(), seed);
     let build = |choice: &Choice| {
         let rests: Vec<_> = unsynced.iter().copied().zip(choice.rests.iter().copied()).collect();
         let kept: Vec<usize> = (0..model.pending()).filter(|at| choice.keep[*at]).collect();
@@ -85,29 +85,30 @@ struct Choice {
     rests: Vec<Rest>,
 }
 
-fn choices(changes: usize, ordered: bool, files: usize, seed: u64) -> Vec<Choice> {
+fn choices(model: &Model, files: usize, seed: u64) -> Vec<Choice> {
+    let (changes, ordered, rests) = (model.pending(), model.is_ordered(), model.rests());
     let of_changes =
         if ordered { Some(changes + 1) } else { 1usize.checked_shl(changes as u32).filter(|_| changes < 16) };
-    let of_files = 4usize.checked_pow(files as u32);
+    let of_files = rests.len().checked_pow(files as u32);
     let total = of_changes.zip(of_files).and_then(|(changes, files)| changes.checked_mul(files));
     match total.filter(|total| *total <= COMBINATIONS_MAX) {
-        Some(total) => (0..total).map(|number| numbered(number, changes, ordered, files)).collect(),
-        None => sampled(changes, ordered, files, &mut Rng::new(seed)),
+        Some(total) => (0..total).map(|number| numbered(number, changes, ordered, rests, files)).collect(),
+        None => sampled(changes, ordered, rests, files, &mut Rng::new(seed)),
     }
 }
 
 /// Returns the combination with this number, where there are few enough combinations to try all.
-fn numbered(number: usize, changes: usize, ordered: bool, files: usize) -> Choice {
-    let per_files = 4usize.pow(files as u32);
+fn numbered(number: usize, changes: usize, ordered: bool, all: &[Rest], files: usize) -> Choice {
+    let per_files = all.len().pow(files as u32);
     let (of_changes, of_files) = (number / per_files, number % per_files);
     let keep = (0..changes).map(|at| if ordered { at < of_changes } else { of_changes >> at & 1 == 1 }).collect();
-    let rests = (0..files).map(|at| Rest::ALL[of_files / 4usize.pow(at as u32) % 4]).collect();
+    let rests = (0..files).map(|at| all[of_files / all.len().pow(at as u32) % all.len()]).collect();
     Choice { keep, rests }
 }
 
 /// Returns a sample of the combinations, if there are too many: everything, nothing and every prefix, and unless
 /// changes are ordered, each change alone lost or alone kept, and random ones.
-fn sampled(changes: usize, ordered: bool, files: usize, rng: &mut Rng) -> Vec<Choice> {
+fn sampled(changes: usize, ordered: bool, all: &[Rest], files: usize, rng: &mut Rng) -> Vec<Choice> {
     let mut keeps: Vec<Vec<bool>> = (0..=changes).map(|end| (0..changes).map(|at| at < end).collect()).collect();
     if !ordered {
         for odd in 0..changes {
@@ -118,11 +119,11 @@ fn sampled(changes: usize, ordered: bool, files: usize, rng: &mut Rng) -> Vec<Ch
     }
     let mut choices = Vec::new();
     for keep in keeps {
-        for rest in Rest::ALL {
-            choices.push(Choice { keep: keep.clone(), rests: vec![rest; files] });
+        for rest in all {
+            choices.push(Choice { keep: keep.clone(), rests: vec![*rest; files] });
         }
         for _ in 0..2 {
-            let rests = (0..files).map(|_| *rng.pick(&Rest::ALL)).collect();
+            let rests = (0..files).map(|_| *rng.pick(all)).collect();
             choices.push(Choice { keep: keep.clone(), rests });
         }
     }

@@ -3,23 +3,34 @@ package org.refdb.engine;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
+import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Instant;
 import java.util.Properties;
 
 /**
  * Loads the native library of the engine, which is contained in the jar as {@code native/PLATFORM/librefdb_jni.so}.
  *
  * <p>Because the operating system only loads libraries from files, the library is written to a private folder, loaded,
- * and removed immediately. Nothing is left behind unless the process is killed meanwhile, and no file that somebody
- * else put there is loaded. The private folder is created in the folder that the caller names, else in the one that the
- * system property {@value #FOLDER_PROPERTY} names, else in the temporary folder. That folder must not be mounted with
- * {@code noexec}.
+ * and removed immediately. Nothing is left behind unless the process is killed meanwhile, or the folder is on NFS,
+ * where the file stays under another name until the process ends, and the private folder until a later start removes
+ * it. No file that somebody else put there is loaded. The private folder is created in the folder that the caller
+ * names, else in the one that the system property {@value #FOLDER_PROPERTY} names, else in the temporary folder. That
+ * folder must not be mounted with {@code noexec}.
  */
 public final class NativeLibrary {
   /** The system property that names the folder in which the library is unpacked. */
   public static final String FOLDER_PROPERTY = "refdb.native.dir";
+
+  private static final String PREFIX = "refdb-";
+
+  /** An empty folder that is younger than this may be one in which another process is about to unpack the library. */
+  private static final long LEFT_SECONDS = 3600;
 
   private static boolean loaded;
 
@@ -86,10 +97,11 @@ public final class NativeLibrary {
   private static void loadFrom(InputStream content, Platform platform, Path parent, String howToChoose)
       throws IOException, EngineLoadException {
     Files.createDirectories(parent);
+    removeLeft(parent);
     Path folder =
         Files.createTempDirectory(
             parent.toAbsolutePath(),
-            "refdb-",
+            PREFIX,
             PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
     Path file = folder.resolve(Platform.FILE_NAME);
     try {
@@ -100,7 +112,35 @@ public final class NativeLibrary {
     } finally {
       // A loaded library remains usable after its file is deleted, like any open file.
       Files.deleteIfExists(file);
-      Files.deleteIfExists(folder);
+      try {
+        Files.deleteIfExists(folder);
+      } catch (DirectoryNotEmptyException e) {
+        // NFS keeps the file of a loaded library as .nfs... in the folder.
+      }
+    }
+  }
+
+  /** Removes the private folders that earlier processes had to leave on NFS and that are empty now. */
+  private static void removeLeft(Path parent) {
+    Instant before = Instant.now().minusSeconds(LEFT_SECONDS);
+    try (DirectoryStream<Path> folders = Files.newDirectoryStream(parent, PREFIX + "*")) {
+      for (Path folder : folders) {
+        removeLeft(folder, before);
+      }
+    } catch (IOException | DirectoryIteratorException e) {
+      // A later start may be able to list the folder.
+    }
+  }
+
+  private static void removeLeft(Path folder, Instant before) {
+    try {
+      if (folder.getFileName().toString().substring(PREFIX.length()).matches("[0-9]+")
+          && Files.isDirectory(folder, LinkOption.NOFOLLOW_LINKS)
+          && Files.getLastModifiedTime(folder).toInstant().isBefore(before)) {
+        Files.delete(folder);
+      }
+    } catch (IOException e) {
+      // Another process uses it, or it is another user's.
     }
   }
 

@@ -1,6 +1,7 @@
 package org.refdb.engine;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -12,8 +13,12 @@ import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.time.Instant;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -32,6 +37,36 @@ class NativeLibraryTest {
     NativeLibrary.load(unpack, "choose");
     SiteLibrary.load(unpack);
     assertTrue(NativeLibrary.isLoaded());
+  }
+
+  /** NFS renames the file of a loaded library instead of removing it, which was taken for a failure previously. */
+  @Test
+  void aFolderThatCannotBeRemovedYetIsRemovedByALaterStart() throws Exception {
+    AtomicReference<Path> renamed = new AtomicReference<>();
+    Thread nfs =
+        new Thread(
+            () -> {
+              while (renamed.get() == null) {
+                try (DirectoryStream<Path> folders = Files.newDirectoryStream(folder)) {
+                  for (Path one : folders) {
+                    renamed.set(Files.createFile(one.resolve(".nfs0001")));
+                  }
+                } catch (IOException e) {
+                  // It is gone already.
+                }
+              }
+            });
+    nfs.setDaemon(true);
+    nfs.start();
+    loadApart(folder, Function.identity());
+    nfs.join();
+    Path left = renamed.get().getParent();
+    Files.delete(renamed.get());
+    loadApart(folder, Function.identity());
+    assertTrue(Files.exists(left), "another process may be about to use it");
+    Files.setLastModifiedTime(left, FileTime.from(Instant.now().minusSeconds(7200)));
+    loadApart(folder, Function.identity());
+    assertFalse(Files.exists(left));
   }
 
   @Test

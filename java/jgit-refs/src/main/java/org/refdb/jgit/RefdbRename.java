@@ -60,7 +60,7 @@ final class RefdbRename extends RefRename {
     } catch (IOException | RuntimeException e) {
       if (isHead) {
         try {
-          linkHead(destination.getName(), source.getName());
+          linkHeadBack();
         } catch (IOException | RuntimeException later) {
           e.addSuppressed(later);
         }
@@ -71,7 +71,7 @@ final class RefdbRename extends RefRename {
       return RefUpdate.Result.RENAMED;
     }
     if (isHead) {
-      linkHead(destination.getName(), source.getName());
+      linkHeadBack();
     }
     return Results.ofUpdate(result.rejections().get(0));
   }
@@ -80,6 +80,17 @@ final class RefdbRename extends RefRename {
     Edits edits = new Edits(true, Edits.committer(database, getRefLogIdent(), false));
     RefBatch batch = edits.edit(Constants.HEAD).link(to).expectLink(from).end(false, null, false);
     return database.commit(batch).rejections().isEmpty();
+  }
+
+  /**
+   * Undoes the change of HEAD, unless the ref has been renamed nevertheless: where an earlier rename of it was
+   * undecided, this one may have finished that one and failed then.
+   */
+  private void linkHeadBack() throws IOException {
+    boolean isRenamed = database.exactRef(source.getName()) == null && database.exactRef(destination.getName()) != null;
+    if (!isRenamed) {
+      linkHead(destination.getName(), source.getName());
+    }
   }
 
   private RefBatch edits(Ref from) throws IOException {

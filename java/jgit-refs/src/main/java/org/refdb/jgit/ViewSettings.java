@@ -1,11 +1,14 @@
 package org.refdb.jgit;
 
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
+import org.eclipse.jgit.errors.ConfigInvalidException;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.CoreConfig;
 import org.eclipse.jgit.lib.CoreConfig.TrustStat;
+import org.eclipse.jgit.util.SystemReader;
 import org.refdb.engine.Planted;
 import org.refdb.engine.EngineViewSettings;
 import org.refdb.engine.EngineViewSettings.Sync;
@@ -45,7 +48,7 @@ final class ViewSettings {
     {"refdb", "unsafeStorage"},
   };
 
-  /** Settings that say whether git packs refs by itself. */
+  /** Settings that say whether git packs refs by itself, which git does not look for in JGit's own file. */
   private static final String[][] OF_GIT = {{"gc", null, "packRefs"}, {"maintenance", "pack-refs", "enabled"}};
 
   private ViewSettings() {}
@@ -101,13 +104,29 @@ final class ViewSettings {
       }
     }
     for (String[] key : OF_GIT) {
-      String value = outer == null ? null : outer.getString(key[0], key[1], key[2]);
+      String value = ofGit(outer, key);
       if (value != null) {
         String name = key[0] + (key[1] == null ? "" : "." + key[1]) + "." + key[2];
         settings.add(setting(name, value));
       }
     }
     return settings;
+  }
+
+  /** Returns what git finds outside the repository for a setting; null if it finds none, or that cannot be told. */
+  private static String ofGit(Config outer, String[] key) {
+    Config ofJgit;
+    try {
+      ofJgit = SystemReader.getInstance().getJGitConfig();
+    } catch (IOException | ConfigInvalidException e) {
+      return null; // without the setting the engine supposes that git packs refs
+    }
+    for (Config layer = outer; layer != null && layer != ofJgit; layer = layer.getBaseConfig()) {
+      if (layer.getNames(key[0], key[1], false).contains(key[2])) {
+        return layer.getString(key[0], key[1], key[2]);
+      }
+    }
+    return null;
   }
 
   /**

@@ -17,6 +17,7 @@ import org.eclipse.jgit.lib.NullProgressMonitor;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.revwalk.RevWalk;
 import org.eclipse.jgit.transport.ReceiveCommand;
+import org.eclipse.jgit.util.SystemReader;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.refdb.engine.EngineView;
@@ -43,6 +44,24 @@ class ViewSettingsTest {
         "[core]\n\tlogAllRefUpdates\n[gc]\n\tpackRefs\n[maintenance \"pack-refs\"]\n\tenabled = no\n");
     assertEquals(List.of("core.logAllRefUpdates", "gc.packRefs", "maintenance.pack-refs.enabled=no"),
         ViewSettings.of(new Config(outer)).config());
+  }
+
+  /** Previously, refdb took git for one that packs no refs because of a file that git does not read. */
+  @Test
+  void whatJgitsFileSaysOfGitIsNotPassedOn() throws Exception {
+    Config ofJgit = SystemReader.getInstance().getJGitConfig();
+    Config outer = new Config(ofJgit);
+    outer.fromText("[maintenance \"pack-refs\"]\n\tenabled = false\n");
+    ofJgit.setBoolean("gc", null, "packRefs", false);
+    ofJgit.setString("refdb", null, "smallBatches", "auto");
+    try {
+      assertEquals(
+          List.of("refdb.smallBatches=auto", "maintenance.pack-refs.enabled=false"),
+          ViewSettings.of(new Config(outer)).config());
+    } finally {
+      ofJgit.unsetSection("gc", null);
+      ofJgit.unsetSection("refdb", null);
+    }
   }
 
   @Test

@@ -334,12 +334,11 @@ final class DiskTier<K, V> {
 
   /** Removes every value. */
   void invalidateAll() {
-    clock.changeAll(() -> {
-      if (shared != null) {
-        shared.tier().flush();
-      }
-      quietly("Cannot empty cache %s", () -> stores.get().clear(durable));
-    });
+    if (shared != null) {
+      // A change of its own, so that what a look-up finds in the shared tier until then is older than the next change.
+      clock.changeAll(shared.tier()::flush);
+    }
+    clock.changeAll(() -> quietly("Cannot empty cache %s", () -> stores.get().clear(durable)));
     invalidated.increment();
   }
 

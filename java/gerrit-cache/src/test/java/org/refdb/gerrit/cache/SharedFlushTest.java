@@ -3,12 +3,15 @@ package org.refdb.gerrit.cache;
 import static java.nio.charset.StandardCharsets.US_ASCII;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import com.google.gerrit.server.cache.serialize.CacheSerializer;
 import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
+import java.util.stream.IntStream;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -105,6 +108,76 @@ class SharedFlushTest extends WithRedis {
       assertEquals(0, waited / 3_000, "waited " + waited + " ms for a load of 600 ms");
       load.get();
     } finally {
+      pool.shutdownNow();
+    }
+  }
+
+  /** Strings as bytes; runs something before it reads one. */
+  private static final class Gate implements CacheSerializer<String> {
+    volatile Runnable beforeRead = () -> {};
+
+    @Override
+    public byte[] serialize(String text) {
+      return TextSerializer.INSTANCE.serialize(text);
+    }
+
+    @Override
+    public String deserialize(byte[] bytes) {
+      beforeRead.run();
+      return TextSerializer.INSTANCE.deserialize(bytes);
+    }
+  }
+
+  private static Runnable pause(CountDownLatch begun, CountDownLatch goesOn) {
+    return () -> {
+      begun.countDown();
+      try {
+        goesOn.await();
+      } catch (InterruptedException e) {
+        throw new IllegalStateException(e);
+      }
+    };
+  }
+
+  /** Previously, what the look-up found was stored after the flush, and served from then on. */
+  @Test
+  @Timeout(60)
+  void whatALookUpFindsBesideAFlushIsNotKept() throws Exception {
+    Gate gate = new Gate();
+    TestDef def = TestDef.named("fleet").withSerializer(gate);
+    CountDownLatch isPutting = new CountDownLatch(1);
+    CountDownLatch mayPut = new CountDownLatch(1);
+    CountDownLatch isReading = new CountDownLatch(1);
+    CountDownLatch mayRead = new CountDownLatch(1);
+    ExecutorService pool = Executors.newCachedThreadPool();
+    try (SharedNode a = new SharedNode(site, SharedNode.config(redis.address()), def, key -> truth.get()).awaitInUse();
+        SharedNode b = new SharedNode(site, SharedNode.config(redis.address()), def, key -> truth.get()).awaitInUse()) {
+      for (int i = 0; i < 20; i++) {
+        a.cache.get("k" + i);
+      }
+      a.awaitStored(20);
+      truth.set("new");
+      // The flush waits for this put after it has told some of the other keys that they change.
+      b.opener.beforePut = pause(isPutting, mayPut);
+      Future<?> put = pool.submit(() -> b.cache.put("any", "value"));
+      isPutting.await();
+      Thread flush = new Thread(b.cache::invalidateAll);
+      flush.start();
+      SharedNode.await(() -> flush.getState() == Thread.State.BLOCKED, "the flush does not wait");
+      DiskTier<String, String> disk = ((DiskCache<String, String>) b.cache).disk();
+      String key = IntStream.range(0, 20).mapToObj(i -> "k" + i).filter(k -> disk.lastChange(k) > 0).findFirst().get();
+      gate.beforeRead = pause(isReading, mayRead);
+      Future<String> lookUp = pool.submit(() -> b.cache.get(key));
+      isReading.await();
+      mayPut.countDown();
+      put.get();
+      flush.join();
+      mayRead.countDown();
+      assertEquals("old", lookUp.get(), "it began before the flush had ended");
+      assertEquals("new", b.cache.get(key));
+    } finally {
+      mayPut.countDown();
+      mayRead.countDown();
       pool.shutdownNow();
     }
   }

@@ -28,7 +28,6 @@ import org.refdb.engine.GlobalIntent;
 import org.refdb.engine.RefBatch;
 import org.refdb.engine.EngineView;
 import org.refdb.gerrit.global.disk.StoredRefs;
-import org.refdb.gerrit.global.etcd.Generation;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.etcd.NodeName;
 import org.refdb.gerrit.global.etcd.Settings;
@@ -70,6 +69,10 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     this(
         StoredRefs.of(site.etc_dir), // before the client, which nobody would close if this fails
         new GlobalRefs(Settings.of(config, site.site_path), nodeIn(site.data_dir.resolve("refdb-native"))));
+    if (refs.isOfProgram()) {
+      // Nobody closes this object, and no later process takes the marks of a program over.
+      Runtime.getRuntime().addShutdownHook(new Thread(this::close, "refdb-native-end"));
+    }
   }
 
   NativeMode(StoredRefs stored, GlobalRefs refs) {
@@ -90,7 +93,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     FileLock lock = channel.tryLock();
     if (lock == null) {
       channel.close();
-      return NodeName.of("program-" + Generation.random().id());
+      return NodeName.ofProgram();
     }
     HELD.add(lock);
     return NodeName.in(folder);

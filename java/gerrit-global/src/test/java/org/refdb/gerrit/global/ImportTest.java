@@ -6,13 +6,18 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.refdb.gerrit.global.Nodes.id;
 
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.KV;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.refdb.gerrit.global.disk.DiskRefs;
 import org.refdb.gerrit.global.disk.Import;
+import org.refdb.gerrit.global.etcd.Generation;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.transaction.Decider;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
@@ -98,6 +103,43 @@ final class ImportTest {
           };
       GlobalRefException why = assertThrows(GlobalRefException.class, () -> new Import(node).run(disk, another));
       assertTrue(why.getMessage().contains("another import of it has ended"), why.getMessage());
+    }
+  }
+
+  /** Previously, the ref counted as imported although the batch was given up, so that it had no value. */
+  @Test
+  void aRefThatIsOnlyStagedWhenAnotherImportEndsDoesNotCount() throws Exception {
+    String prefix = Nodes.prefix();
+    String last = name(REFS - 1);
+    try (EtcdServer etcd = EtcdServer.start();
+        DiskProject large =
+            DiskProject.withPackedRefs(IntStream.range(0, REFS).mapToObj(i -> id(i + 1).name() + ' ' + name(i)));
+        DiskProject smaller =
+            DiskProject.withPackedRefs(IntStream.range(0, REFS - 1).mapToObj(i -> id(i + 1).name() + ' ' + name(i)));
+        DiskRefs disk = large.refs();
+        DiskRefs smallerDisk = smaller.refs();
+        GlobalRefs node = Nodes.open(etcd.url(), prefix);
+        GlobalRefs other = Nodes.open(etcd.url(), prefix)) {
+      Import.Progress another =
+          (put, there) -> {
+            try {
+              if (!new Import(other).isDone(DiskProject.NAME)) {
+                Generation generation = other.projects().look(DiskProject.NAME, other.deadline()).get();
+                KV client = other.etcd().client().getKVClient();
+                ByteSequence given = Keys.bytes(Decider.text(Decider.State.VOID, generation));
+                client.put(other.keys().decider("gone/1"), given).get();
+                ByteSequence stage = ByteSequence.from(new byte[] {(byte) 0xff});
+                stage = stage.concat(Keys.bytes("staged - " + id(1).name() + " gone/1"));
+                client.put(other.keys().value(generation, last), stage).get();
+                new Import(other).run(smallerDisk, (puts, theres) -> {});
+              }
+            } catch (Exception e) {
+              throw new IllegalStateException(e);
+            }
+          };
+      GlobalRefException why = assertThrows(GlobalRefException.class, () -> new Import(node).run(disk, another));
+      assertTrue(why.getMessage().contains("another import of it has ended"), why.getMessage());
+      assertEquals(Optional.empty(), node.read(DiskProject.NAME, last).value());
     }
   }
 }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.refdb.gerrit.global.Nodes.id;
 
+import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -269,5 +270,18 @@ final class LostAnswersTest {
   private static void failing(GlobalRefs on, String ref) {
     assertThrows(
         GlobalRefException.class, () -> on.compareAndPut(PROJECT, ref, new Expected.Nothing(), id(1).name(), false));
+  }
+
+  /** Previously, nobody tried again to release the lock if its release failed otherwise than etcd's client fails. */
+  @Test
+  void aLockIsReleasedAlthoughItsReleaseFailedUnexpectedly() throws Exception {
+    AutoCloseable lock = node.lock(PROJECT, REF);
+    Field etcdOfLocks = node.locks().getClass().getDeclaredField("etcd");
+    etcdOfLocks.setAccessible(true);
+    Object client = etcdOfLocks.get(node.locks());
+    etcdOfLocks.set(node.locks(), null);
+    assertThrows(NullPointerException.class, lock::close);
+    etcdOfLocks.set(node.locks(), client);
+    lockPatiently(other).close();
   }
 }

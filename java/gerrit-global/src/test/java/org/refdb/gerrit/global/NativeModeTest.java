@@ -291,6 +291,44 @@ final class NativeModeTest {
     assertEquals("refs/heads/new", node.refs.exactRef("HEAD").getTarget().getName());
   }
 
+  /** Previously, the second attempt finished the first one, failed, and let HEAD lead to the name that was gone. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void headFollowsARenameThatIsTriedAgainAfterItsAnswerGotLost(boolean isReftable) throws Exception {
+    openHasty(isReftable);
+    node.refs.newUpdate("HEAD", true).link(MAIN);
+    RefRename rename = node.refs.newRename(MAIN, "refs/heads/new");
+    rename.disableRefLog();
+    proxy.mode(Proxy.Mode.NO_ANSWERS);
+    assertThrows(NotAgreedException.class, rename::rename);
+    // Another process, which leaves the first one's rename alone until it meets it.
+    node.close();
+    node = new NativeNode(disk.folder(), Nodes.open(etcd.url(), prefix));
+    RefRename again = node.refs.newRename(MAIN, "refs/heads/new");
+    again.disableRefLog();
+    again.rename();
+    assertEquals(0, node.intents());
+    assertEquals(Optional.of(ids.get(0)), node.value("refs/heads/new"));
+    assertEquals("refs/heads/new", node.refs.exactRef("HEAD").getTarget().getName());
+  }
+
+  /** Previously, the marks of such programs stayed in etcd for ever. */
+  @Test
+  void aProgramBesideTheServerLeavesNoMarks() throws Exception {
+    NodeName name = NodeName.ofProgram();
+    try (GlobalRefs program = new GlobalRefs(Nodes.settings(etcd.url(), prefix), name)) {
+      assertTrue(program.compareAndPut(PROJECT, MAIN, new Expected.Nothing(), ids.get(0).name(), false));
+      assertTrue(keysOf(name).contains("n/" + name.name()), keysOf(name));
+    }
+    assertEquals("", keysOf(name));
+    assertTrue(put(MAIN, ids.get(0), ids.get(1)));
+  }
+
+  private String keysOf(NodeName name) throws Exception {
+    return etcd.ctl("get", "--prefix", "--keys-only", prefix + "m/" + name.name()).strip()
+        + etcd.ctl("get", "--prefix", "--keys-only", prefix + "n/" + name.name()).strip();
+  }
+
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
   void anUpdateWhoseAnswerGotLostIsFinishedThoughTheRefsWereReopened(boolean isReftable) throws Exception {

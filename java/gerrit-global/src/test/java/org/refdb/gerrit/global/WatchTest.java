@@ -267,6 +267,23 @@ final class WatchTest {
     assertTrue(behind.report().more());
   }
 
+  /** Previously, such a ref was forgotten as soon as the disk had all refs that were tracked. */
+  @Test
+  void aRefForWhichThereWasNoRoomIsFoundOnceThereIs() throws Exception {
+    put(DiskProject.NAME, project.commit(1));
+    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(() -> project.refs()), any -> {})) {
+      synchronized (own) { // so that none of these is looked at before all of them are there
+        for (int i = 0; i < LaggingRefs.MOST; i++) {
+          own.moved(DiskProject.NAME, "refs/heads/" + i, ObjectId.zeroId().name()); // as on the disk
+        }
+        own.moved(DiskProject.NAME, MAIN, project.commit(1).name());
+        assertTrue(own.report().more());
+      }
+      Nodes.await(() -> own.report().refs() == 1 && !own.report().more());
+      assertEquals(MAIN + " of " + DiskProject.NAME, own.report().oldest());
+    }
+  }
+
   @Test
   void moreDifferencesThanAComparisonReportsAreSaidToBeMore() throws Exception {
     try (DiskProject empty = DiskProject.create();

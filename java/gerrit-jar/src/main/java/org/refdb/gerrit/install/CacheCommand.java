@@ -77,7 +77,8 @@ final class CacheCommand {
     loadNative(site.nativeFolder(config));
     try {
       if (verb == Verb.WIPE) {
-        say(dryRun, "refdb's caches and old H2 files", caches.wipe(dryRun));
+        long freed = caches.wipe(dryRun, left -> out.println(left + " stays, because it is not refdb's"));
+        say(dryRun, "refdb's caches and old H2 files", freed);
         return true;
       }
       try (SiteH2 h2 = SiteH2.of(war != null ? war : site.war(), site.lib())) {

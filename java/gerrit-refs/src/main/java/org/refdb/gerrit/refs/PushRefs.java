@@ -9,6 +9,7 @@ import com.google.inject.Inject;
 import com.google.inject.Singleton;
 import java.io.IOException;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
@@ -55,8 +56,8 @@ final class PushRefs implements ReceivePackInitializer {
       // all of them.
       RefDatabase visible = push.getRepository().getRefDatabase();
       Map<String, Ref> refs = new HashMap<>();
-      for (String prefix : prefixes(repository.getRefDatabase())) {
-        for (Ref ref : visible.getRefsByPrefix(prefix)) {
+      for (String place : places(repository.getRefDatabase())) {
+        for (Ref ref : at(place, visible)) {
           refs.put(ref.getName(), ref);
         }
       }
@@ -66,14 +67,23 @@ final class PushRefs implements ReceivePackInitializer {
     }
   }
 
-  /** Prefixes of all refs except the hidden ones: the folders below {@code refs/}, and the refs in none of them. */
-  private static Set<String> prefixes(RefDatabase refs) throws IOException {
-    Set<String> prefixes = new TreeSet<>();
+  /** Lists a folder, or looks up a ref that is in none, because as a prefix {@code refs/c} would list all changes. */
+  private static List<Ref> at(String place, RefDatabase refs) throws IOException {
+    if (place.endsWith("/")) {
+      return refs.getRefsByPrefix(place);
+    }
+    Ref ref = refs.exactRef(place);
+    return ref == null ? List.of() : List.of(ref);
+  }
+
+  /** The places of all refs except the hidden ones: the folders below {@code refs/}, and the refs in none of them. */
+  private static Set<String> places(RefDatabase refs) throws IOException {
+    Set<String> places = new TreeSet<>();
     for (Ref ref : refs.getRefsByPrefixWithExclusions(RefDatabase.ALL, HIDDEN)) {
       String name = ref.getName();
       int end = name.startsWith(RefNames.REFS) ? name.indexOf('/', RefNames.REFS.length()) : -1;
-      prefixes.add(end < 0 ? name : name.substring(0, end + 1));
+      places.add(end < 0 ? name : name.substring(0, end + 1));
     }
-    return prefixes;
+    return places;
   }
 }

@@ -58,7 +58,7 @@ final class PushRefsTest {
     try (Repository repository = manager.createRepository(DEMO)) {
       for (String name :
           List.of(
-              "refs/heads/main", "refs/heads/secret", "refs/tags/v1", "refs/meta/config", "refs/single",
+              "refs/heads/main", "refs/heads/secret", "refs/tags/v1", "refs/meta/config", "refs/c", "refs/single",
               "refs/changes/01/1/1", "refs/changes/01/1/meta", "refs/cache-automerge/00/1")) {
         RefdbRepositoryManagerTest.create(repository, name);
       }
@@ -74,9 +74,9 @@ final class PushRefsTest {
     config.setBoolean("receive", null, "enableInMemoryRefCache", false);
     ReceivePack push = push(config);
     assertEquals(
-        Set.of("refs/heads/main", "refs/tags/v1", "refs/meta/config", "refs/single"),
+        Set.of("refs/heads/main", "refs/tags/v1", "refs/meta/config", "refs/c", "refs/single"),
         push.getAdvertisedRefs().keySet());
-    assertEquals(4, push.getAdvertisedObjects().size());
+    assertEquals(5, push.getAdvertisedObjects().size());
   }
 
   @Test

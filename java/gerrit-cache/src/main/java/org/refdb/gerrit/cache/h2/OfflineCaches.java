@@ -1,6 +1,7 @@
 package org.refdb.gerrit.cache.h2;
 
 import java.io.IOException;
+import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -8,6 +9,7 @@ import java.sql.Driver;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.TreeSet;
+import java.util.function.Consumer;
 import java.util.stream.Stream;
 import org.refdb.engine.Cache;
 import org.refdb.gerrit.cache.store.CacheFolder;
@@ -179,44 +181,55 @@ public final class OfflineCaches {
 
   /**
    * Deletes everything that refdb has stored, and the H2 files that it has taken over or was importing. A cache starts
-   * empty with H2 then, unless H2 or an export has written a file for it since.
+   * empty with H2 then, unless H2 or an export has written a file for it since. Files in the folders of versions that
+   * are not named like refdb's stay, and so do their folders.
    *
    * @param dryRun whether only to return the number
+   * @param stays receives each file that stays
    * @return the number of bytes that this frees
    * @throws InUseException if a server has the caches open; a dry run does not notice that
    */
-  public long wipe(boolean dryRun) throws IOException {
+  public long wipe(boolean dryRun, Consumer<Path> stays) throws IOException {
     Path root = directory.resolve(FOLDER);
-    long[] freed = new long[1];
-    sizes(root, freed);
+    long freed = size(files(root));
     if (!dryRun) {
       for (CacheFolder folder : CacheFolder.all(root)) {
         delete(root, folder);
       }
     }
-    freed[0] += deleteOldH2Files(dryRun);
+    freed += deleteOldH2Files(dryRun);
     try (DirectoryStream<Path> files = Files.newDirectoryStream(directory, H2File::isImporting)) {
       for (Path file : files) {
-        freed[0] += Files.size(file);
+        freed += Files.size(file);
         if (!dryRun) {
           Files.delete(file);
         }
       }
     }
     if (!dryRun) {
-      Files.deleteIfExists(root);
+      deleteUnlessFull(root);
+      List<Path> left = files(root);
+      left.forEach(stays);
+      freed -= size(left);
     }
-    return freed[0];
+    return freed;
   }
 
-  private static void sizes(Path root, long[] sum) throws IOException {
-    if (Files.isDirectory(root)) {
-      try (Stream<Path> files = Files.walk(root)) {
-        for (Path file : files.filter(Files::isRegularFile).toList()) {
-          sum[0] += Files.size(file);
-        }
-      }
+  private static List<Path> files(Path root) throws IOException {
+    if (!Files.isDirectory(root)) {
+      return List.of();
     }
+    try (Stream<Path> all = Files.walk(root)) {
+      return all.filter(path -> !Files.isDirectory(path)).toList();
+    }
+  }
+
+  private static long size(List<Path> files) throws IOException {
+    long size = 0;
+    for (Path file : files) {
+      size += Files.isRegularFile(file) ? Files.size(file) : 0;
+    }
+    return size;
   }
 
   private static void delete(Path root, CacheFolder folder) throws IOException {
@@ -226,9 +239,17 @@ public final class OfflineCaches {
     }
     try (DirectoryStream<Path> notes = Files.newDirectoryStream(folder.path())) {
       for (Path note : notes) {
-        Files.delete(note);
+        deleteUnlessFull(note);
       }
     }
-    Files.delete(folder.path());
+    deleteUnlessFull(folder.path());
+  }
+
+  private static void deleteUnlessFull(Path path) throws IOException {
+    try {
+      Files.deleteIfExists(path);
+    } catch (DirectoryNotEmptyException e) {
+      // Something in it is not refdb's.
+    }
   }
 }

@@ -15,13 +15,19 @@ public final class Intake implements AutoCloseable {
    */
   private static final long USUAL_LIMIT_BYTES = 128 << 20;
 
+  private final Path root;
+  private final String cache;
+  private final int version;
   private final Cache store;
   private long entries;
   private long bytes;
   private long tooLarge;
   private EngineException failure;
 
-  private Intake(Cache store) {
+  private Intake(Path root, String cache, int version, Cache store) {
+    this.root = root;
+    this.cache = cache;
+    this.version = version;
     this.store = store;
   }
 
@@ -39,6 +45,9 @@ public final class Intake implements AutoCloseable {
     long limit = diskLimit != null ? diskLimit : Math.max(USUAL_LIMIT_BYTES, USUAL_LIMIT_BYTES / 2 + 2 * expectedBytes);
     try {
       return new Intake(
+          root,
+          cache,
+          version,
           Cache.open(
               new Cache.Options(
                   root, cache, version, Math.max(limit, Cache.SMALLEST_LIMIT_BYTES), null, keys.current(), keys.old())));
@@ -50,8 +59,9 @@ public final class Intake implements AutoCloseable {
     }
   }
 
-  /** Removes all entries. */
+  /** Removes all entries, and those of other versions, because a Gerrit of such a version would serve them. */
   public void clear() throws IOException {
+    Cache.cleanVersions(root, cache, version);
     store.clear(Cache.Durability.SYNCED);
   }
 

@@ -41,7 +41,7 @@ public interface Store extends AutoCloseable {
 
     /**
      * Visits every intact entry with its value. An entry that changes meanwhile is visited in its old or new form, or
-     * not at all; rarely, in both.
+     * not at all if it is removed or evicted; rarely, in both.
      */
     void forEachWithValue(Cache.Visitor visitor);
 

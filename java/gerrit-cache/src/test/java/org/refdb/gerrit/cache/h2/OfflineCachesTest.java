@@ -210,7 +210,7 @@ class OfflineCachesTest extends H2Site {
         site,
         () -> {
           assertThrows(OfflineCaches.InUseException.class, () -> offline().exportAll(new Driver(), false));
-          assertThrows(OfflineCaches.InUseException.class, () -> offline().wipe(false));
+          assertThrows(OfflineCaches.InUseException.class, () -> offline().wipe(false, any -> {}));
         });
   }
 
@@ -287,7 +287,7 @@ class OfflineCachesTest extends H2Site {
     }
     Files.delete(own("web_sessions"));
     // The caches are wiped.
-    assertTrue(offline().wipe(false) > 0);
+    assertTrue(offline().wipe(false, any -> {}) > 0);
     try (TestGerrit h2 = h2(1)) {
       assertNull(lists(h2).getIfPresent("ends"));
       assertNull(lists(h2).getIfPresent("stays"));
@@ -295,6 +295,37 @@ class OfflineCachesTest extends H2Site {
     try (Stream<Path> files = Files.list(site.resolve("cache"))) {
       assertEquals(List.of(), files.filter(file -> !file.toString().endsWith("-v2.mv.db")).toList());
     }
+  }
+
+  /** Previously, the first foreign file ended the command, and the caches after it stayed. */
+  @Test
+  void aForeignFileIsNamedAndAllElseIsWiped() throws Exception {
+    try (TestGerrit gerrit = refdb(1)) {
+      fill(gerrit);
+    }
+    Path strings = site.resolve("cache/refdb/strings");
+    Path foreign = Files.writeString(strings.resolve("v1/mine"), "not refdb's");
+    List<Path> left = new ArrayList<>();
+    assertTrue(offline().wipe(false, left::add) > 0);
+    assertEquals(List.of(foreign), left);
+    try (Stream<Path> all = Files.walk(site.resolve("cache/refdb"))) {
+      assertEquals(List.of(foreign), all.filter(Files::isRegularFile).toList());
+    }
+  }
+
+  /** Previously, a Gerrit of the other version served what refdb had stored before. */
+  @Test
+  void anImportAlsoReplacesWhatRefdbHasOfAnotherVersion() throws Exception {
+    try (TestGerrit gerrit = refdb(1)) {
+      fill(gerrit);
+    }
+    try (TestGerrit h2 = h2(2)) {
+      fill(h2);
+    }
+    offline().importAll(new Driver(), false);
+    Path strings = site.resolve("cache/refdb/strings");
+    assertTrue(Files.exists(strings.resolve("v2")));
+    assertFalse(Files.exists(strings.resolve("v1")));
   }
 
   @Test

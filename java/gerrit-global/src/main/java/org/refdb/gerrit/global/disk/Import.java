@@ -2,6 +2,7 @@ package org.refdb.gerrit.global.disk;
 
 import io.etcd.jetcd.ByteSequence;
 import io.etcd.jetcd.KeyValue;
+import io.etcd.jetcd.kv.GetResponse;
 import io.etcd.jetcd.kv.TxnResponse;
 import io.etcd.jetcd.op.Cmp;
 import io.etcd.jetcd.op.Op;
@@ -143,7 +144,7 @@ public final class Import {
   /**
    * Puts each ref that has no value in etcd, and waits for batches that have staged one of the refs, because only their
    * outcome decides whether the ref has a value. If {@code same} is not true, this changes nothing, and fails unless each
-   * of the refs has a value or a stage.
+   * of the refs has a value.
    */
   private void putEach(String project, Cmp same, List<ByteSequence> keys, List<Op> puts) throws GlobalRefException {
     List<Op> reads = keys.stream().map(Etcd::get).toList();
@@ -156,17 +157,23 @@ public final class Import {
       }
       isStaged = false;
       TxnResponse all = refs.etcd().commitAgain(List.of(same), oneByOne, reads, refs.deadline());
-      if (!all.isSucceeded() && all.getGetResponses().stream().anyMatch(read -> Etcd.first(read).isEmpty())) {
+      List<GetResponse> there =
+          all.isSucceeded()
+              ? all.getTxnResponses().stream()
+                  .filter(each -> !each.isSucceeded())
+                  .map(each -> each.getGetResponses().getFirst())
+                  .toList()
+              : all.getGetResponses();
+      if (there.stream().anyMatch(read -> Etcd.first(read).isEmpty())) {
         throw new GlobalRefException(
             project + " was removed while it was imported, or another import of it has ended, without refs"
                 + " that this disk has",
             null);
       }
-      for (TxnResponse each : all.getTxnResponses()) {
-        Optional<KeyValue> there =
-            each.isSucceeded() ? Optional.empty() : Etcd.first(each.getGetResponses().getFirst());
-        if (there.isPresent() && Stage.is(there.get())) {
-          refs.stages().clear(there.get(), refs.deadline());
+      for (GetResponse read : there) {
+        KeyValue entry = Etcd.first(read).get();
+        if (Stage.is(entry)) {
+          refs.stages().clear(entry, refs.deadline());
           isStaged = true;
         }
       }

@@ -17,6 +17,8 @@ import java.nio.file.StandardOpenOption;
  * @param start identifies this process
  */
 public record NodeName(String name, String start) {
+  private static final String PROGRAM = "program-";
+
   /**
    * Reads the node's name from the file {@code node} in a folder of the site, or generates the name if there is none yet.
    */
@@ -39,6 +41,16 @@ public record NodeName(String name, String start) {
       throw new IllegalArgumentException("\"" + name + "\" is no name for a node: up to 64 of A-Z a-z 0-9 _ . and -");
     }
     return new NodeName(name, Generation.random().id());
+  }
+
+  /** Generates the name of a program that runs beside the server of its site. */
+  public static NodeName ofProgram() {
+    return of(PROGRAM + Generation.random().id());
+  }
+
+  /** Returns whether no other process will have the name again. */
+  public boolean isOfProgram() {
+    return name.startsWith(PROGRAM);
   }
 
   /** Describes this process to people: its {@link #start}, its host and its process id. */

@@ -143,6 +143,11 @@ public final class GlobalRefs implements AutoCloseable {
     return node.name();
   }
 
+  /** Returns whether this is a program that runs beside the server of its site. */
+  public boolean isOfProgram() {
+    return node.isOfProgram();
+  }
+
   /** Reads the value of a ref. */
   public Found read(String project, String ref) throws GlobalRefException {
     Deadline deadline = deadline();
@@ -371,6 +376,9 @@ public final class GlobalRefs implements AutoCloseable {
     background.shutdownNow();
     renewing.shutdownNow();
     stages.close();
+    if (isOfProgram()) {
+      slots.remove();
+    }
     session.close();
     etcd.close();
   }

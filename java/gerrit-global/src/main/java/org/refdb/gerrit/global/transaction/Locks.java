@@ -167,13 +167,18 @@ public final class Locks {
   }
 
   private void release(Held held) {
-    if (!tryRelease(held)) {
-      releaseLater(held);
+    releaseLater(held); // first, so that it is tried again whatever happens now
+    if (tryRelease(held)) {
+      released(held);
     }
   }
 
   private synchronized void releaseLater(Held held) {
     releasing.add(held);
+  }
+
+  private synchronized void released(Held held) {
+    releasing.remove(held);
   }
 
   private boolean tryRelease(Held held) {
@@ -202,9 +207,7 @@ public final class Locks {
     }
     for (Held held : rest) {
       if (tryRelease(held)) {
-        synchronized (this) {
-          releasing.remove(held);
-        }
+        released(held);
       }
     }
   }

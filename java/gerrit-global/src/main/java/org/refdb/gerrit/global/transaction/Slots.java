@@ -5,6 +5,7 @@ import io.etcd.jetcd.ByteSequence;
 import io.etcd.jetcd.KeyValue;
 import io.etcd.jetcd.op.Cmp;
 import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.DeleteOption;
 import io.etcd.jetcd.options.GetOption;
 import io.etcd.jetcd.options.PutOption;
 import java.util.ArrayDeque;
@@ -177,6 +178,20 @@ public final class Slots {
     }
     for (int i = etcd.settings().slots() - 1; i >= 0; i--) {
       free.push(new Slot(etcd, keys.mark(node.name(), i), fresh));
+    }
+  }
+
+  /** Removes the marks of this node from etcd, after which no transaction that this process ran can be applied. */
+  synchronized void remove() {
+    if (!claimed) {
+      return;
+    }
+    Op marks = Op.delete(keys.marks(node.name()), DeleteOption.builder().isPrefix(true).build());
+    Op self = Op.delete(keys.node(node.name()), DeleteOption.DEFAULT);
+    try {
+      etcd.commit(List.of(), List.of(marks, self), List.of(), Deadline.ofOneRequest(etcd.settings()));
+    } catch (GlobalRefException e) {
+      log.atInfo().withCause(e).log("the marks of this program stay in etcd");
     }
   }
 }

@@ -33,6 +33,9 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   private static final long CHECK_MILLIS = 1000;
 
+  /** How long to wait after one look for refs that are behind without being tracked before the next one. */
+  private static final long LOOK_NANOS = TimeUnit.MINUTES.toNanos(10);
+
   /** Identifies a ref. */
   private record Name(String project, String ref) {}
 
@@ -56,7 +59,10 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   /** Lagging refs in the order in which they were reported. */
   private final Map<Name, Wanted> wanted = new LinkedHashMap<>();
 
-  private boolean isMore;
+  /** Projects that may have refs which are behind without being tracked. */
+  private final Set<String> incomplete = new HashSet<>();
+
+  private long lookedNanos = System.nanoTime() - LOOK_NANOS;
 
   /** Refs reported while a project is being compared: the reported values count, not those that the comparison read. */
   private final Set<Name> heardMeanwhile = new HashSet<>();
@@ -95,7 +101,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   public void removed(String project) {
     synchronized (this) {
       wanted.keySet().removeIf(name -> name.project().equals(project));
-      isMore &= !wanted.isEmpty();
+      incomplete.remove(project);
     }
     views.accept(project);
   }
@@ -119,6 +125,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     Set<String> tracked;
     synchronized (this) {
       tracked = wanted.keySet().stream().map(Name::project).collect(Collectors.toSet());
+      tracked.addAll(incomplete);
     }
     for (String project : tracked) {
       try {
@@ -135,7 +142,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     Name name = new Name(project, ref);
     Wanted before = wanted.get(name);
     if (before == null && wanted.size() == MOST) {
-      isMore = true;
+      incomplete.add(project);
       return;
     }
     // It has lagged since the first change that the disk does not have.
@@ -143,6 +150,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   }
 
   public synchronized Report report() {
+    boolean isMore = !incomplete.isEmpty();
     return wanted.entrySet().stream()
         .findFirst()
         .map(
@@ -156,6 +164,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private void checkOrLog() {
     try {
       check();
+      lookForMore();
     } catch (RuntimeException | Error e) {
       log.atWarning().withCause(e).log("cannot see how far behind this node is");
     }
@@ -191,25 +200,46 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private synchronized void forget(Map.Entry<Name, Wanted> one) {
     // A ref that was updated again meanwhile stays.
     wanted.remove(one.getKey(), one.getValue());
-    isMore &= !wanted.isEmpty();
+  }
+
+  /** Looks for refs that were not tracked, once there is room for them. */
+  private void lookForMore() {
+    List<String> some;
+    synchronized (this) {
+      boolean hasRoom = wanted.size() <= MOST / 2;
+      if (!hasRoom || incomplete.isEmpty() || System.nanoTime() - lookedNanos < LOOK_NANOS) {
+        return;
+      }
+      some = List.copyOf(incomplete);
+    }
+    some.forEach(this::compare);
+    lookedNanos = System.nanoTime();
   }
 
   /** Finds missed changes by comparing all projects. */
   private void compareAll() {
     for (String project : disks.all()) {
       views.accept(project);
-      List<Compare.Difference> found = new ArrayList<>();
-      compares(true);
-      boolean isComplete = true; // a comparison that fails is logged
-      try (DiskRefs disk = disks.open(project)) {
-        isComplete = new Compare(refs, disk).run(MOST, found::add).complete();
-      } catch (IOException | GlobalRefException | RuntimeException e) {
-        log.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
-            "changes of project %s that this node has missed are not found before they change again", project);
-      }
-      wantFound(project, found, isComplete);
-      compares(false);
+      compare(project);
     }
+  }
+
+  private void compare(String project) {
+    List<Compare.Difference> found = new ArrayList<>();
+    compares(true);
+    boolean isComplete = !mayHaveMore(project); // stays as it is if the comparison fails, which is logged
+    try (DiskRefs disk = disks.open(project)) {
+      isComplete = new Compare(refs, disk).run(MOST, found::add).complete();
+    } catch (IOException | GlobalRefException | RuntimeException e) {
+      log.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
+          "changes of project %s that this node has missed are not found before they change again", project);
+    }
+    wantFound(project, found, isComplete);
+    compares(false);
+  }
+
+  private synchronized boolean mayHaveMore(String project) {
+    return incomplete.contains(project);
   }
 
   private synchronized void compares(boolean is) {
@@ -219,9 +249,12 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   private synchronized void wantFound(String project, List<Compare.Difference> found, boolean isComplete) {
     assert isComparing : project;
-    isMore |= !isComplete;
-    if (heardMeanwhile.size() > MOST) { // not all are known
-      isMore = true;
+    if (!isComplete || heardMeanwhile.size() > MOST) { // of those heard not all are known
+      incomplete.add(project);
+    } else {
+      incomplete.remove(project);
+    }
+    if (heardMeanwhile.size() > MOST) {
       return;
     }
     for (Compare.Difference one : found) {
