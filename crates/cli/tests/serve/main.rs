@@ -5,6 +5,7 @@
 
 mod agrees_with_http_backend;
 mod attacks;
+mod http2;
 mod is_as_fresh_as_the_files;
 mod lost_files;
 mod operation;

@@ -50,9 +50,10 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 const REMOVED_EVERY: Duration = Duration::from_micros(200);
 
 /// The least time for which a group leaves the lock to a writer outside the queue that is expected to write; usually it
-/// is half as long again as the group held the lock. Git pauses for a millisecond after a failed attempt, and longer
-/// after each further one, so with a shorter time git would get less than its share.
-const FREE_MIN: Duration = Duration::from_millis(2);
+/// is three times as long as the group held the lock. Git pauses for a millisecond after a failed attempt, and longer
+/// after each further one, and JGit does not wait for the lock at all, so with a shorter time they would get less than
+/// half of an equal share.
+const FREE_MIN: Duration = Duration::from_millis(4);
 
 /// The members of the leader's group, who wait for the outcome.
 #[derive(Debug)]
@@ -113,7 +114,7 @@ impl Group {
             relay.strangers_until = after(EXPECT_STRANGERS);
         }
         relay.left = left;
-        relay.free_until = if now < relay.strangers_until { after((took * 3 / 2).max(FREE_MIN)) } else { 0 };
+        relay.free_until = if now < relay.strangers_until { after((took * 3).max(FREE_MIN)) } else { 0 };
         Past {
             writers: self.members.len() as u32 + 1,
             took_micros: u32::try_from(took.as_micros()).unwrap_or(u32::MAX),
