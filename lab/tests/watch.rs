@@ -285,7 +285,6 @@ fn two_series_of_the_same_name_are_refused() {
     assert!(said(&output).contains("two series are called planted"), "{}", said(&output));
 }
 
-/// In the clone of the proof, the commit costs as much as the one before.
 #[test]
 fn an_alert_is_not_hidden_by_a_series_that_fails() {
     let watched = Watched::new();
@@ -301,6 +300,7 @@ fn an_alert_is_not_hidden_by_a_series_that_fails() {
     assert!(said(&output).contains("refdb-lab: failing: "), "{}", said(&output));
 }
 
+/// In the clone of the proof, the commit costs as much as the one before.
 #[test]
 fn what_the_proof_does_not_confirm_is_recorded_and_not_reported() {
     let watched = Watched::new();

@@ -105,38 +105,36 @@ fn refusals(run: &RunFolder, hosts: &[Host], all: &mut [(Findings, usize)]) -> T
     Ok(())
 }
 
-/// Plays the scenes in all formats at once, between this host and each other one, both ways.
+/// Plays the scenes in all formats at once, between this host and each other one, both ways. What went wrong before the
+/// trouble that ended a part of the test is kept.
 fn play(run: &RunFolder, hosts: &[Host], all: &mut [(Findings, usize)]) -> Tried<()> {
     let own = &hosts[0];
-    let threads = thread::scope(|scope| {
+    let played = thread::scope(|scope| {
         let mut players = Vec::new();
         for (at, (findings, first)) in all.iter().enumerate() {
             let (format, path) = (findings.format, &run.path);
             for way in 0..CLIENTS {
                 let player = scope.spawn(move || {
                     let mut wrong = Vec::new();
-                    for other in &hosts[1..] {
+                    let ended = hosts[1..].iter().try_for_each(|other| {
                         let pair = if way == 0 { [own, other] } else { [other, own] };
-                        wrong.extend(scenes::play_all(path, format, pair, first + way)?);
-                    }
-                    Ok(wrong)
+                        scenes::play_all(path, format, pair, first + way, &mut wrong)
+                    });
+                    (wrong, ended)
                 });
                 players.push((at, player));
             }
         }
-        let ended = players.into_iter().map(|(at, player)| (at, player.join().unwrap_or_else(|_| Err(fault()))));
+        let ended =
+            players.into_iter().map(|(at, player)| (at, player.join().unwrap_or_else(|_| (Vec::new(), Err(fault())))));
         ended.collect::<Vec<_>>()
     });
     let mut counts = vec![0; all.len()];
     let mut trouble = None;
-    for (at, played) in threads {
-        match played {
-            Ok(wrong) => {
-                counts[at] += wrong.len();
-                all[at].0.add_scenes(wrong);
-            }
-            Err(why) => trouble = trouble.or(Some(why)),
-        }
+    for (at, (wrong, ended)) in played {
+        counts[at] += wrong.len();
+        all[at].0.add_scenes(wrong);
+        trouble = trouble.or(ended.err());
     }
     if let Some(trouble) = trouble {
         return Err(trouble);
@@ -164,7 +162,13 @@ fn bear(run: &RunFolder, hosts: &[Host], settings: &Settings, all: &mut [(Findin
     let labels: Vec<&str> = hosts.iter().map(|host| host.label.as_str()).collect();
     let mut trouble = None;
     for ((findings, _), history) in all.iter_mut().zip(histories) {
-        let mut history = history?;
+        let mut history = match history {
+            Ok(history) => history,
+            Err(why) => {
+                trouble = trouble.or(Some(why));
+                continue;
+            }
+        };
         findings.add_load(&history, &labels);
         if let Some(why) = history.trouble.take() {
             trouble = trouble.or(Some(why));

@@ -83,10 +83,15 @@ pub(super) enum Kind {
     Failed,
 }
 
-/// Plays all scenes in one format in the folder `run`. `hosts` are host 1 and host 2 of each scene, and `client` is the
-/// number of the client that answers on both.
-pub(super) fn play_all(run: &Path, format: Format, hosts: [&Host; 2], client: usize) -> Result<Vec<Wrong>, Trouble> {
-    let mut wrong = Vec::new();
+/// Plays all scenes in one format in the folder `run`, and adds those that went wrong to `wrong`. `hosts` are host 1 and
+/// host 2 of each scene, and `client` is the number of the client that answers on both.
+pub(super) fn play_all(
+    run: &Path,
+    format: Format,
+    hosts: [&Host; 2],
+    client: usize,
+    wrong: &mut Vec<Wrong>,
+) -> Result<(), Trouble> {
     for scene in SCENES {
         let [one, two] = hosts.map(|host| host.number);
         let path = run.join(format!("{}-{format}-{client}-{one}-{two}.git", scene.name));
@@ -94,7 +99,7 @@ pub(super) fn play_all(run: &Path, format: Format, hosts: [&Host; 2], client: us
         let stage = Stage { hosts, client, path: path.to_string_lossy().into_owned() };
         wrong.extend(stage.play(scene)?);
     }
-    Ok(wrong)
+    Ok(())
 }
 
 struct Stage<'a> {

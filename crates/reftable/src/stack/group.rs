@@ -49,10 +49,10 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 /// How often a member looks whether another one has removed the lock of their dead leader.
 const REMOVED_EVERY: Duration = Duration::from_micros(200);
 
-/// The least time for which a group leaves the lock to a writer outside the queue that is expected to write; usually it
-/// is three times as long as the group held the lock. Git pauses for a millisecond after a failed attempt, and longer
-/// after each further one, and JGit does not wait for the lock at all, so with a shorter time they would get less than
-/// half of an equal share.
+/// The least time for which a group leaves the lock to a writer outside the queue that is expected to write. Usually it
+/// is three times as long as the group held the lock, and the queue waits for 10 ms at most. Git pauses for a millisecond
+/// after a failed attempt, and longer after each further one, and JGit does not wait for the lock at all; with this
+/// minimum and this factor together, each of the two gets at least half of an equal share.
 const FREE_MIN: Duration = Duration::from_millis(4);
 
 /// The members of the leader's group, who wait for the outcome.

@@ -23,6 +23,7 @@ use hyper_util::{
 use prometheus_client::metrics::gauge::Gauge;
 use std::{
     convert::Infallible,
+    future::pending,
     io::Cursor,
     pin::pin,
     sync::{
@@ -33,7 +34,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split},
-    sync::{OwnedSemaphorePermit, watch},
+    sync::{Notify, OwnedSemaphorePermit, watch},
     time::{sleep, timeout},
 };
 use tokio_io_timeout::TimeoutStream;
@@ -89,7 +90,7 @@ impl Connections {
     }
 
     /// Waits until all requests in progress have ended. Idle connections are closed, but an HTTP connection that has
-    /// had no request yet first waits up to [`FIRST_REQUEST`] for one.
+    /// had no request yet first waits up to [`FIRST_REQUEST`] for its first bytes, and as long again for the rest.
     pub(super) async fn drain(self) {
         self.is_ending.send_replace(true);
         self.tasks.close();
@@ -102,17 +103,20 @@ impl Connections {
 struct Requests {
     started: AtomicUsize,
     running: AtomicUsize,
+    first: Notify,
 }
 
 impl Requests {
     fn start(self: &Arc<Self>) -> Running {
         self.running.fetch_add(1, Relaxed);
-        self.started.fetch_add(1, Relaxed);
+        if self.started.fetch_add(1, Relaxed) == 0 {
+            self.first.notify_one();
+        }
         Running(Arc::clone(self))
     }
 
-    /// Returns when no request has begun, and none was being handled at the end, for as long as `idle`, or up to twice
-    /// as long. Sending a response does not count.
+    /// Returns when the connection was idle for the time `idle`, or up to twice as long: no request began in that time,
+    /// and none is being handled. Sending a response does not count as handling.
     async fn wait_until_idle(&self, idle: Duration) {
         let mut known = 0;
         loop {
@@ -122,6 +126,13 @@ impl Requests {
                 return;
             }
             known = started;
+        }
+    }
+
+    /// Returns when the first request has begun, at once if that was before.
+    async fn wait_for_first(&self) {
+        if self.started.load(Relaxed) == 0 {
+            self.first.notified().await;
         }
     }
 }
@@ -168,10 +179,12 @@ where
     });
     if preface.is_http2 {
         let connection = http2(&limits).serve_connection(stream, service);
-        Box::pin(attend(connection, &requests, limits.idle, is_ending)).await;
+        let idle = requests.wait_until_idle(limits.idle);
+        Box::pin(attend(connection, &requests, idle, is_ending)).await;
     } else {
+        // hyper itself closes the connection if no request comes within `limits.idle` after a response.
         let connection = http1(&limits).serve_connection(stream, service);
-        attend(connection, &requests, limits.idle, is_ending).await;
+        attend(connection, &requests, pending(), is_ending).await;
     }
 }
 
@@ -215,25 +228,23 @@ fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// Serves a connection until its client leaves, or it is idle for too long or when the server shuts down. It fails if
-/// its client disconnects or does not speak HTTP, which concerns nobody else.
+/// Serves a connection until its client leaves, `idle` returns, or the server shuts down. It fails if its client
+/// disconnects or does not speak HTTP, which concerns nobody else.
 async fn attend<C: GracefulConnection>(
     connection: C,
     requests: &Requests,
-    idle: Duration,
+    idle: impl Future<Output = ()>,
     mut is_ending: watch::Receiver<bool>,
 ) {
     let mut connection = pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
-        () = requests.wait_until_idle(idle) => {}
+        () = idle => {}
         () = ending(&mut is_ending) => {
             // The rest of the first request may be on its way; closing now would lose it.
-            if requests.started.load(Relaxed) == 0 {
-                tokio::select! {
-                    _ = connection.as_mut() => return,
-                    () = sleep(FIRST_REQUEST) => {}
-                }
+            tokio::select! {
+                _ = connection.as_mut() => return,
+                _ = timeout(FIRST_REQUEST, requests.wait_for_first()) => {}
             }
         }
     }
