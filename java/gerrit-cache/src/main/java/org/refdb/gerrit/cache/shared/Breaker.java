@@ -17,7 +17,7 @@ final class Breaker implements Lane.Failures {
 
   /**
    * The sum of late answers above which the breaker opens: four in a row exceed it, and so does one of two in the
-   * long run. Answers that many threads wait for at the same time count as one.
+   * long run.
    */
   private static final double LATE_MAX = 3;
   private static final double FORGOTTEN = 0.85;
@@ -28,9 +28,6 @@ final class Breaker implements Lane.Failures {
   private final LongSupplier clock;
   private volatile boolean isOpen = true;
   private double late;
-
-  /** When the last late answer that counted was given up. */
-  private long lateNanos;
   private int goodProbes;
   private long openNanos = OPEN_NANOS_MIN;
   private long changedNanos;
@@ -44,7 +41,6 @@ final class Breaker implements Lane.Failures {
   Breaker(LongSupplier clock) {
     this.clock = clock;
     changedNanos = clock.getAsLong() - OPEN_NANOS_MIN;
-    lateNanos = changedNanos;
   }
 
   boolean isOpen() {
@@ -67,17 +63,8 @@ final class Breaker implements Lane.Failures {
     late = late < 0.1 ? 0 : late * FORGOTTEN;
   }
 
-  /**
-   * Notes that a request or a probe was not answered in time, unless it was sent before an earlier one was given up:
-   * what many threads wait for at the same time is late for one reason.
-   *
-   * @param sentNanos when it was sent, a time of {@link System#nanoTime}
-   */
-  synchronized void late(long sentNanos) {
-    if (sentNanos - lateNanos < 0) {
-      return;
-    }
-    lateNanos = clock.getAsLong();
+  /** Notes that a request or a probe was not answered in time. */
+  synchronized void late() {
     late = late * FORGOTTEN + 1;
     if (late > LATE_MAX) {
       open("its answers are late");
@@ -100,18 +87,15 @@ final class Breaker implements Lane.Failures {
     opened++;
     isOpen = true;
     long seconds = TimeUnit.NANOSECONDS.toSeconds(openNanos);
-    logger.atWarning().log("The shared cache is left alone for at least %d s: %s", seconds, why);
+    logger.atWarning().atMostEvery(10, TimeUnit.SECONDS).log(
+        "The shared cache is left alone for at least %d s: %s", seconds, why);
   }
 
-  /**
-   * Notes the result of a probe.
-   *
-   * @param sentNanos when the probe was sent, a time of {@link System#nanoTime}
-   */
-  synchronized void probed(boolean isGood, long sentNanos) {
+  /** Notes the result of a probe. */
+  synchronized void probed(boolean isGood) {
     if (!isGood) {
       goodProbes = 0;
-      late(sentNanos);
+      late();
       return;
     }
     late = 0;
@@ -119,7 +103,7 @@ final class Breaker implements Lane.Failures {
     if (isOpen && goodProbes >= GOOD_PROBES && clock.getAsLong() - changedNanos >= openNanos) {
       isOpen = false;
       changedNanos = clock.getAsLong();
-      logger.atInfo().log("The shared cache is in use");
+      logger.atInfo().atMostEvery(10, TimeUnit.SECONDS).log("The shared cache is in use");
     }
   }
 }

@@ -108,25 +108,14 @@ public final class SharedCaches implements AutoCloseable {
     while (pause(breaker.isOpen() ? PROBE_MILLIS : POLL_MILLIS)) {
       try {
         client.refresh();
-        if (probe()) {
-          tiers.values().forEach(SharedTier::noteGeneration);
-          serve();
-        }
+        breaker.probed(generations.poll(client) <= settings.deadline().toNanos());
+        tiers.values().forEach(SharedTier::noteGeneration);
+        serve();
+      } catch (TimeoutException e) {
+        breaker.probed(false);
       } catch (RuntimeException | Error e) { // also an OutOfMemoryError: without this thread, no flush is heard of
         breaker.failed(e);
       }
-    }
-  }
-
-  /** Reads the generations, and lets the breaker know how that went. Returns whether they came. */
-  private boolean probe() {
-    long sent = System.nanoTime();
-    try {
-      breaker.probed(generations.poll(client) <= settings.deadline().toNanos(), sent);
-      return true;
-    } catch (TimeoutException e) {
-      breaker.probed(false, sent);
-      return false;
     }
   }
 

@@ -214,7 +214,7 @@ public final class SharedTier {
       caches.breaker().inTime();
     } else if (left >= allowed && waited < wait + STALL_NANOS) {
       caches.patience().late();
-      caches.breaker().late(start);
+      caches.breaker().late();
     }
   }
 

@@ -49,16 +49,15 @@ class LimitsTest {
     /** Gives up {@code times} answers one after the other. */
     void late(int times) {
       for (int i = 0; i < times; i++) {
-        long sent = now.get();
         now.addAndGet(2 * MILLI);
-        breaker.late(sent);
+        breaker.late();
       }
     }
 
     /** Lets a number of probes succeed within a moment. */
     void probe(int times) {
       for (int i = 0; i < times; i++) {
-        breaker.probed(true, now.get());
+        breaker.probed(true);
       }
     }
 
@@ -88,22 +87,6 @@ class LimitsTest {
       timed.probe(1);
     }
     assertTrue(timed.breaker.isOpen(), "it has not been open for long enough");
-  }
-
-  @Test
-  void whatManyThreadsWaitForAtTheSameTimeIsLateOnce() {
-    Timed timed = new Timed();
-    timed.probe(3);
-    for (int i = 0; i < 3; i++) {
-      long sent = timed.now.get();
-      timed.now.addAndGet(2 * MILLI);
-      for (int thread = 0; thread < 100; thread++) {
-        timed.breaker.late(sent);
-      }
-      assertFalse(timed.breaker.isOpen(), "after " + (i + 1));
-    }
-    timed.late(1);
-    assertTrue(timed.breaker.isOpen());
   }
 
   @Test
