@@ -31,7 +31,8 @@ pub struct Verified {
 impl Cache {
     /// Calls `entry` with the key, the value and the facts of every intact entry, expired ones included, file by file.
     /// An entry that changes during the walk is shown with its old or its new value, or not at all if it is removed or
-    /// evicted; in rare cases, one that is removed and put again is shown with both.
+    /// evicted, or if the cache was opened read-only and its writer moves the entry; in rare cases, one that is removed
+    /// and put again is shown with both.
     ///
     /// # Errors
     ///
