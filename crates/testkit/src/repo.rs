@@ -51,6 +51,10 @@ pub struct Listed {
     pub symref: Option<BString>,
 }
 
+/// Options with which git ends only after the maintenance that it starts, for example after `git commit`. In the
+/// background, the lock file of that maintenance could vanish while a test copies or compares the repository.
+const FOREGROUND: [&str; 2] = ["-c", "maintenance.autoDetach=false"];
+
 impl Repo {
     /// Every combination of ref format and hash function.
     pub const KINDS: [(RefFormat, HashKind); 4] = [
@@ -148,7 +152,7 @@ impl Repo {
         input: impl AsRef<[u8]>,
     ) -> String {
         let mut command = self.command(Git::find().program());
-        command.args(args);
+        command.args(FOREGROUND).args(args);
         let mut text = String::from_utf8_lossy(&git::run_ok(command, input.as_ref())).into_owned();
         if text.ends_with('\n') {
             text.pop();
@@ -158,7 +162,9 @@ impl Repo {
 
     /// Runs git, and returns its exit status, standard output and standard error, even if it fails.
     pub fn try_git<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>, input: impl AsRef<[u8]>) -> Output {
-        self.try_run(Git::find().program(), args, input)
+        let mut command = self.command(Git::find().program());
+        command.args(FOREGROUND).args(args);
+        git::run(command, input.as_ref())
     }
 
     /// Runs any program, for example refdb, in the same way as [`Repo::try_git`] runs git.

@@ -43,6 +43,16 @@ fn refs_can_be_made_listed_and_filled_in_both_formats() {
 }
 
 #[test]
+fn git_leaves_nothing_running_that_a_copy_could_meet() {
+    let repo = Repo::with_worktree(RefFormat::Files, Default::default());
+    for _ in 0..50 {
+        repo.git(["commit", "--quiet", "--allow-empty", "-m", "any"]);
+        assert!(!repo.git_dir().join("objects/maintenance.lock").exists());
+        assert!(repo.twin().is_some());
+    }
+}
+
+#[test]
 fn reflogs_are_read_with_both_ids() {
     for (format, hash) in Repo::KINDS {
         let repo = Repo::with_worktree(format, hash);
