@@ -1,10 +1,10 @@
 //! What runs on a node: answers one line for each line that it is sent, until its serial line is closed.
 //!
 //! `NUMBER ENGINE GIT_DIR OPERATION ARGUMENT...`, separated by tabs, is done by that engine: a view that this process
-//! keeps, JGit in a process that it keeps, or `git` or `refdb`, started for each operation. `NUMBER shell - COMMAND` is
-//! a command for the node. The answer is `NUMBER ok TEXT` or `NUMBER error TEXT`.
+//! keeps, JGit in a process that it keeps, a `refdb serve` that it keeps, or `git` or `refdb`, started for each operation.
+//! `NUMBER shell - COMMAND` is a command for the node. The answer is `NUMBER ok TEXT` or `NUMBER error TEXT`.
 
-use crate::line::HELLO;
+use crate::{line::HELLO, served::Served};
 use bstr::{BStr, ByteSlice};
 use refdb::{Change, Edit, Error, Precondition, backend::OptimizeOptions, transaction::ObjectClass};
 use refdb_refcache::{Batch, TrustSettings, View, ViewSettings, Views, ViewsSettings};
@@ -49,6 +49,7 @@ pub(crate) fn run() -> std::io::Result<()> {
 struct Engines {
     views: HashMap<String, Arc<View>>,
     jgits: HashMap<String, JGit>,
+    served: Option<Served>,
 }
 
 impl Engines {
@@ -63,6 +64,12 @@ impl Engines {
             "jgit" => {
                 let jgit = self.jgits.entry(git_dir.to_owned()).or_insert_with(|| JGit::open_dir(Path::new(git_dir)));
                 by_jgit(jgit, operation, arguments)
+            }
+            "serve" => {
+                if self.served.is_none() {
+                    self.served = Some(Served::start()?);
+                }
+                by_server(self.served.as_ref().expect("it was started"), git_dir, operation, arguments)
             }
             program => by_program(program, git_dir, operation, arguments),
         }
@@ -155,6 +162,32 @@ fn by_jgit(jgit: &mut JGit, operation: &str, arguments: &[&str]) -> Answer {
         }
         ("pack", []) => jgit.pack().map(|()| String::new()),
         _ => Err(format!("JGit cannot {operation}")),
+    }
+}
+
+fn by_server(served: &Served, git_dir: &str, operation: &str, arguments: &[&str]) -> Answer {
+    match (operation, arguments) {
+        ("get", [name]) => {
+            let refs = served.refs(git_dir, name)?;
+            Ok(refs.into_iter().find(|(other, _)| other == name).map_or_else(|| "none".into(), |(_, id)| id))
+        }
+        ("list", [prefix]) => {
+            let rows: Vec<String> =
+                served.refs(git_dir, prefix)?.iter().map(|(name, id)| format!("{name} {id}")).collect();
+            Ok(rows.join(" "))
+        }
+        ("swap", swaps) => {
+            let said = served.push(git_dir, swaps)?;
+            let refused: Vec<&str> =
+                said.iter().filter_map(|line| line.strip_prefix("ng ")).map(str::trim_end).collect();
+            match said.first().map(|line| line.trim_end()) {
+                Some("unpack ok") if refused.is_empty() => Ok("done".into()),
+                Some("unpack ok") => Ok(format!("refused: {}", refused.join(" "))),
+                _ => Err(said.concat()),
+            }
+        }
+        ("pack", []) => by_program(&refdb_testkit::Git::find().program().display().to_string(), git_dir, "pack", &[]),
+        _ => Err(format!("a server cannot {operation}")),
     }
 }
 

@@ -32,7 +32,7 @@ const RECOVERED_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Plan<'a> {
     pub(crate) format: &'a str,
     pub(crate) trust: &'a str,
-    /// The engine of each agent of a client: `view`, `jgit`, `git`.
+    /// The engine of each agent of a client: `view`, `serve`, `jgit`, `git`.
     pub(crate) engines: Vec<&'a str>,
     /// The number of the serial line on which the first of these agents answers; the others follow.
     pub(crate) line: usize,

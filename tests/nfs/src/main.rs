@@ -27,6 +27,7 @@ mod node;
 mod pack;
 mod requests;
 mod scenes;
+mod served;
 mod storage;
 
 use node::{Cluster, Options};
@@ -103,7 +104,7 @@ const FAULTY: usize = 9;
 /// Does what `make test` has time for: plays the scenes, some of them also with a planted fault that one must show,
 /// counts the requests of operations, and puts the histories of a load in each format into `folder`.
 fn short(cluster: &Cluster, folder: &Path, seconds: u64, seed: u64) {
-    let sound = scenes::Plan { engines: vec!["view", "git"], chosen: &[], lines: 1..FAULTY };
+    let sound = scenes::Plan { engines: vec!["view", "serve", "git"], chosen: &[], lines: 1..FAULTY };
     let faulty = scenes::Plan { engines: vec!["view"], chosen: &["A", "B", "F"], lines: FAULTY..LINES };
     let (bad, found) = thread::scope(|scope| {
         let faulty = scope.spawn(|| scenes::run(cluster, &faulty));
@@ -117,7 +118,7 @@ fn short(cluster: &Cluster, folder: &Path, seconds: u64, seed: u64) {
     thread::scope(|scope| {
         for (line, format) in [(1, "files"), (3, "reftable")] {
             scope.spawn(move || {
-                let engines = vec!["view", "view"];
+                let engines = vec!["view", "serve"];
                 let plan = load::Plan { format, trust: "after_open", engines, line, seconds, seed, faults: &[] };
                 load::run(cluster, &plan, &folder.join(format)).tell();
             });

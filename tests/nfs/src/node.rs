@@ -182,7 +182,7 @@ impl Cluster {
             node,
             &format!(
                 "git={git}; $git init -q --bare --ref-format={format} {path} && cd {path} && rm -rf hooks && \
-                 $git config user.name n && $git config user.email e && {then}"
+                 $git config user.name n && $git config user.email e && $git config http.receivepack true && {then}"
             ),
         )
     }

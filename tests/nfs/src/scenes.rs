@@ -10,7 +10,7 @@ const NOTHING: &str = "0000000000000000000000000000000000000000";
 
 /// What is to be played, and by which agents.
 pub(crate) struct Plan<'a> {
-    /// Some of `view`, `jgit` and `git`.
+    /// Some of `view`, `serve`, `jgit` and `git`.
     pub(crate) engines: Vec<&'a str>,
     /// The names of scenes; all if there are none.
     pub(crate) chosen: &'a [&'a str],
@@ -33,7 +33,8 @@ pub(crate) fn run(cluster: &Cluster, plan: &Plan<'_>) -> Vec<Played> {
     let mut parts = Vec::new();
     for engine in &plan.engines {
         // Git has no such setting, and JGit's is not ours to judge.
-        let trusts: &[&str] = if *engine == "view" { &["after_open", "never", "always"] } else { &["after_open"] };
+        let is_ours = ["view", "serve"].contains(engine);
+        let trusts: &[&str] = if is_ours { &["after_open", "never", "always"] } else { &["after_open"] };
         let engine = if *engine == "git" { &git } else { *engine };
         parts.extend(
             ["files", "reftable"].iter().flat_map(|format| trusts.iter().map(move |trust| (engine, *format, *trust))),
