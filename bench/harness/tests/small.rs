@@ -27,7 +27,7 @@ fn git() -> Program {
 /// The binary of the workspace under test, which cargo does not build for another package's tests.
 fn refdb() -> Program {
     // As the workspace's tests are built, or its dependencies would be compiled again with fewer features.
-    let build = ["build", "--quiet", "--workspace", "--bin", "refdb", "--test", "abort"];
+    let build = ["build", "--quiet", "--workspace", "--bin", "refdb", "--bin", "refdb-serve", "--test", "abort"];
     let built = Command::new(env!("CARGO")).args(build).status().unwrap();
     assert!(built.success(), "refdb does not compile");
     let test = std::env::current_exe().unwrap();
@@ -84,6 +84,23 @@ fn of_many_writers_of_both_programs_no_refdb_fails_and_nothing_is_lost() {
             assert_eq!(outcome.asked, (race.own + race.git) * SIZE.updates);
         }
     });
+}
+
+#[test]
+fn the_server_is_fresh_beside_writers_and_takes_every_push() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = refdb().path.with_file_name("refdb-serve");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_refdb-bench-serve"));
+    program.arg("--serve").arg(server).arg("--git").arg(git().path).arg("--folder").arg(folder.path());
+    program.args("--format reftable --refs 100 --seconds 1 --only updates --only push".split(' '));
+    let output = program.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    // The first number in the parentheses of a line counts what went wrong.
+    for (what, none) in [("updates a second", " (0 of "), ("push one ref", " (0, "), ("push a new commit", " (0, ")] {
+        let line = text.lines().find(|line| line.contains(what)).unwrap();
+        assert!(line.split(" | ").nth(1).is_some_and(|own| own.contains(none)), "{line}");
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ impl Connection {
         let began = Instant::now();
         self.stream.write_all(request)?;
         let (head, first) = self.head(began)?;
-        let text = str::from_utf8(&head)?;
+        let text = str::from_utf8(&head)?.to_ascii_lowercase();
         let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status")?;
         let header =
             |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned());

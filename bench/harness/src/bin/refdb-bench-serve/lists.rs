@@ -3,11 +3,12 @@
 use crate::{
     Options,
     client::{Connection, discovery, packet, post},
-    cpu,
+    daemon,
     http_backend::{self, Request},
     repository::Repository,
     rows::milliseconds,
-    server::Server,
+    server::{Server, Target},
+    usage,
 };
 use anyhow::{Result, ensure};
 use std::{
@@ -21,24 +22,18 @@ use std::{
 pub(crate) fn measure(options: &Options, server: &Server, repository: &Repository) -> Result<()> {
     const LISTS: u32 = 10;
     let name = repository.name();
-    let mut body = Vec::new();
-    packet("command=ls-refs\n", &mut body);
-    packet("object-format=sha1", &mut body);
-    body.extend_from_slice(b"0001");
-    packet("peel\n", &mut body);
-    packet("symrefs\n", &mut body);
-    body.extend_from_slice(b"0000");
+    let (address, body) = (&server.target.address, all_refs());
     let gits = |version, body| match version {
         2 => Request { path: "git-upload-pack", query: "", version, body },
         _ => Request { path: "info/refs", query: "service=git-upload-pack", version, body: b"" },
     };
     let requests = [
-        ("version 2", post(&server.address, &name, "upload-pack", 2, &body), gits(2, &body)),
-        ("version 0", discovery(&server.address, &name, "upload-pack", 0), gits(0, b"")),
+        ("version 2", post(address, &name, "upload-pack", 2, &body), gits(2, &body)),
+        ("version 0", discovery(address, &name, "upload-pack", 0), gits(0, b"")),
     ];
     let mut bytes_max = 0;
     for (version, request, gits) in requests {
-        let mut connection = Connection::open(&server.address)?;
+        let mut connection = Connection::open(address)?;
         let began = Instant::now();
         let answer = connection.send(&request, |_| {})?;
         let cold = began.elapsed();
@@ -49,9 +44,9 @@ pub(crate) fn measure(options: &Options, server: &Server, repository: &Repositor
             first = first.max(connection.send(&request, |_| {})?.first);
         }
         let (wall, taken) = (began.elapsed() / LISTS, (server.cpu()? - before) / LISTS);
-        let before = cpu::of_children()?;
+        let before = usage::of_children()?;
         http_backend::run(options, repository, &gits)?;
-        let git = cpu::of_children()? - before;
+        let git = usage::of_children()? - before;
         println!(
             "| all refs, {version}, {:.1} MB: CPU s (wall, the first one; first byte ms) | \
              {:.3} ({:.3}, {:.3}; {:.2}) | {:.3} |",
@@ -66,6 +61,44 @@ pub(crate) fn measure(options: &Options, server: &Server, repository: &Repositor
     fetch(options, server, repository)?;
     println!("| the same bytes by a program that only writes them: CPU s | {:.3} | |", floor(bytes_max)?);
     Ok(())
+}
+
+/// Returns the body of a request for all refs.
+fn all_refs() -> Vec<u8> {
+    let mut body = Vec::new();
+    packet("command=ls-refs\n", &mut body);
+    packet("object-format=sha1", &mut body);
+    body.extend_from_slice(b"0001");
+    packet("peel\n", &mut body);
+    packet("symrefs\n", &mut body);
+    body.extend_from_slice(b"0000");
+    body
+}
+
+/// Lists all refs a few times, and returns the server's CPU for one list and the longest time to its first byte.
+pub(crate) fn one(
+    options: &Options,
+    target: &Target,
+    repository: &Repository,
+    is_daemon: bool,
+) -> Result<(Duration, Duration)> {
+    const LISTS: u32 = 4;
+    let (name, body) = (repository.name(), all_refs());
+    let request = post(&target.address, &name, "upload-pack", 2, &body);
+    let list = || -> Result<Duration> {
+        let answer = if is_daemon {
+            daemon::ask(&target.address, &name, &body, |_| {})?
+        } else {
+            Connection::open(&target.address)?.send(&request, |_| {})?
+        };
+        ensure!(answer.bytes > 40 * options.refs as u64, "the list has only {} bytes", answer.bytes);
+        Ok(answer.first)
+    };
+    list()?;
+    let before = target.usage.cpu()?;
+    let firsts = (0..LISTS).map(|_| list()).collect::<Result<Vec<_>>>()?;
+    let taken = (target.usage.cpu()? - before) / LISTS;
+    Ok((taken, firsts.into_iter().max().unwrap_or_default()))
 }
 
 /// The CPU seconds of writing this number of bytes, in pieces of 64 KiB, to a socket whose other end reads them.
@@ -96,8 +129,9 @@ fn fetch(options: &Options, server: &Server, repository: &Repository) -> Result<
     body.extend_from_slice(b"0000");
     packet(&format!("have {}\n", repository.commit), &mut body);
     packet("done\n", &mut body);
-    let request = post(&server.address, &repository.name(), "upload-pack", 0, &body);
-    let mut connection = Connection::open(&server.address)?;
+    let address = &server.target.address;
+    let request = post(address, &repository.name(), "upload-pack", 0, &body);
+    let mut connection = Connection::open(address)?;
     connection.send(&request, |_| {})?;
     let began = Instant::now();
     for _ in 0..FETCHES {

@@ -2,17 +2,23 @@
 //! question 13.
 
 mod client;
-mod cpu;
+mod commits;
+mod daemon;
 mod http_backend;
 mod lists;
 mod many;
+mod polls;
 mod pushes;
 mod repository;
+mod rivals;
 mod rows;
 mod server;
+mod updates;
+mod usage;
 
 use anyhow::{Context, Result};
 use clap::Parser;
+use rivals::Rival;
 use std::{path::PathBuf, process::ExitCode};
 
 /// What is measured, and where.
@@ -39,9 +45,31 @@ pub(crate) struct Options {
     /// Keep the repositories in the folder, and use those that are there.
     #[arg(long)]
     keep: bool,
-    /// Measure only these groups of lines: poll, list, storm, push or many; repeatable.
+    /// Measure only these groups of lines: poll, updates, list, storm, push or many; repeatable. With `none`, only the
+    /// repositories are made.
     #[arg(long)]
     only: Vec<String>,
+    /// The driver of JGit that the tests use, so that it takes part in the group `updates`.
+    #[arg(long)]
+    jgit: Option<PathBuf>,
+    /// Measure the server that listens at `HOST:PORT`, or `git://HOST:PORT`, instead, and print one line for each format.
+    #[arg(long, requires = "usage")]
+    address: Option<String>,
+    /// The name of that server in the line.
+    #[arg(long)]
+    name: Option<String>,
+    /// The file of the server's control group that says how much processor time it has taken: cpuacct.usage or cpu.stat.
+    #[arg(long)]
+    usage: Option<PathBuf>,
+    /// The file for the proxy before that server, which is reported by itself.
+    #[arg(long)]
+    proxy_usage: Option<PathBuf>,
+    /// A header for pushes to that server, which proves who the client is.
+    #[arg(long)]
+    push_header: Option<String>,
+    /// Measure only repositories of this format, files or reftable.
+    #[arg(long)]
+    format: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -57,10 +85,18 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<()> {
     let temporary = tempfile::tempdir_in(&options.folder).context("cannot make a folder for the repositories")?;
     let root = if options.keep { options.folder.clone() } else { temporary.path().to_owned() };
+    let rival = Rival::of(options)?;
     for format in ["files", "reftable"] {
+        if options.format.as_deref().is_some_and(|wanted| wanted != format) {
+            continue;
+        }
         let repository = repository::make(options, &root, format)?;
+        if let Some(rival) = &rival {
+            rival.measure(options, &repository)?;
+            continue;
+        }
         println!("\n{format}, {} refs\n", options.refs);
         rows::measure(options, &repository)?;
     }
-    many::measure(options, &root)
+    if rival.is_none() { many::measure(options, &root) } else { Ok(()) }
 }

@@ -3,8 +3,8 @@
 use crate::{
     Options,
     client::Connection,
+    polls::{self, BRANCH, poll_on},
     repository::{self, Repository},
-    rows::{poll_on, poll_requests},
     server::Server,
 };
 use anyhow::{Result, ensure};
@@ -31,10 +31,11 @@ pub(crate) fn measure(options: &Options, root: &Path) -> Result<()> {
     let server = Server::start(options, &many)?;
     let commit = repository::git(&options.git, &many.join("0.git"), &["rev-parse", "refs/heads/main"], "")?;
     let began = Instant::now();
-    let mut connection = Connection::open(&server.address)?;
+    let address = &server.target.address;
+    let mut connection = Connection::open(address)?;
     for at in 0..REPOSITORIES {
         let repository = Repository { path: many.join(format!("{at}.git")), commit: commit.clone() };
-        poll_on(&mut connection, &poll_requests(&server.address, &repository), &repository)?;
+        poll_on(&mut connection, &polls::requests(address, &repository, BRANCH), &repository)?;
     }
     let (now, _) = server.memory()?;
     println!(

@@ -3,91 +3,166 @@
 use crate::{
     Options,
     client::{Connection, packet, post},
+    commits,
     http_backend::{self, Request},
-    repository::Repository,
-    rows::{milliseconds, percentile},
-    server::Server,
+    polls::percentile,
+    repository::{Repository, git},
+    rows::milliseconds,
+    server::{Server, Target},
 };
 use anyhow::{Context, Result};
 use std::{
+    fmt::Write,
     sync::Mutex,
     thread,
     time::{Duration, Instant},
 };
 
-/// Clients that push at the same time.
+/// Clients that push at the same time, each to a ref of its own.
 const PUSHERS: usize = 64;
 
-/// Measures many clients, each of which creates and deletes one ref again and again at a commit that the repository
-/// has.
+/// What each push does.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Push {
+    /// Creates the ref at a commit that the repository has, or deletes it.
+    Existing,
+    /// Moves the ref to a commit that only the client has, whose parent is the one before.
+    New,
+}
+
+/// What came of all pushes.
+pub(crate) struct Outcome {
+    pub(crate) a_second: f64,
+    pub(crate) refused: usize,
+    pub(crate) p99: Duration,
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.0} ({}, {:.0})", self.a_second, self.refused, milliseconds(self.p99))
+    }
+}
+
+/// Measures pushes to `refdb serve` and to git.
 pub(crate) fn measure(options: &Options, repository: &Repository) -> Result<()> {
-    let root = repository.path.parent().context("no root")?;
-    let name = repository.name();
-    let null = "0".repeat(repository.commit.len());
-    let body = |name: &str, old: &str, new: &str| {
-        let mut body = Vec::new();
-        packet(&format!("{old} {new} {name}\0report-status object-format=sha1 agent=bench"), &mut body);
-        body.extend_from_slice(b"0000");
-        if new != null {
-            // A pack without objects.
-            body.extend_from_slice(b"PACK\0\0\0\x02\0\0\0\0");
-            body.extend_from_slice(&[
-                0x02, 0x9d, 0x08, 0x82, 0x3b, 0xd8, 0xa8, 0xea, 0xb5, 0x10, 0xad, 0x6a, 0xc7, 0x5c, 0x82, 0x3c, 0xfd,
-                0x3e, 0xd3, 0x1e,
-            ]);
-        }
-        body
-    };
-    let server = Server::start(options, root)?;
-    let race = |send: &(dyn Fn(&[u8]) -> Result<bool> + Sync)| -> Result<(usize, usize, Duration)> {
-        let until = Instant::now() + Duration::from_secs(options.seconds);
-        let (times, refused) = (Mutex::new(Vec::new()), Mutex::new(0));
-        thread::scope(|scope| {
-            let threads: Vec<_> = (0..PUSHERS)
-                .map(|pusher| {
-                    let (times, refused, body, null, name) =
-                        (&times, &refused, &body, &null, format!("refs/heads/p{pusher}"));
-                    scope.spawn(move || -> Result<()> {
-                        let (mut old, mut new) = (null.clone(), repository.commit.clone());
-                        while Instant::now() < until || new == *null {
-                            let began = Instant::now();
-                            if send(&body(&name, &old, &new))? {
-                                times.lock().expect("no client panics").push(began.elapsed());
-                                std::mem::swap(&mut old, &mut new);
-                            } else {
-                                *refused.lock().expect("no client panics") += 1;
-                            }
-                        }
-                        Ok(())
-                    })
-                })
-                .collect();
-            threads.into_iter().try_for_each(|thread| thread.join().expect("a client panicked"))
+    let server = Server::start(options, repository.path.parent().context("no root")?)?;
+    for push in [Push::Existing, Push::New] {
+        let ours = over_http(options, &server.target, repository, push)?;
+        let gits = race(options, repository, push, &|body| {
+            let request = Request { path: "git-receive-pack", query: "", version: 0, body };
+            let answer = http_backend::run(options, repository, &request)?;
+            Ok(String::from_utf8_lossy(&answer).contains("ok refs/"))
         })?;
-        let mut times = times.into_inner()?;
-        Ok((times.len(), refused.into_inner()?, percentile(&mut times, 99.0)))
-    };
-    let ours = race(&|body| {
-        let mut connection = Connection::open(&server.address)?;
+        let what = if push == Push::New { "a new commit each" } else { "one ref" };
+        println!("| {PUSHERS} clients push {what}, a second (refused, p99 ms) | {ours} | {gits} |");
+    }
+    Ok(())
+}
+
+/// Measures pushes over HTTP, each over a new connection.
+pub(crate) fn over_http(options: &Options, target: &Target, repository: &Repository, push: Push) -> Result<Outcome> {
+    race(options, repository, push, &|body| {
+        let mut connection = Connection::open(&target.address)?;
         let mut text = Vec::new();
-        let request = post(&server.address, &name, "receive-pack", 0, body);
+        let mut request = post(&target.address, &repository.name(), "receive-pack", 0, body);
+        if let Some(header) = &options.push_header {
+            let first = request.windows(2).position(|two| two == b"\r\n").context("a request has lines")? + 2;
+            request.splice(first..first, format!("{header}\r\n").into_bytes());
+        }
         connection.send(&request, |piece| text.extend_from_slice(piece))?;
         Ok(String::from_utf8_lossy(&text).contains("ok refs/"))
+    })
+}
+
+/// Lets all clients push for the time that the options say, with `send`, which returns whether a push was accepted.
+fn race(
+    options: &Options,
+    repository: &Repository,
+    push: Push,
+    send: &(dyn Fn(&[u8]) -> Result<bool> + Sync),
+) -> Result<Outcome> {
+    remove_refs(options, repository)?;
+    let pusher = Pusher {
+        push,
+        commit: &repository.commit,
+        null: &"0".repeat(repository.commit.len()),
+        tree: &git(&options.git, &repository.path, &["mktree"], "")?,
+        // Objects of an earlier race are there already.
+        race: std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos(),
+    };
+    let (times, refused) = (Mutex::new(Vec::new()), Mutex::new(0));
+    let began = Instant::now();
+    let until = began + Duration::from_secs(options.seconds);
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..PUSHERS)
+            .map(|number| {
+                let (times, refused, pusher) = (&times, &refused, &pusher);
+                scope.spawn(move || -> Result<()> {
+                    let mut old = pusher.null.to_owned();
+                    while Instant::now() < until {
+                        let (new, body) = pusher.request(number, &old)?;
+                        let began = Instant::now();
+                        if send(&body)? {
+                            times.lock().expect("no client panics").push(began.elapsed());
+                            old = new;
+                        } else {
+                            *refused.lock().expect("no client panics") += 1;
+                        }
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a client panicked"))
     })?;
-    let gits = race(&|body| {
-        let request = Request { path: "git-receive-pack", query: "", version: 0, body };
-        let answer = http_backend::run(options, repository, &request)?;
-        Ok(String::from_utf8_lossy(&answer).contains("ok refs/"))
-    })?;
-    let rate = |done: usize| done as f64 / options.seconds as f64;
-    println!(
-        "| {PUSHERS} clients push one ref, a second (refused, p99 ms) | {:.0} ({}, {:.0}) | {:.0} ({}, {:.0}) |",
-        rate(ours.0),
-        ours.1,
-        milliseconds(ours.2),
-        rate(gits.0),
-        gits.1,
-        milliseconds(gits.2),
-    );
+    // The last pushes may take longer than the time allows.
+    let took = began.elapsed();
+    remove_refs(options, repository)?;
+    let mut times = times.into_inner()?;
+    let a_second = times.len() as f64 / took.as_secs_f64();
+    Ok(Outcome { a_second, refused: refused.into_inner()?, p99: percentile(&mut times, 99.0) })
+}
+
+/// Removes the refs of all clients.
+fn remove_refs(options: &Options, repository: &Repository) -> Result<()> {
+    let mut commands = String::new();
+    for number in 0..PUSHERS {
+        writeln!(commands, "delete refs/heads/p{number}")?;
+    }
+    git(&options.git, &repository.path, &["update-ref", "--stdin"], &commands)?;
     Ok(())
+}
+
+/// Makes the requests of all clients.
+struct Pusher<'r> {
+    push: Push,
+    commit: &'r str,
+    null: &'r str,
+    tree: &'r str,
+    race: u128,
+}
+
+impl Pusher<'_> {
+    /// Returns the value to which a client moves its ref from `old`, and the body of the request.
+    fn request(&self, number: usize, old: &str) -> Result<(String, Vec<u8>)> {
+        let mut commits = Vec::new();
+        let new = match self.push {
+            Push::Existing if old == self.null => self.commit.to_owned(),
+            Push::Existing => self.null.to_owned(),
+            Push::New => {
+                let parent = if old == self.null { self.commit } else { old };
+                let (id, content) = commits::commit(self.tree, parent, &format!("{number} {}", self.race))?;
+                commits.push(content);
+                id
+            }
+        };
+        let mut body = Vec::new();
+        let abilities = "report-status object-format=sha1 agent=bench";
+        packet(&format!("{old} {new} refs/heads/p{number}\0{abilities}"), &mut body);
+        body.extend_from_slice(b"0000");
+        if new != self.null {
+            body.extend(commits::pack(&commits)?);
+        }
+        Ok((new, body))
+    }
 }

@@ -23,13 +23,13 @@ impl Repository {
 }
 
 /// Runs git, or refdb in its place, in a repository with this input, and returns the standard output.
-pub(crate) fn git(program: &Path, path: &Path, words: &[&str], input: &str) -> Result<String> {
+pub(crate) fn git(program: &Path, path: &Path, words: &[&str], input: impl AsRef<[u8]>) -> Result<String> {
     use std::io::Write;
     let identity = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"];
     let mut command = Command::new(program);
     command.arg("-C").arg(path).args(identity).args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot run git")?;
-    child.stdin.take().context("git has no input")?.write_all(input.as_bytes())?;
+    child.stdin.take().context("git has no input")?.write_all(input.as_ref())?;
     let output = child.wait_with_output()?;
     ensure!(output.status.success(), "git {words:?}: {}", output.status);
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -61,6 +61,8 @@ pub(crate) fn init(options: &Options, path: &Path, format: &str) -> Result<()> {
     let format = format!("--ref-format={format}");
     git(&options.git, path, &["init", "--quiet", "--bare", &format], "")?;
     git(&options.git, path, &["config", "http.receivepack", "true"], "")?;
+    // Without it, JGit does not see what others write.
+    git(&options.git, path, &["config", "reftable.autoRefresh", "true"], "")?;
     // Synced, as a server should be.
     git(&options.git, path, &["config", "core.fsync", "reference,loose-object,pack,pack-metadata"], "")?;
     Ok(())

@@ -1,6 +1,9 @@
-//! A running server.
+//! The servers that are measured.
 
-use crate::{Options, cpu};
+use crate::{
+    Options,
+    usage::{self, Usage},
+};
 use anyhow::{Context, Result};
 use std::{
     io::{BufRead, BufReader},
@@ -9,10 +12,17 @@ use std::{
     time::Duration,
 };
 
+/// A server that runs: where it listens, and how much processor time it has taken.
+pub(crate) struct Target {
+    /// `HOST:PORT`.
+    pub(crate) address: String,
+    pub(crate) usage: Usage,
+}
+
 /// A running `refdb-serve`, which ends when this is dropped.
 pub(crate) struct Server {
     child: Child,
-    pub(crate) address: String,
+    pub(crate) target: Target,
 }
 
 impl Server {
@@ -26,17 +36,18 @@ impl Server {
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("it has no output")?).read_line(&mut line)?;
         let address = line.trim().trim_start_matches("listening on http://").trim_end_matches('/').to_owned();
-        Ok(Server { child, address })
+        let usage = Usage::Process(child.id());
+        Ok(Server { child, target: Target { address, usage } })
     }
 
     /// The processor time that the server has taken, together with that of its programs that have ended.
     pub(crate) fn cpu(&self) -> Result<Duration> {
-        cpu::of(self.child.id())
+        self.target.usage.cpu()
     }
 
     /// The resident memory in MiB, now and at most.
     pub(crate) fn memory(&self) -> Result<(u64, u64)> {
-        cpu::memory(self.child.id())
+        usage::memory(self.child.id())
     }
 
     pub(crate) fn descriptors(&self) -> Result<usize> {

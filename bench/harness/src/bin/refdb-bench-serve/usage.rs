@@ -1,22 +1,44 @@
-//! How much processor time a process and its children have taken, and how much memory it has.
+//! How much processor time servers have taken, and how much memory they have.
 
 use anyhow::{Context, Result};
-use std::{fs, time::Duration};
+use std::{fs, path::PathBuf, time::Duration};
 
-/// The user and kernel time of a process and of its children that have ended. The kernel counts in ticks of 10 ms.
-pub(crate) fn of(pid: u32) -> Result<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the server has ended")?;
-    let fields = stat.rsplit_once(')').context("an unknown /proc/PID/stat")?.1;
-    // utime, stime, cutime and cstime are fields 14 to 17 of the line, whose fields 1 and 2 end at the parenthesis.
-    let ticks: u64 = fields.split_whitespace().skip(11).take(4).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Ok(Duration::from_millis(10 * ticks))
+/// Where the kernel says how much processor time a server has taken.
+pub(crate) enum Usage {
+    /// A process, with its children that have ended.
+    Process(u32),
+    /// A file of a control group, with all processes of that group: `cpuacct.usage` or `cpu.stat`.
+    Group(PathBuf),
+}
+
+impl Usage {
+    /// The user and kernel time until now. For a process, the kernel counts in ticks of 10 ms.
+    pub(crate) fn cpu(&self) -> Result<Duration> {
+        match self {
+            // utime, stime, cutime and cstime.
+            Usage::Process(pid) => ticks(&pid.to_string(), 14..18),
+            Usage::Group(file) => {
+                let text = fs::read_to_string(file).with_context(|| format!("cannot read '{}'", file.display()))?;
+                let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
+                let nanos = micros.map_or_else(|| text.trim().parse(), |micros| Ok(1000 * micros.parse::<u64>()?))?;
+                Ok(Duration::from_nanos(nanos))
+            }
+        }
+    }
 }
 
 /// The time that all children of this process have taken, once they have ended.
 pub(crate) fn of_children() -> Result<Duration> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let fields = stat.rsplit_once(')').context("an unknown /proc/PID/stat")?.1;
-    let ticks: u64 = fields.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    ticks("self", 16..18)
+}
+
+/// Adds up fields of a process's `stat` file, which proc(5) numbers from 1.
+fn ticks(pid: &str, fields: std::ops::Range<usize>) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the server has ended")?;
+    // The first two fields end at the parenthesis.
+    let rest = stat.rsplit_once(')').context("an unknown /proc/PID/stat")?.1;
+    let counted = rest.split_whitespace().skip(fields.start - 3).take(fields.len());
+    let ticks: u64 = counted.filter_map(|field| field.parse::<u64>().ok()).sum();
     Ok(Duration::from_millis(10 * ticks))
 }
 
