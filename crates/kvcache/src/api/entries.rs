@@ -4,8 +4,12 @@ use crate::{
     api::cache::Cache,
     error::Result,
     format::{place::Place, record::check_record},
-    log::{index::known, scratch::RecordBuffer},
+    log::{
+        index::{SHARDS, known},
+        scratch::RecordBuffer,
+    },
 };
+use std::ops::Range;
 
 /// Facts about an entry, without its key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +33,8 @@ pub struct Verified {
 }
 
 impl Cache {
-    /// Calls `entry` with the key, the value and the facts of every intact entry, expired ones included, file by file.
-    /// An entry that changes during the walk is shown with its old or its new value, or not at all if it is removed or
+    /// Calls `entry` with the key, the value and the facts of every intact entry, expired ones included: with a few of
+    /// them first, then with the others file by file. An entry that changes during the walk is shown with its old or its new value, or not at all if it is removed or
     /// evicted, or if the cache was opened read-only and its writer moves the entry; in rare cases, one that is removed
     /// and put again is shown with both.
     ///
@@ -39,7 +43,8 @@ impl Cache {
     /// The first error that `entry` returns ends the walk. Damaged records are only counted.
     pub fn for_each<E>(&self, mut entry: impl FnMut(&[u8], &[u8], &EntryInfo) -> Result<(), E>) -> Result<Verified, E> {
         let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
-        for (place, hash) in self.places() {
+        // One shard comes first, because a walk that ends at its first entry shall not list all.
+        for (place, hash) in [0..1, 1..SHARDS].into_iter().flat_map(|shards| self.places(shards)) {
             match self.follow(place, hash, |place| self.open_record(place, hash, &mut scratch)) {
                 Ok((record, key_at, value_at, value_end, info)) => {
                     verified.good += 1;
@@ -72,7 +77,7 @@ impl Cache {
     /// Reads the record of each entry and verifies its checksum, without decrypting the record.
     pub fn verify(&self) -> Verified {
         let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
-        for (place, hash) in self.places() {
+        for (place, hash) in self.places(0..SHARDS) {
             match self.follow(place, hash, |place| self.is_whole(place, hash, &mut scratch).then_some(())) {
                 Ok(()) => verified.good += 1,
                 Err(last) => verified.bad += u64::from(self.is_damaged(last, hash)),
@@ -115,12 +120,15 @@ impl Cache {
         is_there && !(self.read_only && segment.is_none_or(|segment| segment.is_gone(&self.store.files.fs)))
     }
 
-    /// The places of all entries, file by file, so that each file is read once from start to end.
-    fn places(&self) -> Vec<(Place, u64)> {
+    /// The places of the entries in some shards of the index, file by file, so that each file is read once from start to
+    /// end.
+    fn places(&self, shards: Range<usize>) -> Vec<(Place, u64)> {
         self.reclaim.finish_loading();
         let mut places = Vec::new();
-        self.store.view.index.for_each(|hash, place| places.push((place, hash)));
-        places.sort_by_key(|(place, _)| (place.slot(), place.offset()));
+        for shard in shards {
+            self.store.view.index.for_each_in(shard, |hash, place| places.push((place, hash)));
+        }
+        places.sort_unstable_by_key(|(place, _)| (place.slot(), place.offset()));
         places
     }
 

@@ -45,7 +45,8 @@ fn name_dir(root: &Path, name: &str) -> PathBuf {
 ///
 /// # Errors
 ///
-/// [`Error::File`], for example if a folder cannot be read or a file cannot be deleted.
+/// [`Error::File`], for example if a folder cannot be read or a file cannot be deleted. The first one is returned after
+/// all other versions were deleted.
 pub fn clean_versions(root: &Path, name: &str, keep: u32) -> Result<Vec<PathBuf>> {
     let fs = Fs::real();
     let dir = name_dir(root, name);
@@ -53,7 +54,7 @@ pub fn clean_versions(root: &Path, name: &str, keep: u32) -> Result<Vec<PathBuf>
         Err(error) if error.is_not_found() => return Ok(Vec::new()),
         entries => entries?,
     };
-    let mut gone = Vec::new();
+    let (mut gone, mut failed) = (Vec::new(), None);
     for (entry, kind) in entries {
         let Some(version) = version_of(&entry).filter(|version| *version != keep && kind == EntryKind::Dir) else {
             continue;
@@ -62,11 +63,11 @@ pub fn clean_versions(root: &Path, name: &str, keep: u32) -> Result<Vec<PathBuf>
         match delete(&fs, &dir) {
             Ok(true) => gone.push(dir),
             Ok(false) | Err(Error::Locked { .. }) => {}
-            Err(error) => return Err(error),
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
     gone.sort();
-    Ok(gone)
+    failed.map_or(Ok(gone), Err)
 }
 
 fn version_of(folder: &[u8]) -> Option<u32> {
@@ -166,6 +167,17 @@ mod tests {
                 scope.spawn(contend);
             }
         });
+    }
+
+    #[test]
+    fn a_version_that_cannot_be_deleted_keeps_no_other() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = |version| version_dir(root.path(), "c", version);
+        std::fs::create_dir_all(dir(1).join("lock")).unwrap();
+        drop(Cache::open(dir(2), Options::new(1 << 20)).unwrap());
+        std::fs::create_dir_all(dir(3).join("lock")).unwrap();
+        assert!(matches!(clean_versions(root.path(), "c", 4), Err(Error::File(_))));
+        assert!(!dir(2).exists() && dir(1).join("lock").exists() && dir(3).join("lock").exists());
     }
 
     #[test]

@@ -13,6 +13,7 @@ import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -51,14 +52,16 @@ class NativeLibraryTest {
                   for (Path one : folders) {
                     renamed.set(Files.createFile(one.resolve(".nfs0001")));
                   }
-                } catch (IOException e) {
+                } catch (IOException | DirectoryIteratorException e) {
                   // It is gone already.
                 }
               }
             });
     nfs.setDaemon(true);
     nfs.start();
-    loadApart(folder, Function.identity());
+    while (renamed.get() == null) { // the folder may be gone before the thread has seen it
+      loadApart(folder, Function.identity());
+    }
     nfs.join();
     Path left = renamed.get().getParent();
     Files.delete(renamed.get());

@@ -87,7 +87,11 @@ final class RefdbRename extends RefRename {
    * undecided, this one may have finished that one and failed then.
    */
   private void linkHeadBack() throws IOException {
-    boolean isRenamed = database.exactRef(source.getName()) == null && database.exactRef(destination.getName()) != null;
+    Ref to = database.exactRef(destination.getName());
+    boolean isRenamed =
+        database.exactRef(source.getName()) == null
+            && to != null
+            && AnyObjectId.isEqual(source.getOldObjectId(), to.getObjectId()); // otherwise another created it
     if (!isRenamed) {
       linkHead(destination.getName(), source.getName());
     }

@@ -90,6 +90,32 @@ class RefdbRenameTest {
     }
   }
 
+  /** Both happen after HEAD has followed. Previously, HEAD stayed at the other's new branch. */
+  @ParameterizedTest
+  @EnumSource
+  void headReturnsIfAnotherDeletesTheRefAndCreatesTheNewOne(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = withLoggedRef(format)) {
+      repository.updateRef(Constants.HEAD).link(OLD);
+      BatchCommitter late =
+          (view, batch) -> {
+            if (batch.names().contains(OLD)) {
+              RefUpdate delete = repository.updateRef(OLD);
+              delete.setForceUpdate(true);
+              delete.delete();
+              set(repository, NEW, commits.get(0), "another's");
+            }
+            return view.commit(batch);
+          };
+      RefdbDatabase refs = RefdbDatabase.open(Lab.views(), repository, () -> null, late);
+      RefRename rename = refs.newRename(OLD, NEW);
+      rename.disableRefLog();
+      assertEquals(RefUpdate.Result.LOCK_FAILURE, rename.rename());
+      refs.close();
+      assertEquals(OLD, repository.exactRef(Constants.HEAD).getTarget().getName());
+      assertEquals(commits.get(0), repository.exactRef(NEW).getObjectId());
+    }
+  }
+
   /** A lock that nobody releases must not keep an update for as many attempts as one that others overtake. */
   @Test
   void aLockedRefIsALockFailureAfterOneAttempt() throws Exception {

@@ -33,10 +33,15 @@ final class NativeChild {
   }
 
   static Process start(String... words) throws java.io.IOException {
+    return start(NativeChild.class, words);
+  }
+
+  /** Runs the main method of a class in another process. */
+  static Process start(Class<?> main, String... words) throws java.io.IOException {
     List<String> command = new java.util.ArrayList<>();
     command.add(Path.of(System.getProperty("java.home"), "bin/java").toString());
     command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "--enable-native-access=ALL-UNNAMED"));
-    command.addAll(List.of("-cp", System.getProperty("java.class.path"), NativeChild.class.getName()));
+    command.addAll(List.of("-cp", System.getProperty("java.class.path"), main.getName()));
     command.addAll(List.of(words));
     return new ProcessBuilder(command).redirectErrorStream(true).start();
   }

@@ -312,23 +312,6 @@ final class NativeModeTest {
     assertEquals("refs/heads/new", node.refs.exactRef("HEAD").getTarget().getName());
   }
 
-  /** Previously, the marks of such programs stayed in etcd for ever. */
-  @Test
-  void aProgramBesideTheServerLeavesNoMarks() throws Exception {
-    NodeName name = NodeName.ofProgram();
-    try (GlobalRefs program = new GlobalRefs(Nodes.settings(etcd.url(), prefix), name)) {
-      assertTrue(program.compareAndPut(PROJECT, MAIN, new Expected.Nothing(), ids.get(0).name(), false));
-      assertTrue(keysOf(name).contains("n/" + name.name()), keysOf(name));
-    }
-    assertEquals("", keysOf(name));
-    assertTrue(put(MAIN, ids.get(0), ids.get(1)));
-  }
-
-  private String keysOf(NodeName name) throws Exception {
-    return etcd.ctl("get", "--prefix", "--keys-only", prefix + "m/" + name.name()).strip()
-        + etcd.ctl("get", "--prefix", "--keys-only", prefix + "n/" + name.name()).strip();
-  }
-
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
   void anUpdateWhoseAnswerGotLostIsFinishedThoughTheRefsWereReopened(boolean isReftable) throws Exception {

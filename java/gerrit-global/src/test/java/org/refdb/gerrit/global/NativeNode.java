@@ -40,8 +40,12 @@ final class NativeNode implements AutoCloseable {
   RefdbDatabase refs;
 
   NativeNode(Path folder, GlobalRefs global) throws IOException, EngineLoadException {
+    this(folder, new NativeMode(new StoredRefs(new Config()), global));
+  }
+
+  NativeNode(Path folder, NativeMode mode) throws IOException, EngineLoadException {
     this.folder = folder;
-    mode = new NativeMode(new StoredRefs(new Config()), global);
+    this.mode = mode;
     views = EngineViews.open(MEMORY_BYTES, 0);
     repository = new FileRepository(folder.toFile());
     repository.getConfig().setString("refdb", null, "global", "etcd");

@@ -19,7 +19,10 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 import org.refdb.gerrit.global.disk.DiskRefs;
+import org.refdb.gerrit.global.disk.Disks;
 import org.refdb.gerrit.global.disk.Import;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
@@ -281,6 +284,118 @@ final class WatchTest {
       }
       Nodes.await(() -> own.report().refs() == 1 && !own.report().more());
       assertEquals(MAIN + " of " + DiskProject.NAME, own.report().oldest());
+    }
+  }
+
+  /** Such a ref counts as heard of, so the comparison does not report it either. */
+  @Test
+  void aRefForWhichThereWasNoRoomDuringAComparisonIsFoundOnceThereIs() throws Exception {
+    String value = project.commit(1).name();
+    put(DiskProject.NAME, project.commit(1));
+    AtomicReference<LaggingRefs> comparing = new AtomicReference<>();
+    AtomicBoolean isOver = new AtomicBoolean();
+    DiskProject.Opener compared =
+        () -> project.refs(
+            () -> {
+              if (!isOver.getAndSet(true)) {
+                comparing.get().moved(DiskProject.NAME, MAIN, value);
+                comparing.get().removed("old");
+              }
+              return null;
+            });
+    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), any -> {})) {
+      comparing.set(own);
+      fill(own, "old", LaggingRefs.MOST);
+      own.startedOver();
+      Nodes.await(() -> own.report().refs() == 1 && !own.report().more());
+      assertEquals(MAIN + " of " + DiskProject.NAME, own.report().oldest());
+    }
+  }
+
+  /** Tracks refs of a project that no disk has. */
+  private static void fill(LaggingRefs own, String project, int refs) {
+    for (int i = 0; i < refs; i++) {
+      own.moved(project, "refs/heads/" + i, id(1).name());
+    }
+  }
+
+  /** The comparison finds a ref before the removal, or fails, because etcd does not know the project any more. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aProjectThatIsRemovedDuringItsComparisonIsNotBehind(boolean isCompared) throws Exception {
+    put(DiskProject.NAME, project.commit(1));
+    AtomicReference<LaggingRefs> comparing = new AtomicReference<>();
+    AtomicBoolean isRemoved = new AtomicBoolean();
+    Callable<Void> remove =
+        () -> {
+          if (!isRemoved.getAndSet(true)) {
+            other.remove(DiskProject.NAME);
+            comparing.get().removed(DiskProject.NAME);
+          }
+          return null;
+        };
+    DiskProject.Opener compared =
+        () -> {
+          if (!isCompared) {
+            call(remove);
+          }
+          return project.refs(remove);
+        };
+    Queue<String> looked = new ConcurrentLinkedQueue<>();
+    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), looked::add)) {
+      comparing.set(own);
+      fill(own, "nowhere", LaggingRefs.MOST);
+      own.moved(DiskProject.NAME, MAIN, project.commit(1).name()); // there is no room, so it may have more
+      own.removed("nowhere");
+      looked.clear();
+      own.startedOver(); // tells of the project, and so does its removal
+      own.releasedUnheard(); // tells of it after the comparison
+      until(() -> looked.size() == 3);
+      assertEquals(new LaggingRefs.Report(0, null, 0, false), own.report());
+    }
+  }
+
+  private static void call(Callable<Void> what) throws IOException {
+    try {
+      what.call();
+    } catch (Exception e) {
+      throw new IOException(e);
+    }
+  }
+
+  @Test
+  void withoutRoomForMoreRefsNoFurtherProjectIsCompared() throws Exception {
+    put(DiskProject.NAME, project.commit(1));
+    Queue<String> opened = new ConcurrentLinkedQueue<>();
+    Queue<String> looked = new ConcurrentLinkedQueue<>();
+    Disks disks =
+        new Disks() {
+          @Override
+          public List<String> all() {
+            return List.of("one");
+          }
+
+          @Override
+          public DiskRefs open(String name) throws IOException {
+            if (!List.of("one", "two").contains(name)) {
+              throw new IOException("there is no " + name);
+            }
+            opened.add(name);
+            return project.refs();
+          }
+        };
+    try (LaggingRefs own = new LaggingRefs(node, disks, looked::add)) {
+      fill(own, "nowhere", LaggingRefs.MOST / 2);
+      fill(own, "gone", LaggingRefs.MOST - LaggingRefs.MOST / 2);
+      own.moved("one", MAIN, id(1).name());
+      own.moved("two", MAIN, id(1).name());
+      own.removed("gone");
+      until(() -> own.report().refs() > LaggingRefs.MOST / 2); // the first that was compared needs the room
+      looked.clear();
+      own.releasedUnheard(); // tells of "one" after this look
+      until(() -> looked.size() == 1);
+      assertEquals(1, opened.stream().distinct().count());
+      assertTrue(own.report().more());
     }
   }
 

@@ -8,10 +8,13 @@ import java.nio.file.Path;
 import java.sql.Driver;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.refdb.engine.Cache;
+import org.refdb.engine.EngineException;
 import org.refdb.gerrit.cache.store.CacheFolder;
 import org.refdb.gerrit.cache.store.EncryptionKeys;
 import org.refdb.gerrit.cache.store.NativeOpener;
@@ -181,22 +184,30 @@ public final class OfflineCaches {
 
   /**
    * Deletes everything that refdb has stored, and the H2 files that it has taken over or was importing. A cache starts
-   * empty with H2 then, unless H2 or an export has written a file for it since. Files in the folders of versions that
-   * are not named like refdb's stay, and so do their folders.
+   * empty with H2 then, unless H2 or an export has written a file for it since. What is not named like refdb's files
+   * stays, and so do the folders that contain it.
    *
    * @param dryRun whether only to return the number
-   * @param stays receives each file that stays
+   * @param stays receives each file and each empty folder that stays
    * @return the number of bytes that this frees
    * @throws InUseException if a server has the caches open; a dry run does not notice that
    */
   public long wipe(boolean dryRun, Consumer<Path> stays) throws IOException {
     Path root = directory.resolve(FOLDER);
-    long freed = size(files(root));
-    if (!dryRun) {
-      for (CacheFolder folder : CacheFolder.all(root)) {
+    List<Path> left = leaves(root);
+    long freed = size(left);
+    List<CacheFolder> folders = CacheFolder.all(root);
+    if (dryRun) {
+      left = left.stream().filter(leaf -> folders.stream().noneMatch(folder -> folder.has(leaf))).toList();
+    } else {
+      for (CacheFolder folder : folders) {
         delete(root, folder);
       }
+      deleteUnlessFull(root);
+      left = leaves(root);
     }
+    left.forEach(stays);
+    freed -= size(left);
     freed += deleteOldH2Files(dryRun);
     try (DirectoryStream<Path> files = Files.newDirectoryStream(directory, H2File::isImporting)) {
       for (Path file : files) {
@@ -206,21 +217,18 @@ public final class OfflineCaches {
         }
       }
     }
-    if (!dryRun) {
-      deleteUnlessFull(root);
-      List<Path> left = files(root);
-      left.forEach(stays);
-      freed -= size(left);
-    }
     return freed;
   }
 
-  private static List<Path> files(Path root) throws IOException {
+  /** Returns the files and the empty folders below a folder. */
+  private static List<Path> leaves(Path root) throws IOException {
     if (!Files.isDirectory(root)) {
       return List.of();
     }
-    try (Stream<Path> all = Files.walk(root)) {
-      return all.filter(path -> !Files.isDirectory(path)).toList();
+    try (Stream<Path> walk = Files.walk(root)) {
+      List<Path> all = walk.toList();
+      Set<Path> full = all.stream().map(Path::getParent).collect(Collectors.toSet());
+      return all.stream().skip(1).filter(path -> !full.contains(path)).toList();
     }
   }
 
@@ -233,13 +241,21 @@ public final class OfflineCaches {
   }
 
   private static void delete(Path root, CacheFolder folder) throws IOException {
-    Cache.cleanVersions(root, folder.cache(), NO_VERSION); // takes the locks
+    try {
+      Cache.cleanVersions(root, folder.cache(), NO_VERSION); // takes the locks
+    } catch (EngineException e) {
+      if (folder.version() >= 0) { // otherwise the folder that cannot be deleted is no cache
+        throw e;
+      }
+    }
     if (folder.version() >= 0) {
       throw new InUseException(folder.path() + " is open in a server; stop Gerrit first");
     }
     try (DirectoryStream<Path> notes = Files.newDirectoryStream(folder.path())) {
       for (Path note : notes) {
-        deleteUnlessFull(note);
+        if (folder.has(note)) {
+          deleteUnlessFull(note);
+        }
       }
     }
     deleteUnlessFull(folder.path());

@@ -20,6 +20,12 @@ import java.util.regex.Pattern;
 public final class CacheFolder {
   private static final HexFormat HEX = HexFormat.of().withUpperCase();
   private static final Pattern NAME = Pattern.compile("%|([A-Za-z0-9_-]|%[0-9A-F]{2})([A-Za-z0-9_.-]|%[0-9A-F]{2})*");
+
+  /** Paths below the folder that are refdb's: folders of versions, the engine's files in these, and notes. */
+  private static final Pattern PART =
+      Pattern.compile(
+          "|v\\d+|v\\d+\\.[a-z.]+|v\\d+/(lock|format|format\\.tmp|promised|stats|stats\\.tmp|[0-9a-f]{16}\\.seg)");
+
   private static final String KEYS = "keys";
   private static final String TEXT = "text";
   private static final String BYTES = "bytes";
@@ -64,6 +70,11 @@ public final class CacheFolder {
   /** Returns the path of the folder. */
   public Path path() {
     return path;
+  }
+
+  /** Returns whether a file or an empty folder is a part of the cache, to judge by its path. */
+  public boolean has(Path part) {
+    return part.startsWith(path) && PART.matcher(path.relativize(part).toString()).matches();
   }
 
   /** Returns the path of the folder of a version. */

@@ -15,24 +15,20 @@ public final class Intake implements AutoCloseable {
    */
   private static final long USUAL_LIMIT_BYTES = 128 << 20;
 
-  private final Path root;
-  private final String cache;
-  private final int version;
   private final Cache store;
+  private final List<String> remarks = new ArrayList<>();
   private long entries;
   private long bytes;
   private long tooLarge;
   private EngineException failure;
 
-  private Intake(Path root, String cache, int version, Cache store) {
-    this.root = root;
-    this.cache = cache;
-    this.version = version;
+  private Intake(Cache store) {
     this.store = store;
   }
 
   /**
-   * Opens the cache, and creates it if it does not exist.
+   * Opens the cache, creates it if it does not exist, and removes its other versions, because a Gerrit of such a
+   * version would serve them.
    *
    * @param root the folder of all caches of refdb
    * @param diskLimit the configured limit in bytes, or null
@@ -43,14 +39,13 @@ public final class Intake implements AutoCloseable {
   public static Intake open(
       Path root, String cache, int version, Long diskLimit, long expectedBytes, EncryptionKeys keys) throws IOException {
     long limit = diskLimit != null ? diskLimit : Math.max(USUAL_LIMIT_BYTES, USUAL_LIMIT_BYTES / 2 + 2 * expectedBytes);
+    Cache.Options options =
+        new Cache.Options(
+            root, cache, version, Math.max(limit, Cache.SMALLEST_LIMIT_BYTES), null, keys.current(), keys.old());
     try {
-      return new Intake(
-          root,
-          cache,
-          version,
-          Cache.open(
-              new Cache.Options(
-                  root, cache, version, Math.max(limit, Cache.SMALLEST_LIMIT_BYTES), null, keys.current(), keys.old())));
+      Intake intake = new Intake(Cache.open(options));
+      intake.removeOtherVersions(root, cache, version);
+      return intake;
     } catch (EngineException e) {
       if (e.kind() == EngineException.Kind.LOCKED) {
         throw new StoreOpener.InUseException(e.getMessage() + "; stop Gerrit first", e);
@@ -59,9 +54,16 @@ public final class Intake implements AutoCloseable {
     }
   }
 
-  /** Removes all entries, and those of other versions, because a Gerrit of such a version would serve them. */
+  private void removeOtherVersions(Path root, String cache, int keep) {
+    try {
+      Cache.cleanVersions(root, cache, keep);
+    } catch (EngineException e) {
+      remarks.add("what refdb has of another version stays, delete it: " + e.getMessage());
+    }
+  }
+
+  /** Removes all entries. */
   public void clear() throws IOException {
-    Cache.cleanVersions(root, cache, version);
     store.clear(Cache.Durability.SYNCED);
   }
 
@@ -82,13 +84,15 @@ public final class Intake implements AutoCloseable {
     return failure == null;
   }
 
-  /** Waits until all entries would survive a loss of power. Returns messages about entries that were not stored. */
+  /**
+   * Waits until all entries would survive a loss of power. Returns messages about entries that were not stored and
+   * other versions that could not be removed.
+   */
   public List<String> finish() throws IOException {
     if (failure != null) {
       throw failure;
     }
     store.flush(Cache.Durability.SYNCED);
-    List<String> remarks = new ArrayList<>();
     if (tooLarge > 0) {
       remarks.add(tooLarge + " entries larger than an eighth of the cache's diskLimit or than 256 MiB");
     }

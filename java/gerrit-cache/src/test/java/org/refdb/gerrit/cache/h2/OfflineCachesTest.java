@@ -174,8 +174,19 @@ class OfflineCachesTest extends H2Site {
     }
   }
 
+  /** A Gerrit of the other version would serve what refdb had stored before. */
   @Test
-  void whatAServerBeganIsGoneOnWith() throws Exception {
+  void anImportThatIsGoneOnWithAlsoRemovesOtherVersions() throws Exception {
+    try (TestGerrit gerrit = refdb(2)) {
+      fill(gerrit);
+    }
+    beginAsAServer();
+    offline().importAll(new Driver(), false);
+    assertFalse(Files.exists(site.resolve("cache/refdb/strings/v2")));
+  }
+
+  /** Leaves an import of "strings" as a server does that is stopped after one key was changed. */
+  private void beginAsAServer() throws Exception {
     try (TestGerrit h2 = h2(1)) {
       fill(h2);
     }
@@ -184,6 +195,11 @@ class OfflineCachesTest extends H2Site {
       changed.add("kéy 17".getBytes(java.nio.charset.StandardCharsets.UTF_8));
     }
     file.move(file.own(), file.importing());
+  }
+
+  @Test
+  void whatAServerBeganIsGoneOnWith() throws Exception {
+    beginAsAServer();
     OfflineCaches.Outcome outcome = of(offline().importAll(new Driver(), false), "strings");
     assertEquals(ENTRIES - 1, outcome.entries());
     assertTrue(outcome.remarks().toString().contains("1 entries that were changed"), outcome.toString());
@@ -299,18 +315,58 @@ class OfflineCachesTest extends H2Site {
 
   /** Previously, the first foreign file ended the command, and the caches after it stayed. */
   @Test
-  void aForeignFileIsNamedAndAllElseIsWiped() throws Exception {
+  void whatIsForeignIsNamedAndAllElseIsWiped() throws Exception {
     try (TestGerrit gerrit = refdb(1)) {
       fill(gerrit);
     }
-    Path strings = site.resolve("cache/refdb/strings");
-    Path foreign = Files.writeString(strings.resolve("v1/mine"), "not refdb's");
+    Path refdb = site.resolve("cache/refdb");
+    List<Path> foreign =
+        List.of(
+            Files.writeString(refdb.resolve("mine"), "not refdb's"),
+            Files.createDirectory(refdb.resolve("my notes")),
+            Files.writeString(refdb.resolve("strings/mine"), "not refdb's"),
+            Files.createDirectory(refdb.resolve("strings/notes")),
+            Files.writeString(refdb.resolve("strings/v1/mine"), "not refdb's"),
+            Files.createDirectory(refdb.resolve("strings/v1/notes")));
+    List<Path> planned = new ArrayList<>();
+    long freed = offline().wipe(true, planned::add);
+    assertEquals(foreign, planned.stream().sorted().toList());
+    List<Path> left = new ArrayList<>();
+    assertEquals(freed, offline().wipe(false, left::add));
+    assertEquals(foreign, left.stream().sorted().toList());
+    try (Stream<Path> all = Files.walk(refdb)) {
+      assertEquals(3, all.filter(Files::isRegularFile).count());
+    }
+  }
+
+  /** Previously, such a folder ended the command, and the caches after it stayed. */
+  @Test
+  void aForeignFolderWhoseLockCannotBeTakenIsNamedAndAllElseIsWiped() throws Exception {
+    try (TestGerrit gerrit = refdb(1)) {
+      fill(gerrit);
+    }
+    Path foreign = Files.createDirectories(site.resolve("cache/refdb/objects/v7/lock"));
     List<Path> left = new ArrayList<>();
     assertTrue(offline().wipe(false, left::add) > 0);
     assertEquals(List.of(foreign), left);
-    try (Stream<Path> all = Files.walk(site.resolve("cache/refdb"))) {
-      assertEquals(List.of(foreign), all.filter(Files::isRegularFile).toList());
+    assertFalse(Files.exists(site.resolve("cache/refdb/strings")));
+  }
+
+  /** Previously, such a folder ended the command, and no cache was imported. */
+  @Test
+  void aForeignFolderWhoseLockCannotBeTakenIsToldAndAllElseIsImported() throws Exception {
+    try (TestGerrit gerrit = refdb(2)) {
+      fill(gerrit);
     }
+    try (TestGerrit h2 = h2(1)) {
+      fill(h2);
+    }
+    Files.createDirectories(site.resolve("cache/refdb/objects/v7/lock"));
+    List<OfflineCaches.Outcome> outcomes = offline().importAll(new Driver(), false);
+    assertEquals(ENTRIES, of(outcomes, "strings").entries());
+    assertEquals(1, of(outcomes, "objects").entries());
+    assertTrue(of(outcomes, "objects").remarks().toString().contains("objects/v7/lock"), outcomes.toString());
+    assertFalse(Files.exists(site.resolve("cache/refdb/objects/v2")));
   }
 
   /** Previously, a Gerrit of the other version served what refdb had stored before. */

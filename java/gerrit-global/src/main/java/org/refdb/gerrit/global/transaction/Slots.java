@@ -50,6 +50,9 @@ public final class Slots {
 
   private boolean claimed;
 
+  /** Whether this process may have marks in etcd: also if a claim was not answered. */
+  private boolean mayHaveMarks;
+
   /** Creates the slots; {@code counted} is called each time that a slot with an unknown outcome is given back. */
   Slots(Etcd etcd, Keys keys, NodeName node, Runnable counted) {
     this.etcd = etcd;
@@ -173,6 +176,7 @@ public final class Slots {
         puts.add(Op.put(key, Keys.bytes(fresh.text()), PutOption.DEFAULT));
       }
       puts.add(Op.put(keys.node(node.name()), Keys.bytes(node.text()), PutOption.DEFAULT));
+      mayHaveMarks = true;
       // If the response to a claim is lost, the next round finds the marks of this process, and ends.
       claimed = ours || etcd.commitAgain(compares, puts, List.of(), deadline).isSucceeded();
     }
@@ -183,7 +187,7 @@ public final class Slots {
 
   /** Removes the marks of this node from etcd, after which no transaction that this process ran can be applied. */
   synchronized void remove() {
-    if (!claimed) {
+    if (!mayHaveMarks) {
       return;
     }
     Op marks = Op.delete(keys.marks(node.name()), DeleteOption.builder().isPrefix(true).build());

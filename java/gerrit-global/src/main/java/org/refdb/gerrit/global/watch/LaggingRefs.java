@@ -64,10 +64,14 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   private long lookedNanos = System.nanoTime() - LOOK_NANOS;
 
-  /** Refs reported while a project is being compared: the reported values count, not those that the comparison read. */
-  private final Set<Name> heardMeanwhile = new HashSet<>();
+  /** The project that is being compared; null if none is, or if the project was removed meanwhile. */
+  private String compared;
 
-  private boolean isComparing;
+  /** Refs of that project reported meanwhile: the reported values count, not those that the comparison read. */
+  private final Set<String> heardMeanwhile = new HashSet<>();
+
+  /** Whether there was no room for a ref reported meanwhile, here or among the lagging refs. */
+  private boolean isMoreMeanwhile;
 
   public LaggingRefs(GlobalRefs refs, Disks disks, Consumer<String> views) {
     this.refs = refs;
@@ -79,9 +83,12 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   @Override
   public void moved(String project, String ref, String value) {
     synchronized (this) {
-      want(project, ref, value);
-      if (isComparing && heardMeanwhile.size() <= MOST) {
-        heardMeanwhile.add(new Name(project, ref));
+      boolean isTracked = want(project, ref, value);
+      if (project.equals(compared)) {
+        isMoreMeanwhile |= !isTracked || heardMeanwhile.size() == MOST;
+        if (!isMoreMeanwhile) {
+          heardMeanwhile.add(ref);
+        }
       }
     }
     views.accept(project);
@@ -102,6 +109,9 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     synchronized (this) {
       wanted.keySet().removeIf(name -> name.project().equals(project));
       incomplete.remove(project);
+      if (project.equals(compared)) {
+        compared = null;
+      }
     }
     views.accept(project);
   }
@@ -138,15 +148,17 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     }
   }
 
-  private synchronized void want(String project, String ref, String value) {
+  /** Tracks a ref, and returns whether there is room for it. */
+  private synchronized boolean want(String project, String ref, String value) {
     Name name = new Name(project, ref);
     Wanted before = wanted.get(name);
     if (before == null && wanted.size() == MOST) {
       incomplete.add(project);
-      return;
+      return false;
     }
     // It has lagged since the first change that the disk does not have.
     wanted.put(name, new Wanted(value, before == null ? System.nanoTime() : before.since()));
+    return true;
   }
 
   public synchronized Report report() {
@@ -202,18 +214,21 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     wanted.remove(one.getKey(), one.getValue());
   }
 
-  /** Looks for refs that were not tracked, once there is room for them. */
+  /** Looks for refs that were not tracked, as long as there is room for them. */
   private void lookForMore() {
     List<String> some;
     synchronized (this) {
-      boolean hasRoom = wanted.size() <= MOST / 2;
-      if (!hasRoom || incomplete.isEmpty() || System.nanoTime() - lookedNanos < LOOK_NANOS) {
+      if (!hasRoom() || incomplete.isEmpty() || System.nanoTime() - lookedNanos < LOOK_NANOS) {
         return;
       }
       some = List.copyOf(incomplete);
     }
-    some.forEach(this::compare);
+    some.stream().takeWhile(project -> hasRoom()).forEach(this::compare);
     lookedNanos = System.nanoTime();
+  }
+
+  private synchronized boolean hasRoom() {
+    return wanted.size() <= MOST / 2;
   }
 
   /** Finds missed changes by comparing all projects. */
@@ -226,39 +241,39 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   private void compare(String project) {
     List<Compare.Difference> found = new ArrayList<>();
-    compares(true);
-    boolean isComplete = !mayHaveMore(project); // stays as it is if the comparison fails, which is logged
+    boolean isComplete = !begin(project); // stays as it is if the comparison fails, which is logged
     try (DiskRefs disk = disks.open(project)) {
       isComplete = new Compare(refs, disk).run(MOST, found::add).complete();
     } catch (IOException | GlobalRefException | RuntimeException e) {
       log.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
           "changes of project %s that this node has missed are not found before they change again", project);
     }
-    wantFound(project, found, isComplete);
-    compares(false);
+    end(project, found, isComplete);
   }
 
-  private synchronized boolean mayHaveMore(String project) {
+  /** Begins to compare a project. Returns whether it may have refs that are behind without being tracked. */
+  private synchronized boolean begin(String project) {
+    compared = project;
+    heardMeanwhile.clear();
+    isMoreMeanwhile = false;
     return incomplete.contains(project);
   }
 
-  private synchronized void compares(boolean is) {
-    isComparing = is;
-    heardMeanwhile.clear();
-  }
-
-  private synchronized void wantFound(String project, List<Compare.Difference> found, boolean isComplete) {
-    assert isComparing : project;
-    if (!isComplete || heardMeanwhile.size() > MOST) { // of those heard not all are known
+  private synchronized void end(String project, List<Compare.Difference> found, boolean isComplete) {
+    if (compared == null) {
+      return;
+    }
+    compared = null;
+    if (isMoreMeanwhile || !isComplete) {
       incomplete.add(project);
     } else {
       incomplete.remove(project);
     }
-    if (heardMeanwhile.size() > MOST) {
-      return;
+    if (isMoreMeanwhile) {
+      return; // of the values that were read, some may be older than those that were reported
     }
     for (Compare.Difference one : found) {
-      if (!heardMeanwhile.contains(new Name(project, one.ref()))) {
+      if (!heardMeanwhile.contains(one.ref())) {
         one.etcd().ifPresent(value -> want(project, one.ref(), value));
       }
     }

@@ -1,0 +1,106 @@
+package org.refdb.gerrit.global;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.refdb.gerrit.global.Nodes.id;
+
+import java.io.BufferedReader;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.util.List;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
+
+/** A program beside the server removes its marks from etcd when it ends, because no later process takes them over. */
+final class ProgramMarksTest {
+  private static final String MAIN = "refs/heads/main";
+
+  private static EtcdServer etcd;
+
+  private String prefix;
+
+  @BeforeAll
+  static void start() throws Exception {
+    etcd = EtcdServer.start();
+  }
+
+  @AfterAll
+  static void stop() throws Exception {
+    etcd.close();
+  }
+
+  @BeforeEach
+  void choose() {
+    prefix = Nodes.prefix();
+  }
+
+  private static boolean put(GlobalRefs program) throws GlobalRefException {
+    return program.compareAndPut(DiskProject.NAME, MAIN, new Expected.Nothing(), id(1).name(), false);
+  }
+
+  /** Returns the marks, and the names, of all programs in etcd. */
+  private String keys() throws Exception {
+    return etcd.ctl("get", "--prefix", "--keys-only", prefix + "m/program-").strip()
+        + etcd.ctl("get", "--prefix", "--keys-only", prefix + "n/program-").strip();
+  }
+
+  /** Previously, the marks of such programs stayed in etcd for ever. */
+  @Test
+  void theyAreGoneAfterItIsClosed() throws Exception {
+    NodeName name = NodeName.ofProgram();
+    try (GlobalRefs program = new GlobalRefs(Nodes.settings(etcd.url(), prefix), name)) {
+      assertTrue(put(program));
+      assertTrue(keys().contains("n/" + name.name()), keys());
+    }
+    assertEquals("", keys());
+  }
+
+  @Test
+  void theyAreGoneAlthoughTheAnswerThatTheyAreThereGotLost() throws Exception {
+    try (Proxy proxy = new Proxy(etcd.port())) {
+      try (GlobalRefs program = new GlobalRefs(Nodes.hasty(List.of(proxy.url()), prefix), NodeName.ofProgram())) {
+        proxy.modeFrom(" process ", Proxy.Mode.NO_ANSWERS); // the claim says which process this is
+        assertThrows(GlobalRefException.class, () -> put(program));
+        assertNotEquals("", keys());
+        proxy.hangUp();
+        proxy.mode(Proxy.Mode.OPEN);
+      }
+      assertEquals("", keys());
+    }
+  }
+
+  @Test
+  void theyAreGoneAfterItIsTerminated() throws Exception {
+    try (DiskProject disk = DiskProject.create()) {
+      Path site = disk.folder().resolve("site");
+      Path server = Files.createDirectories(site.resolve("data/refdb-native"));
+      try (FileChannel lock =
+          FileChannel.open(server.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
+        lock.lock();
+        Process program =
+            NativeChild.start(
+                ProgramChild.class, etcd.url(), prefix, site.toString(), disk.folder().toString(), MAIN,
+                disk.commit(1).name());
+        try (BufferedReader said = program.inputReader()) {
+          assertTrue(said.lines().anyMatch("NEW"::equals));
+          assertNotEquals("", keys());
+          program.destroy();
+          assertEquals(143, program.waitFor()); // SIGTERM
+        } finally {
+          program.destroyForcibly().waitFor();
+        }
+        assertEquals("", keys());
+      }
+    }
+  }
+}
