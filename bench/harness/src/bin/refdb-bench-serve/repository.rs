@@ -3,7 +3,6 @@
 use crate::Options;
 use anyhow::{Context, Result, ensure};
 use std::{
-    fmt::Write,
     fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -42,16 +41,20 @@ pub(crate) fn make(options: &Options, root: &Path, format: &str) -> Result<Repos
         fs::create_dir_all(&path)?;
         init(options, &path, format)?;
         let commit = commit(options, &path)?;
-        let mut commands = format!("create refs/heads/main {commit}\n");
-        for at in 0..options.refs.saturating_sub(1) {
-            writeln!(commands, "create refs/changes/{:02}/{:06}/{}x {commit}", at % 100, at / 4, at % 4)?;
-        }
-        let refdb = options.serve.with_file_name("refdb");
-        git(&refdb, &path, &["update-ref", "--stdin"], &commands)?;
-        git(&options.git, &path, &["symbolic-ref", "HEAD", "refs/heads/main"], "")?;
+        let mut names: Vec<_> =
+            (1..options.refs).map(|at| format!("refs/changes/{:02}/{:06}/{}x", at % 100, at / 4, at % 4)).collect();
+        names.push("refs/heads/main".into());
         if format == "files" {
-            git(&options.git, &path, &["pack-refs", "--all"], "")?;
+            // Creating them would make a lock file for each.
+            names.sort_unstable();
+            let rows: String = names.iter().map(|name| format!("{commit} {name}\n")).collect();
+            fs::write(path.join("packed-refs"), format!("# pack-refs with: peeled fully-peeled sorted \n{rows}"))?;
+        } else {
+            let commands: String = names.iter().map(|name| format!("create {name} {commit}\n")).collect();
+            let refdb = options.serve.with_file_name("refdb");
+            git(&refdb, &path, &["update-ref", "--stdin"], &commands)?;
         }
+        git(&options.git, &path, &["symbolic-ref", "HEAD", "refs/heads/main"], "")?;
     }
     let commit = git(&options.git, &path, &["rev-parse", "refs/heads/main"], "")?;
     Ok(Repository { path, commit })
