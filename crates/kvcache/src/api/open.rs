@@ -148,8 +148,8 @@ impl Cache {
     }
 
     /// Opens a cache for reading as its files are at this moment, even while another process writes to it. Nothing on
-    /// disk is changed. Later changes are not seen, a value whose segment is deleted later may be a miss, and no value
-    /// expires.
+    /// disk is changed. Later changes are not seen, except by walks over entries that were moved
+    /// ([`Cache::for_each`]), a value whose segment is deleted later may be a miss, and no value expires.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl Cache {
         Cache::read_only(fs, dir, store, Sealer::Plain { seed: store })
     }
 
-    fn read_only(fs: Fs, dir: &Path, store: u64, sealer: Sealer) -> Result<Cache> {
+    pub(super) fn read_only(fs: Fs, dir: &Path, store: u64, sealer: Sealer) -> Result<Cache> {
         let pace = Pace { read_at_open: usize::MAX, ..Pace::usual() };
         let (mut recovered, shards) = match saved_index(&fs, dir, store, &pace) {
             Some((saved, shards)) => (saved, Some(shards)),

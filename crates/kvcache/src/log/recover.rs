@@ -25,8 +25,9 @@ use std::{
     sync::Arc,
 };
 
-/// How often a log that another process is writing is read before a gap in it is taken for a real one.
-const READ_AGAIN: u32 = 5;
+/// How often a log that another process is writing is read before a gap in it is taken for a real one, and before what
+/// that process has moved is left out of a walk.
+pub(crate) const READ_AGAIN: u32 = 5;
 /// Number of files for which one more thread is worth its cost.
 const SEGMENTS_A_THREAD: usize = 64;
 
