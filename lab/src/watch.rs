@@ -62,8 +62,8 @@ struct Prepared {
 ///
 /// Fails, for example, if an option or the history is invalid, the history cannot be written, another watch uses it,
 /// or a signal arrives. With `--interval`, a series that cannot be measured is tried again. Without it, the function
-/// fails then, unless there was an alert in another series: a status of 3 must not be hidden by such a failure, which
-/// is written to standard error instead.
+/// fails then, unless there was an alert: a status of 3 must not be hidden by such a failure, which is written to
+/// standard error instead.
 pub fn run(options: &WatchOptions, out: &mut impl Write) -> Result<u8> {
     let _lock = ledger::lock(&options.history)?;
     let cache = options.cache.cache()?;
@@ -191,11 +191,8 @@ fn pass(
             if failed.contains_key(&number) {
                 continue;
             }
-            match one.advance(&branch, coin, out) {
-                Ok(step) => {
-                    *alerts += step.alerts;
-                    is_over &= step.is_done;
-                }
+            match one.advance(&branch, coin, alerts, out) {
+                Ok(is_done) => is_over &= is_done,
                 Err(error) => {
                     interrupt::check()?;
                     failed.insert(number, error.context(one.name()));

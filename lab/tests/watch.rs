@@ -6,6 +6,7 @@ mod common;
 use std::{
     collections::BTreeMap,
     fs,
+    io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     thread::sleep,
@@ -298,6 +299,22 @@ fn an_alert_is_not_hidden_by_a_series_that_fails() {
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert_eq!(watched.told().len(), 1, "{}", said(&output));
     assert!(said(&output).contains("refdb-lab: failing: "), "{}", said(&output));
+}
+
+/// The status was 1, and the next watch finds nothing more to report.
+#[test]
+fn an_alert_is_not_hidden_by_an_output_that_nobody_reads_any_more() {
+    let watched = Watched::new();
+    watched.idle(2);
+    merge_a_slow_topic(&watched);
+    watched.idle(2);
+    let mut watch = watched.command(&[]).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut until_alarm = lines.skip_while(|line| !line.contains("the cost changed"));
+    assert!(until_alarm.next().is_some(), "there is an alarm");
+    drop(until_alarm);
+    assert_eq!(watch.wait().unwrap().code(), Some(3));
+    assert_eq!(watched.told(), ["planted-1"]);
 }
 
 /// In the clone of the proof, the commit costs as much as the one before.

@@ -83,15 +83,14 @@ fn checked_out_before(invocation: &Invocation<'_>, nth: u64) -> Result<Option<BS
     Ok(session.store.read(refdb::Error::is_stale, |snapshot| {
         let (mut left, mut found) = (nth, None);
         snapshot.log("HEAD".into(), &mut |entry| {
-            let moved = entry.message.strip_prefix(b"checkout: moving from ");
-            let Some((from, _)) = moved.and_then(|moved| moved.split_once_str(" to ")) else {
+            let Some((from, _)) = entry.checkout() else {
                 return ControlFlow::Continue(());
             };
             left -= 1;
             if left > 0 {
                 return ControlFlow::Continue(());
             }
-            found = Some(BString::from(from));
+            found = Some(from.to_owned());
             ControlFlow::Break(())
         })?;
         Ok::<_, refdb::Error>(found)

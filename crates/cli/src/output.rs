@@ -3,10 +3,17 @@
 use crate::failure::{Failure, Result, message, system_text};
 use bstr::ByteSlice;
 use refdb::{Snapshot, Store, config::parse_boolean};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
 use std::{
     cell::Cell,
     io::{self, IsTerminal},
-    os::unix::ffi::OsStrExt,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::ffi::OsStrExt,
+    },
     rc::Rc,
 };
 
@@ -97,17 +104,32 @@ impl Output {
         self.has_written.set(self.has_written.get() || !self.buffer.is_empty());
         let mut rest = &self.buffer[..];
         while !rest.is_empty() {
-            match rustix::io::write(io::stdout(), rest) {
+            let written = match rustix::io::write(io::stdout(), rest) {
+                Ok(written) => Ok(written),
+                Err(error) => wait(error.into(), io::stdout().as_fd(), PollFlags::OUT).map(|()| 0),
+            };
+            match written {
                 Ok(written) => rest = &rest[written..],
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::PIPE) => return Err(Failure::BrokenPipe),
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::BrokenPipe),
                 Err(error) => {
-                    let text = system_text(&error.into());
+                    let text = system_text(&error);
                     return Err(Failure::Fatal(message!["write failure on standard output: ", text]));
                 }
             }
         }
         self.buffer.clear();
         Ok(())
+    }
+}
+
+/// Waits until a read or write that failed may succeed. Returns the error if repeating the call cannot help.
+pub fn wait(error: io::Error, end: BorrowedFd<'_>, until: PollFlags) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::Interrupted => Ok(()),
+        io::ErrorKind::WouldBlock => match poll(&mut [PollFd::new(&end, until)], None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        },
+        _ => Err(error),
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Snapshot,
-    config::{Config, Value as ConfigValue, parse_boolean},
+    config::{Abbreviation, Config, Value as ConfigValue, parse_boolean},
 };
 use refdb_types::ObjectId;
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
@@ -201,9 +201,8 @@ pub fn are_colors_sound(config: &Config, key: &str) -> bool {
 /// Returns whether git would accept the values of `core.abbrev` and of these booleans. Returns `false` also for more
 /// than 64 digits, which git accepts.
 pub fn is_sound(config: &Config, booleans: &[&str]) -> bool {
-    let is_abbrev = |value: ConfigValue<'_>| match value.raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
-        Some(b"auto") => true,
-        _ => parse_boolean(value.raw) == Some(false) || value.int().is_ok_and(|digits| (4..=64).contains(&digits)),
+    let is_abbrev = |value: ConfigValue<'_>| {
+        value.abbreviation().is_ok_and(|set| !matches!(set, Abbreviation::AtLeast(digits) if digits > 64))
     };
     config.all("core.abbrev").all(is_abbrev)
         && booleans.iter().all(|key| config.all(key).all(|value| value.boolean().is_ok()))

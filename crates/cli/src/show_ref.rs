@@ -275,13 +275,14 @@ impl Shower<'_> {
     }
 
     fn id(&mut self, id: &ObjectId) -> Result<()> {
+        let digits = match self.options.style.digits {
+            Some(least) => self.session.abbreviate(id, least)?,
+            None => id.kind().len_hex(),
+        };
         let out = self.output.buffer();
-        let start = out.len();
+        let end = out.len() + digits;
         id.write_hex(out);
-        if let Some(least) = self.options.style.digits {
-            let digits = self.session.abbreviate(id, least)?;
-            self.output.buffer().truncate(start + digits);
-        }
+        out.truncate(end);
         Ok(())
     }
 

@@ -296,6 +296,39 @@ fn a_second_writer_is_refused_and_readers_are_not() {
     open(dir.path(), 4 * MIB);
 }
 
+/// Previously, a walk left out what another process had moved to other files since the opening.
+#[test]
+fn a_reader_walks_over_all_entries_though_a_writer_moves_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Cache::open_idle(refdb_vfs::Fs::real(), dir.path(), Options::new(4 * MIB)).unwrap();
+    for i in 0..2_000u32 {
+        assert_eq!(writer.put(&i.to_le_bytes(), &[7; 1_000]).unwrap(), Put::Stored);
+        writer.work().unwrap();
+    }
+    writer.flush(Durability::Written).unwrap();
+    let reader = Cache::open_read_only(dir.path(), None).unwrap();
+    let entries = |of: &mut dyn FnMut(u32)| {
+        let walked: Result<_, std::convert::Infallible> = reader.for_each(|key, value, _| {
+            assert_eq!(value, [7; 1_000]);
+            of(u32::from_le_bytes(key.try_into().unwrap()));
+            Ok(())
+        });
+        walked.unwrap()
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    let walked = entries(&mut |key| {
+        if seen.is_empty() {
+            (0..2_000u32).filter(|i| i % 4 > 0).for_each(|i| assert!(writer.remove(&i.to_le_bytes()).unwrap()));
+            assert!(writer.compact().unwrap() > MIB);
+        }
+        assert!(seen.insert(key), "{key} is shown once");
+    });
+    assert!((0..2_000u32).step_by(4).all(|key| seen.contains(&key)), "{} were seen", seen.len());
+    assert_eq!((walked.good, walked.bad), (seen.len() as u64, 0));
+    assert!(seen.len() < 1_000, "{} were seen, most of them in files that are gone", seen.len());
+    assert!(reader.verify().good >= 500);
+}
+
 #[test]
 fn files_are_private_to_the_user() {
     let root = tempfile::tempdir().unwrap();

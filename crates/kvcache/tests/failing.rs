@@ -86,6 +86,29 @@ fn what_is_synced_after_a_sync_that_failed_survives_a_loss_of_power() {
     }
 }
 
+/// Previously, the failure was ignored, and after a loss of power the cache started without what was synced later.
+#[test]
+fn what_is_synced_after_an_opening_whose_sync_failed_survives_a_loss_of_power() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Forgetful::default());
+    let open_on = || Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), patient(4 * MIB)).unwrap();
+    let synced = PutOptions::new().durability(Durability::Synced);
+    let killed = open_on();
+    killed.put_with(b"one", b"session", synced).unwrap();
+    killed.put_with(b"two", b"session", PutOptions::new().durability(Durability::Written)).unwrap();
+    killed.abandon();
+    disk.fails.store(true, Ordering::Relaxed);
+    let cache = open_on();
+    disk.fails.store(false, Ordering::Relaxed);
+    assert!(cache.notices().iter().any(|notice| notice.to_string().contains("os error 5")), "{:?}", cache.notices());
+    cache.put_with(b"next", b"session", synced).unwrap();
+    cache.abandon();
+    disk.lose_power();
+    let cache = open(dir.path(), 4 * MIB);
+    assert!(cache.notices().is_empty(), "{:?}", cache.notices());
+    assert_eq!(cache.get(b"next").map(|found| found.value).as_deref(), Some(&b"session"[..]));
+}
+
 #[test]
 fn a_disk_that_fails_each_sync_for_a_while_costs_entries_and_no_more() {
     let dir = tempfile::tempdir().unwrap();

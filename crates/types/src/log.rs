@@ -1,5 +1,5 @@
 use crate::ObjectId;
-use bstr::BString;
+use bstr::{BStr, BString, ByteSlice};
 
 /// The person who changed a ref, and the time: `name <email> seconds offset` in a reflog line.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,4 +25,13 @@ pub struct LogEntry {
     pub committer: Ident,
     /// The message, without the newline at its end. Git and refdb write a single line.
     pub message: BString,
+}
+
+impl LogEntry {
+    /// Returns what a checkout left, and what it checked out, each the short name of a branch or as the user named the
+    /// commit. `None` if the message is not that of a checkout.
+    pub fn checkout(&self) -> Option<(&BStr, &BStr)> {
+        let (from, to) = self.message.strip_prefix(b"checkout: moving from ")?.split_once_str(" to ")?;
+        Some((from.into(), to.into()))
+    }
 }

@@ -373,6 +373,18 @@ impl Fs {
         })
     }
 
+    /// Renames `from` to `to`; fails if `to` exists, unless the file system cannot refuse that, as over NFS: what was
+    /// there is replaced then.
+    pub fn rename_new(&self, from: &Path, to: &Path) -> Result<()> {
+        let rename = || match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS) => std::fs::rename(from, to),
+            renamed => Ok(renamed?),
+        };
+        self.changing(to, || {
+            self.hooks.change(Op::Rename(from, to), "rename a file to", to, || self.sending_once(CWD, from, to, rename))
+        })
+    }
+
     /// Exchanges two paths in one atomic step, whatever they are. Many network file systems do not support it.
     pub fn exchange(&self, one: &Path, other: &Path) -> Result<()> {
         self.hooks.change(Op::Exchange(one, other), "exchange a file with", other, || {

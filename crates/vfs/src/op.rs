@@ -29,7 +29,8 @@ pub enum Op<'a> {
     Sync(&'a Path),
     /// The folder's entries go to stable storage.
     SyncDir(&'a Path),
-    /// The first path is renamed to the second, and replaces what was there.
+    /// The first path is renamed to the second, and replaces what was there, unless
+    /// [`Fs::rename_new`](crate::Fs::rename_new) renames it.
     Rename(&'a Path, &'a Path),
     /// What is at the two paths is exchanged.
     Exchange(&'a Path, &'a Path),

@@ -32,15 +32,6 @@ pub struct Series<'a> {
     pub(super) ledger: Ledger,
 }
 
-/// What one call of [`Series::advance`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Advance {
-    /// The number of alerts that were reported.
-    pub alerts: usize,
-    /// Whether nothing is left to do until the branch has new commits.
-    pub is_done: bool,
-}
-
 impl<'a> Series<'a> {
     /// Opens the file of a series, and begins it if it is new.
     ///
@@ -96,21 +87,28 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Does the next thing: looks into an alarm, raises one, or measures the next commit.
+    /// Does the next thing: looks into an alarm, raises one, or measures the next commit. Adds the number of alerts to
+    /// `alerts`, and returns whether nothing is left to do until the branch has new commits.
     ///
     /// # Errors
     ///
     /// Fails, for example, if the anchor or the reference cannot be run, the branch has nothing in common with what
     /// was measured, git fails, a disk is full, a file cannot be written, or a signal arrives. What was recorded
     /// stays, and the next call goes on there.
-    pub fn advance(&mut self, branch: &Branch<'_>, coin: &mut Coin, out: &mut impl Write) -> Result<Advance> {
+    pub fn advance(
+        &mut self,
+        branch: &Branch<'_>,
+        coin: &mut Coin,
+        alerts: &mut usize,
+        out: &mut impl Write,
+    ) -> Result<bool> {
         self.call_the_user();
         // Each build in use takes a file descriptor, of which a watch over many commits would run out.
         self.setting.builds.release();
         let mut state = State::of(self.ledger.records(), &self.machine.id)?;
         if let Some(alarm) = state.open.clone() {
-            let alerts = usize::from(self.look_into(&alarm, &state, coin, out)?);
-            return Ok(Advance { alerts, is_done: false });
+            self.look_into(&alarm, &state, coin, alerts, out)?;
+            return Ok(false);
         }
         if !branch.contains(&state.anchor)? {
             self.anchor_again(branch, &state)?;
@@ -121,12 +119,12 @@ impl<'a> Series<'a> {
         let lives = |commit: &str| line.commits.iter().any(|known| known == commit);
         if let Some(change) = state.detector(lives).change() {
             self.raise(&state, lives, change, out)?;
-            return Ok(Advance { alerts: 0, is_done: false });
+            return Ok(false);
         }
         let due = state.due(&line.commits, self.options.every as usize, |commit| line.is_new(commit));
-        let Some(commit) = due.first() else { return Ok(Advance { alerts: 0, is_done: true }) };
+        let Some(commit) = due.first() else { return Ok(true) };
         self.measure(commit, &state, lives, coin, out)?;
-        Ok(Advance { alerts: 0, is_done: false })
+        Ok(false)
     }
 
     /// Measures a commit and records it.

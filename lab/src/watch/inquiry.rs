@@ -33,18 +33,18 @@ struct Located {
 
 impl<'a> Series<'a> {
     /// Searches for the commit of a change, proves the change again, and reports an alert if the proof confirms the
-    /// change. Returns whether an alert was reported.
+    /// change. Counts the alert in `alerts` once it is recorded, even if `out` cannot be written to then.
     pub(super) fn look_into(
         &mut self,
         alarm: &Alarm,
         state: &State,
         coin: &mut Coin,
+        alerts: &mut usize,
         out: &mut impl Write,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         if let Err(error) = self.setting.builds.commit(&alarm.at) {
             interrupt::check()?;
-            self.close(alarm, None, format!("{error:#}"))?;
-            return Ok(false);
+            return self.close(alarm, None, format!("{error:#}"));
         }
         let mut located = self.locate(alarm, coin)?;
         let mut proved = self.prove(&located.pair, alarm, coin)?;
@@ -63,21 +63,19 @@ impl<'a> Series<'a> {
                 let alert = self.alert(alarm, state, &located, &proof)?;
                 alert.write(&self.options.history.join("alerts"))?;
                 self.close(alarm, Some(&proof), alert.title())?;
-                writeln!(out, "ALERT {}: {}; {}", alert.id, alert.title(), alert.conclusion.sentence)?;
-                out.flush()?;
+                *alerts += 1;
                 self.call_the_user();
-                Ok(true)
+                writeln!(out, "ALERT {}: {}; {}", alert.id, alert.title(), alert.conclusion.sentence)?;
+                Ok(out.flush()?)
             }
             Ok(proof) => {
                 let said = format!("the proof measured {:.3} times, which confirms nothing", proof.outcome.ratio);
                 writeln!(out, "{}: unconfirmed: {said}", self.name())?;
-                self.close(alarm, Some(&proof), said)?;
-                Ok(false)
+                self.close(alarm, Some(&proof), said)
             }
             Err(why) => {
                 writeln!(out, "{}: unconfirmed: {why}", self.name())?;
-                self.close(alarm, None, why)?;
-                Ok(false)
+                self.close(alarm, None, why)
             }
         }
     }

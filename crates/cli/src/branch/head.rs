@@ -81,10 +81,10 @@ fn detached_from(
 ) -> Result<Option<(BString, ObjectId)>> {
     let mut moved = None;
     snapshot.log("HEAD".into(), &mut |entry| {
-        let Some(rest) = entry.message.strip_prefix(b"checkout: moving from ") else {
+        let Some((_, to)) = entry.checkout() else {
             return ControlFlow::Continue(());
         };
-        moved = rest.find(b" to ").map(|at| (BString::from(&rest[at + 4..]), entry.new));
+        moved = Some((to.to_owned(), entry.new));
         ControlFlow::Break(())
     })?;
     let Some((name, id)) = moved else { return Ok(None) };

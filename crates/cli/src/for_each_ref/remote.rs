@@ -94,7 +94,7 @@ impl Remotes {
                 (b"remote", _) if !name.is_empty() => {
                     let remote = remotes.remotes.entry(name.into()).or_default();
                     match variable {
-                        b"fetch" => remote.fetch.push(Refspec::parse(text().as_bstr())),
+                        b"fetch" => remote.fetch.extend(Refspec::for_fetch(text().as_bstr())),
                         b"push" => remote.push.push(Refspec::parse(text().as_bstr())),
                         b"url" => remote.has_url = !text().is_empty(),
                         _ => {}
@@ -209,7 +209,7 @@ impl Remote {
             if let Some(url) = value("URL:") {
                 self.has_url |= !url.is_empty();
             } else if let Some(spec) = value("Pull:") {
-                self.fetch.push(Refspec::parse(spec));
+                self.fetch.extend(Refspec::for_fetch(spec));
             } else if let Some(spec) = value("Push:") {
                 self.push.push(Refspec::parse(spec));
             }
@@ -247,7 +247,17 @@ impl Refspec {
         Refspec { from, to: Some(to), is_negative: false }
     }
 
-    /// Parses a refspec. `:` maps no name.
+    /// Parses a refspec for fetches. `:`, which fetches HEAD and gives it no name, is none.
+    fn for_fetch(text: &BStr) -> Option<Self> {
+        Some(Refspec::parse(text)).filter(|spec| !spec.is_matching())
+    }
+
+    /// Returns whether this is `:`, which maps no name: a push then updates each branch that the remote has, too.
+    fn is_matching(&self) -> bool {
+        self.from.is_empty() && self.to.as_ref().is_some_and(|to| to.is_empty())
+    }
+
+    /// Parses a refspec.
     fn parse(text: &BStr) -> Self {
         let is_negative = text.starts_with(b"^");
         let text = text.strip_prefix(b"^").or(text.strip_prefix(b"+")).unwrap_or(text);
@@ -259,12 +269,13 @@ impl Refspec {
 /// Returns the name to which the first matching refspec with a destination maps `name`.
 ///
 /// As in git, a negative refspec excludes `name` if it matches what another refspec has as a source: `name` itself if
-/// that refspec names it, but if that refspec is a pattern, the source from which it would make `name`.
+/// that refspec names it or is `:`, but if that refspec is a pattern, the source from which it would make `name`.
 fn map(refspecs: &[Refspec], name: &BStr) -> Option<BString> {
     let is_negated =
         |source: &BStr| refspecs.iter().any(|spec| spec.is_negative && turn(&spec.from, b"", source).is_some());
     let source = |spec: &Refspec| match &spec.to {
         _ if spec.is_negative => None,
+        _ if spec.is_matching() => Some(name.to_owned()),
         Some(to) if spec.from.contains(&b'*') => turn(to, &spec.from, name),
         _ => turn(&spec.from, &spec.from, name),
     };

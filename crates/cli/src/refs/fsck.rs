@@ -4,11 +4,11 @@ use crate::failure::{Failure, Result, fatal};
 use bstr::{BStr, ByteSlice};
 use refdb::{
     Store,
-    config::{ConfigError, Value},
+    config::Value,
     verify::{Check, Level},
 };
 use refdb_types::ObjectId;
-use std::os::unix::ffi::OsStrExt;
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 /// Returns the severity in `wanted` without the number that may follow. Only `largePathname` may have such a number,
 /// the maximum length of a path's component in bytes: `warn:4096`. As in git, the number is parsed before the severity.
@@ -20,16 +20,11 @@ fn without_length<'a>(id: &BStr, wanted: &'a BStr, value: &Value<'_>) -> Result<
     Ok(word.as_bstr())
 }
 
-/// Checks that git can read `fsck.skipList`, which names a file with the ids of objects that git does not check. Refs
-/// are checked even if they hold such an object.
-fn check_skip_list(store: &Store, value: &Value<'_>) -> Result<()> {
-    let report = |error: ConfigError| Failure::Lines(error.report());
-    // To git, the path is one of several options, so these bytes end it.
-    let path = value.text().map_err(report)?.split(|byte| b" ,|".contains(byte)).next().unwrap_or_default();
-    let path = Value { raw: Some(path.as_bstr()), ..*value }.path(store.environment()).map_err(report)?;
-    let Some(path) = path else { return Ok(()) };
-    let Ok(list) = std::fs::read(store.environment().resolve(&path)) else {
-        return fatal!["could not open object name list: ", path.as_os_str().as_bytes()];
+/// Checks that git can read a list of the ids of objects that git does not check. Refs are checked even if they hold
+/// such an object.
+fn check_skip_list(store: &Store, path: &[u8]) -> Result<()> {
+    let Ok(list) = std::fs::read(store.environment().resolve(OsStr::from_bytes(path).as_ref())) else {
+        return fatal!["could not open object name list: ", path];
     };
     for line in list.lines() {
         let id = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
@@ -74,13 +69,33 @@ impl Levels {
         for value in store.config().iter() {
             let Some(id) = value.key.strip_prefix(b"fsck.") else { continue };
             if id == b"skiplist" {
-                check_skip_list(store, &value)?;
+                levels.set_skip_list(store, &value)?;
                 continue;
             }
             let wanted = value.text().map_err(|error| Failure::Lines(error.report()))?;
             levels.set(id.as_bstr(), without_length(id.as_bstr(), wanted, &value)?)?;
         }
         Ok(levels)
+    }
+
+    /// Takes over `fsck.skipList`: the path of a list. As to git, the path is one of several settings, and words that
+    /// follow it, after blanks, commas or bars, are more of them: `ID=SEVERITY` or `ID:SEVERITY`.
+    fn set_skip_list(&mut self, store: &Store, value: &Value<'_>) -> Result<()> {
+        let path = value.path(store.environment()).map_err(|error| Failure::Lines(error.report()))?;
+        let Some(path) = path else { return Ok(()) };
+        let mut words = path.as_os_str().as_bytes().split(|byte| b" ,|".contains(byte));
+        check_skip_list(store, words.next().unwrap_or_default())?;
+        for word in words.filter(|word| !word.is_empty()) {
+            let end = word.find_byteset("=:");
+            let id = word[..end.unwrap_or(word.len())].to_ascii_lowercase();
+            match end.map(|end| word[end + 1..].as_bstr()) {
+                Some(list) if id == b"skiplist" => check_skip_list(store, list)?,
+                Some(wanted) => self.set(id.as_bstr(), without_length(id.as_bstr(), wanted, value)?)?,
+                None if id == b"skiplist" => return fatal!["skiplist requires a path"],
+                None => return fatal!["Missing '=': '", id, "'"],
+            }
+        }
+        Ok(())
     }
 
     /// Adds the setting `fsck.ID`. `id` is in lower case, unless it has a subsection and so is unknown.

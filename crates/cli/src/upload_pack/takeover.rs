@@ -1,21 +1,15 @@
 //! Runs git from the point where the server stopped serving a client.
 
 use super::COMMAND;
-use crate::{Invocation, failure::Result, real_git};
+use crate::{Invocation, failure::Result, output::wait, real_git};
 use refdb::{Environment, messages::say};
 use refdb_receive::wire::pkt::LENGTH_BYTES;
 use refdb_serve::shim::{CHECKED, HandOver};
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    io::Errno,
-};
+use rustix::event::PollFlags;
 use std::{
     fs::File,
     io::{self, Read, Write},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::process::ExitStatusExt,
-    },
+    os::{fd::AsFd, unix::process::ExitStatusExt},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     thread,
 };
@@ -93,18 +87,6 @@ fn pass_on(from: &mut (impl Read + AsFd), to: &mut (impl Write + AsFd)) -> io::R
                 Err(error) => wait(error, to.as_fd(), PollFlags::OUT)?,
             }
         }
-    }
-}
-
-/// Waits until a read or write that failed may succeed. Returns the error if repeating the call cannot help.
-fn wait(error: io::Error, end: BorrowedFd<'_>, until: PollFlags) -> io::Result<()> {
-    match error.kind() {
-        io::ErrorKind::Interrupted => Ok(()),
-        io::ErrorKind::WouldBlock => match poll(&mut [PollFd::new(&end, until)], None) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        },
-        _ => Err(error),
     }
 }
 

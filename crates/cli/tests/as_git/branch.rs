@@ -203,6 +203,8 @@ fn a_head_that_is_no_branch_is_described_as_in_git() {
             &["checkout", "-q", "HEAD~1"],
             &["checkout", "-q", "--detach", "main"],
             &["update-ref", "--no-deref", "HEAD", "main~1"],
+            // This message does not say what was checked out.
+            &["update-ref", "--no-deref", "-m", "checkout: moving from here", "HEAD", "main"],
             &["checkout", "-q", "main"],
             &["checkout", "-q", "--detach", "refs/heads/twice"],
             &["tag", "-f", "v1", "main"],

@@ -4,7 +4,7 @@ use refdb_testkit::{Git, RefFormat, Repo, at_most};
 use refdb_types::HashKind;
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     path::Path,
     process::{Command, Stdio},
@@ -96,6 +96,22 @@ fn a_signal_while_the_reference_transaction_hook_hangs_ends_the_command_and_the_
         std::fs::remove_file(&hook).unwrap();
         repo.git(["update-ref", "refs/heads/new", "refs/heads/main", &"0".repeat(40)]);
     }
+}
+
+/// Previously, the list ended with an error when the pipe was full. git leaves out the rest, and reports no error.
+#[test]
+fn a_list_waits_for_the_reader_of_a_pipe_that_does_not_block() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let commit = repo.commit();
+    repo.create_refs((0..5000).map(|n| (format!("refs/heads/a-name-of-some-length-{n:05}"), commit)));
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
+    let mut child = refdb(&repo).arg("for-each-ref").stdout(writer).spawn().unwrap();
+    // The pipe is full after that, or if the machine is slow, this run shows nothing.
+    std::thread::sleep(Duration::from_millis(300));
+    let mut listed = String::new();
+    reader.read_to_string(&mut listed).unwrap();
+    assert_eq!((child.wait().unwrap().code(), listed.lines().count()), (Some(0), 5000));
 }
 
 #[test]

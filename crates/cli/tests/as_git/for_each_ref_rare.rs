@@ -238,6 +238,9 @@ fn a_refspec_without_a_destination_leaves_a_name_to_the_others() {
         &["+refs/heads/b:refs/heads/bc", "^refs/heads/b*"],
         &["refs/heads/b", all, "^refs/heads/b*"],
         &[all, "^refs/heads/b*", "+refs/heads/bc:refs/heads/b"],
+        &[":", "refs/heads/*:refs/heads/x/*", "^refs/heads/b"],
+        &["refs/heads/*:refs/heads/x/*", "+:", "^refs/heads/b"],
+        &[":", "^refs/heads/b"],
     ];
     let fields = "%(upstream) %(upstream:track) %(upstream:remotename) %(push) %(push:track) %(push:remoteref)";
     for (key, specs) in ["fetch", "push"].into_iter().flat_map(|key| specs.iter().map(move |specs| (key, specs))) {

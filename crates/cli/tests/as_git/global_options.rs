@@ -271,7 +271,9 @@ fn a_bad_abbreviation_stops_commands_that_show_short_ids() {
     repo.create_refs([("refs/heads/main", repo.commit())]);
     let words = ["for-each-ref", "--format=%(objectname:short) %(parent:short)"];
     for value in ["x", "3", "0", "-1", "", "4", "5k", "100", "no", "No", "auto", "true", "yes", "1x", "99999999999"] {
-        same(repo.dir(), &[&["-c", &format!("core.abbrev={value}")], &words[..]].concat(), b"");
+        for words in [&words[..], &["tag"], &["branch"], &["show-ref", "--abbrev"]] {
+            same(repo.dir(), &[&["-c", &format!("core.abbrev={value}")], words].concat(), b"");
+        }
         same(repo.dir(), &[&["-c", &format!("core.abbrev={value}"), "-c", "core.abbrev=9"], &words[..]].concat(), b"");
         repo.config("core.abbrev", "7");
         let config = repo.git_dir().join("config");

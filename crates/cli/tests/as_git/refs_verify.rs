@@ -519,4 +519,24 @@ fn a_list_of_objects_to_skip_must_be_readable() {
             agree(setting, &repo, &["-c", other, "-c", setting], &[]);
         }
     }
+    // To git, the words after the path are settings.
+    fs::write(&list, "").unwrap();
+    fs::write(repo.git_dir().join("refs/heads/a..b"), format!("{id}\n")).unwrap();
+    for words in [
+        ",",
+        " x",
+        "|Other",
+        ",badRefName=warn",
+        " badRefName=ignore||badref:ignore",
+        ",badRefName:x",
+        " nulInHeader=warn",
+        ",none=warn",
+        " largePathname=warn:x",
+        ",skipList",
+        ",skipList=/none",
+        " SKIPLIST=LIST badRefName:ignore",
+    ] {
+        let setting = format!("fsck.skipList={path}{}", words.replace("LIST", path));
+        agree(words, &repo, &["-c", &setting], &[]);
+    }
 }

@@ -3,13 +3,15 @@
 use crate::{
     api::cache::Cache,
     error::Result,
-    format::{place::Place, record::check_record},
+    format::{place::Place, record::check_record, seal::Sealer},
     log::{
         index::{SHARDS, known},
+        recover::READ_AGAIN,
         scratch::RecordBuffer,
+        view::View,
     },
 };
-use std::ops::Range;
+use std::convert::Infallible;
 
 /// Facts about an entry, without its key and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,35 +36,86 @@ pub struct Verified {
 
 impl Cache {
     /// Calls `entry` with the key, the value and the facts of every intact entry, expired ones included: with a few of
-    /// them first, then with the others file by file. An entry that changes during the walk is shown with its old or its new value, or not at all if it is removed or
-    /// evicted, or if the cache was opened read-only and its writer moves the entry; in rare cases, one that is removed
-    /// and put again is shown with both.
+    /// them first, then with the others file by file. An entry that changes during the walk is shown with its old or its
+    /// new value, or not at all if it is removed or evicted; in rare cases, one that is removed and put again is shown
+    /// with both. For entries that another process has moved since a cache was opened read-only, the files are opened
+    /// again, which takes as long as the first time and as much memory; what is moved four times before it can be read
+    /// is left out.
     ///
     /// # Errors
     ///
     /// The first error that `entry` returns ends the walk. Damaged records are only counted.
     pub fn for_each<E>(&self, mut entry: impl FnMut(&[u8], &[u8], &EntryInfo) -> Result<(), E>) -> Result<Verified, E> {
-        let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
+        let mut scratch = RecordBuffer::default();
+        self.walk(
+            |view, place, hash| self.open_record(view, place, hash, &mut scratch),
+            |(record, key_at, value_at, value_end, info)| {
+                entry(&record[key_at..value_at], &record[value_at..value_end], &info)
+            },
+        )
+    }
+
+    /// Reads all entries by `read`, and passes them to `entry`. The files of a cache that was opened read-only are
+    /// opened again as long as entries were moved out of them.
+    fn walk<T, E>(
+        &self,
+        mut read: impl FnMut(&View, Place, u64) -> Option<T>,
+        mut entry: impl FnMut(T) -> Result<(), E>,
+    ) -> Result<Verified, E> {
+        self.reclaim.finish_loading();
+        let (mut verified, mut gone) = (Verified::default(), Vec::new());
         // One shard comes first, because a walk that ends at its first entry shall not list all.
-        for (place, hash) in [0..1, 1..SHARDS].into_iter().flat_map(|shards| self.places(shards)) {
-            match self.follow(place, hash, |place| self.open_record(place, hash, &mut scratch)) {
-                Ok((record, key_at, value_at, value_end, info)) => {
-                    verified.good += 1;
-                    entry(&record[key_at..value_at], &record[value_at..value_end], &info)?;
-                }
-                Err(last) => verified.bad += u64::from(self.is_damaged(last, hash)),
+        for shards in [0..1, 1..SHARDS] {
+            let mut places = Vec::new();
+            for shard in shards {
+                self.store.view.index.for_each_in(shard, |hash, place| places.push((place, hash)));
             }
+            gone.extend(self.pass(places, &mut verified, &mut read, &mut entry)?);
+        }
+        for _ in 1..READ_AGAIN {
+            if gone.is_empty() || !self.read_only {
+                break;
+            }
+            let (fs, seed) = (self.store.files.fs.clone(), self.store.log().identity());
+            let Ok(now) = Cache::read_only(fs, &self.store.files.dir, seed, Sealer::Plain { seed }) else { break };
+            let places = gone.into_iter().filter_map(|hash| Some((now.store.view.index.get(hash)?, hash))).collect();
+            gone = now.pass(places, &mut verified, &mut read, &mut entry)?;
         }
         Ok(verified)
     }
 
+    /// Reads the entries at these places, file by file, so that each file is read once from start to end. Returns the
+    /// hashes of those that are neither there nor damaged.
+    fn pass<T, E>(
+        &self,
+        mut places: Vec<(Place, u64)>,
+        verified: &mut Verified,
+        read: &mut impl FnMut(&View, Place, u64) -> Option<T>,
+        entry: &mut impl FnMut(T) -> Result<(), E>,
+    ) -> Result<Vec<u64>, E> {
+        places.sort_unstable_by_key(|(place, _)| (place.slot(), place.offset()));
+        let mut gone = Vec::new();
+        for (place, hash) in places {
+            match self.follow(place, hash, |place| read(&self.store.view, place, hash)) {
+                Ok(found) => {
+                    verified.good += 1;
+                    entry(found)?;
+                }
+                Err(last) if self.is_damaged(last, hash) => verified.bad += 1,
+                Err(_) => gone.push(hash),
+            }
+        }
+        Ok(gone)
+    }
+
     fn open_record(
         &self,
+        view: &View,
         place: Place,
         hash: u64,
         scratch: &mut RecordBuffer,
     ) -> Option<(Vec<u8>, usize, usize, usize, EntryInfo)> {
-        let segment = self.store.view.at(place.slot())?;
+        let segment = view.at(place.slot())?;
         let bytes = segment.record(place, scratch)?;
         let header = check_record(bytes, segment.seq, place.offset() as u64);
         let header = header.filter(|header| known(header.hash) == hash)?;
@@ -76,21 +129,10 @@ impl Cache {
 
     /// Reads the record of each entry and verifies its checksum, without decrypting the record.
     pub fn verify(&self) -> Verified {
-        let (mut scratch, mut verified) = (RecordBuffer::default(), Verified::default());
-        for (place, hash) in self.places(0..SHARDS) {
-            match self.follow(place, hash, |place| self.is_whole(place, hash, &mut scratch).then_some(())) {
-                Ok(()) => verified.good += 1,
-                Err(last) => verified.bad += u64::from(self.is_damaged(last, hash)),
-            }
-        }
+        let mut scratch = RecordBuffer::default();
+        let read = |view: &View, place, hash| is_whole(view, place, hash, &mut scratch).then_some(());
+        let Ok(verified) = self.walk::<_, Infallible>(read, |()| Ok(()));
         verified
-    }
-
-    fn is_whole(&self, place: Place, hash: u64, scratch: &mut RecordBuffer) -> bool {
-        let segment = self.store.view.at(place.slot());
-        let record = segment.as_ref().and_then(|segment| Some((segment.seq, segment.record(place, scratch)?)));
-        let header = record.and_then(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64));
-        header.is_some_and(|header| known(header.hash) == hash)
     }
 
     /// Reads an entry at `place` or, if it was moved or replaced since the walk began, at its present place. If nothing
@@ -120,18 +162,6 @@ impl Cache {
         is_there && !(self.read_only && segment.is_none_or(|segment| segment.is_gone(&self.store.files.fs)))
     }
 
-    /// The places of the entries in some shards of the index, file by file, so that each file is read once from start to
-    /// end.
-    fn places(&self, shards: Range<usize>) -> Vec<(Place, u64)> {
-        self.reclaim.finish_loading();
-        let mut places = Vec::new();
-        for shard in shards {
-            self.store.view.index.for_each_in(shard, |hash, place| places.push((place, hash)));
-        }
-        places.sort_unstable_by_key(|(place, _)| (place.slot(), place.offset()));
-        places
-    }
-
     /// Frees the dead space of segments that have no live entry, or of which at least a tenth and 512 bytes are dead,
     /// as far as there is room for copies of their live entries, and returns by how many bytes the files became
     /// smaller. The call blocks while live entries are copied and synced.
@@ -146,4 +176,12 @@ impl Cache {
         self.reclaim.compact_all()?;
         Ok(before.saturating_sub(self.store.log().disk_bytes()))
     }
+}
+
+/// Returns whether the record at a place has a correct checksum.
+fn is_whole(view: &View, place: Place, hash: u64, scratch: &mut RecordBuffer) -> bool {
+    let segment = view.at(place.slot());
+    let record = segment.as_ref().and_then(|segment| Some((segment.seq, segment.record(place, scratch)?)));
+    let header = record.and_then(|(seq, bytes)| check_record(bytes, seq, place.offset() as u64));
+    header.is_some_and(|header| known(header.hash) == hash)
 }

@@ -42,10 +42,11 @@ impl Cache {
     ///
     /// Files that cannot be used, for example because they are damaged, of an older format, encrypted with a key that
     /// is not given, or not encrypted although a key is given, are deleted: the cache starts without them.
-    /// [`Cache::notices`] names such damage if no crash can have caused it, and another format or key. Opening uses the
-    /// index that [`Cache::close`] saved, if there is one, the files have not changed since and they fit into the
-    /// limit. Otherwise, for example after a kill, it reads the footers of all segments, and the whole of a segment
-    /// without an intact footer, which usually is the last one.
+    /// [`Cache::notices`] names such damage if no crash can have caused it, and another format or key. All entries are
+    /// deleted, and a notice has the error, if a put was ever [`Synced`](crate::Durability::Synced) and the disk fails
+    /// to sync what a killed process wrote last. Opening uses the index that [`Cache::close`] saved, if there is one,
+    /// the files have not changed since and they fit into the limit. Otherwise, for example after a kill, it reads the
+    /// footers of all segments, and the whole of a segment without an intact footer, which usually is the last one.
     ///
     /// If there are more than a million records, a background thread fills the index after this call has returned,
     /// unless the clock was set back since the last run and there is an age limit. Until an entry has been found, it is
@@ -115,11 +116,12 @@ impl Cache {
         notices.append(&mut recovered.notices);
         let promised = Files::promised_in(&fs, dir);
         delete_obsolete(&fs, dir, &recovered, promised)?;
-        for found in recovered.segments.iter_mut().filter(|found| !found.sealed) {
-            // Without a footer the next start reads the records again, which is no reason to fail on a full disk.
-            let _ = seal(&fs, found, promised);
-        }
-        evict_beyond(&fs, dir, &mut recovered.segments, &space, promised)?;
+        let unsealed = recovered.segments.iter_mut().filter(|found| !found.sealed);
+        let lost: Vec<_> = unsealed.filter_map(|found| seal(&fs, found, promised).err()).collect();
+        // The next sync of a lost segment would succeed without its bytes, so nothing could be durable beside it.
+        let kept = if lost.is_empty() { recovered.segments.len() } else { 0 };
+        notices.extend(lost);
+        evict_beyond(&fs, dir, &mut recovered.segments, &space, kept, promised)?;
         let saved = recovered.saved.take();
         let before_end = recovered.segments.last().map_or(0, |last| last.records_end);
         let (next_seq, floor, synced_seq) = (recovered.next_seq, recovered.floor, recovered.synced_seq);
@@ -146,8 +148,8 @@ impl Cache {
     }
 
     /// Opens a cache for reading as its files are at this moment, even while another process writes to it. Nothing on
-    /// disk is changed. Later changes are not seen, a value whose segment is deleted later may be a miss, and no value
-    /// expires.
+    /// disk is changed. Later changes are not seen, except by walks over entries that were moved
+    /// ([`Cache::for_each`]), a value whose segment is deleted later may be a miss, and no value expires.
     ///
     /// # Errors
     ///
@@ -171,7 +173,7 @@ impl Cache {
         Cache::read_only(fs, dir, store, Sealer::Plain { seed: store })
     }
 
-    fn read_only(fs: Fs, dir: &Path, store: u64, sealer: Sealer) -> Result<Cache> {
+    pub(super) fn read_only(fs: Fs, dir: &Path, store: u64, sealer: Sealer) -> Result<Cache> {
         let pace = Pace { read_at_open: usize::MAX, ..Pace::usual() };
         let (mut recovered, shards) = match saved_index(&fs, dir, store, &pace) {
             Some((saved, shards)) => (saved, Some(shards)),
@@ -302,13 +304,21 @@ fn is_within(used_bytes: u64, segments: usize, space: &Space) -> bool {
     used_bytes <= space.room_bytes && segments < MAX_SEGMENTS - 64
 }
 
-/// Deletes the oldest segments if all segments together exceed the limit, which may have been lowered, or are nearly as
-/// many as a cache can have. No entry of these segments is kept.
-fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, promised: bool) -> Result<()> {
+/// Deletes the oldest segments if there are more than `most`, if all segments together exceed the limit, which may have
+/// been lowered, or if they are nearly as many as a cache can have. No entry of these segments is kept.
+fn evict_beyond(
+    fs: &Fs,
+    dir: &Path,
+    segments: &mut Vec<Found>,
+    space: &Space,
+    most: usize,
+    promised: bool,
+) -> Result<()> {
     let mut used = used_bytes(segments);
     let mut gone = 0;
     for found in segments.iter() {
-        if is_within(used, segments.len() - gone, space) {
+        let left = segments.len() - gone;
+        if left <= most && is_within(used, left, space) {
             break;
         }
         fs.remove_file(&found.path)?;

@@ -43,9 +43,9 @@ pub struct Imported {
 impl Cache {
     /// Writes every entry, decrypted and with the time of its creation, except for those whose record is damaged or
     /// cannot be read, and returns the number of written entries. Other threads may use the cache meanwhile; an entry
-    /// that changes is exported with its old or its new value, or not at all if it is removed or evicted, or if the cache
-    /// was opened read-only and its writer moves the entry; in rare cases, one that is removed and put again is exported
-    /// with both.
+    /// that changes is exported with its old or its new value, or not at all if it is removed or evicted; in rare
+    /// cases, one that is removed and put again is exported with both. Entries that another process moves are found as
+    /// by [`Cache::for_each`].
     ///
     /// # Errors
     ///

@@ -25,8 +25,9 @@ use std::{
     sync::Arc,
 };
 
-/// How often a log that another process is writing is read before a gap in it is taken for a real one.
-const READ_AGAIN: u32 = 5;
+/// How often a log that another process is writing is read before a gap in it is taken for a real one, and before what
+/// that process has moved is left out of a walk.
+pub(crate) const READ_AGAIN: u32 = 5;
 /// Number of files for which one more thread is worth its cost.
 const SEGMENTS_A_THREAD: usize = 64;
 
@@ -371,16 +372,18 @@ fn usable(segments: &mut [Found]) -> (usize, Option<u64>) {
 }
 
 /// Appends a footer to a segment without an intact one, after whatever a killed writer left at the end of the file. If
-/// `promised`, the records are synced before, as those of every other segment.
+/// `promised`, the records are synced before, as those of every other segment. Only a failure of that sync is an error:
+/// without a footer the next start reads the records again, which is no reason to fail on a full disk.
 pub(crate) fn seal(fs: &Fs, found: &mut Found, promised: bool) -> Result<()> {
     assert!(!found.sealed, "a file has one footer: {}", found.path.display());
     let footer = encode_footer(found.header.seq, found.records_end, found.newest_ms, &found.entries);
-    let mut file = fs.append(&found.path, 0o600)?;
+    let Ok(mut file) = fs.append(&found.path, 0o600) else { return Ok(()) };
     if promised {
         file.sync()?;
     }
-    file.write_all(&footer)?;
-    found.file_bytes += footer.len() as u64;
-    found.sealed = true;
+    if file.write_all(&footer).is_ok() {
+        found.file_bytes += footer.len() as u64;
+        found.sealed = true;
+    }
     Ok(())
 }

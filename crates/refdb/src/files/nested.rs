@@ -194,20 +194,16 @@ impl SetAside {
         Ok(())
     }
 
-    /// Moves the reflogs back. One that cannot be moved, for example because its place was taken, stays aside.
-    pub(super) fn back(self, store: &Store) {
+    /// Removes the reflogs for good whose refs have visibly changed, and moves the others back. One that cannot be
+    /// moved, for example because its place was taken, stays aside, as does one that cannot be removed.
+    pub(super) fn settle(self, store: &Store, is_visible: &dyn Fn(&Path) -> bool) {
         let fs = &store.options.fs;
         for (log, aside) in self.0 {
-            if fs.remove_empty_tree(&log).unwrap_or(false) {
+            if is_visible(&log) {
+                let _ = fs.remove_file(&aside);
+            } else if fs.remove_empty_tree(&log).unwrap_or(false) {
                 let _ = fs.rename(&aside, &log);
             }
-        }
-    }
-
-    /// Removes the reflogs for good. One that cannot be removed is left, which does no harm.
-    pub(super) fn remove(self, store: &Store) {
-        for (_, aside) in self.0 {
-            let _ = store.options.fs.remove_file(&aside);
         }
     }
 }

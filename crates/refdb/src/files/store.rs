@@ -101,9 +101,9 @@ impl Store {
 /// The journal files that a store may use for its next batches, and what it knows of their folder.
 #[derive(Default)]
 pub(crate) struct FreeJournalFiles {
-    /// Files that may be free, and whether this store has made its process's line durable in them, if refs are synced.
-    /// Another process may use one, or leave an entry in it.
-    free: Mutex<VecDeque<(BatchId, bool)>>,
+    /// Files that may be free, each with its [`signed_at`](super::batch::journal_file::JournalFile). Another process may
+    /// use one, or leave an entry in it.
+    free: Mutex<VecDeque<(BatchId, Option<u64>)>>,
     /// Whether `refdb-batches` was searched for journal files that other processes created.
     pub(crate) is_listed: AtomicBool,
     /// Whether the name of the folder `refdb-batches` is known to be on stable storage.
@@ -111,7 +111,7 @@ pub(crate) struct FreeJournalFiles {
 }
 
 impl FreeJournalFiles {
-    pub(crate) fn free(&self) -> MutexGuard<'_, VecDeque<(BatchId, bool)>> {
+    pub(crate) fn free(&self) -> MutexGuard<'_, VecDeque<(BatchId, Option<u64>)>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

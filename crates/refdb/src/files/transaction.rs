@@ -55,8 +55,10 @@ pub(super) struct FilesLocked {
     /// packed-refs as it was before the new values were put into it. It is restored if another writer has, or may have,
     /// committed a conflicting ref.
     before: Option<Arc<PackedFile>>,
-    /// Whether packed-refs or a loose file has a new value.
-    has_new_values: bool,
+    /// Whether packed-refs has its new values.
+    has_new_packed: bool,
+    /// The claims whose loose files have their new values.
+    renamed: BTreeSet<usize>,
     /// Refs whose loose values were moved into packed-refs.
     cleared: Vec<BString>,
     /// The claims that stay loose in bulk, because a symbolic link gives their files a second name.
@@ -110,7 +112,8 @@ impl FilesLocked {
             refused,
             snapshot: FilesSnapshot::new(Arc::clone(store), Rivals::LockedOut),
             before: None,
-            has_new_values: false,
+            has_new_packed: false,
+            renamed: BTreeSet::new(),
             cleared: Vec::new(),
             through_links,
             searched: Mutex::default(),
@@ -254,7 +257,7 @@ impl FilesLocked {
         let Some(mut new) = self.staged.take() else { return Ok(()) };
         assert!(self.locks.holds_packed(), "packed-refs is replaced under its lock");
         new.rename()?;
-        self.has_new_values = true;
+        self.has_new_packed = true;
         new.sync_name()?;
         let puts = claimed.iter().filter(|(claim, step)| self.is_packed_put(*claim, step));
         let names: Vec<&BStr> = puts.filter(|(_, step)| step.old.is_none()).map(|(_, step)| step.name).collect();
@@ -273,12 +276,12 @@ impl FilesLocked {
             match write::restore(&self.store, before)? {
                 Some(mut old) => {
                     old.rename()?;
-                    self.has_new_values = false;
+                    self.has_new_packed = false;
                     old.sync_name()?;
                 }
                 None => {
                     self.store.options.fs.remove_existing(&self.store.packed_target()?)?;
-                    self.has_new_values = false;
+                    self.has_new_packed = false;
                     new.sync_name()?;
                 }
             }
@@ -342,7 +345,7 @@ impl FilesLocked {
             assert!(guard.is_some(), "what was staged for '{}' is published", step.name);
             let Some(mut lock) = guard else { continue };
             publish::publish_ref(&self.store, step.name, &mut lock)?;
-            self.has_new_values = true;
+            self.renamed.insert(*claim);
             changed.extend(lock.target().parent().filter(|_| self.store.options.sync).map(Path::to_owned));
         }
         // Folders created for these refs must be durable as well; those created for locks alone are removed again.
@@ -362,9 +365,24 @@ impl FilesLocked {
         }
     }
 
-    /// Writes the reflogs and makes the new values visible. If this fails before any value is visible, reflogs that
-    /// were taken from other refs and, at least in bulk, other new ones are removed, and reflogs that were moved aside
-    /// are moved back, as far as that is possible.
+    /// Returns whether packed-refs or a loose file has a new value.
+    fn has_new_values(&self) -> bool {
+        self.has_new_packed || !self.renamed.is_empty()
+    }
+
+    /// Returns whether the new value of a ref is visible. A step that changes no ref follows those that do.
+    fn is_visible(&self, claim: usize, step: &Step<'_>) -> bool {
+        match step.new {
+            None => self.has_new_values(),
+            Some(NewValue::Deleted) => self.has_new_packed,
+            Some(_) if self.is_packed_put(claim, step) => self.has_new_packed,
+            Some(_) => self.renamed.contains(&claim),
+        }
+    }
+
+    /// Writes the reflogs and makes the new values visible. If this fails, then for each ref whose new value is not
+    /// visible, a reflog that was taken from another ref or, at least in bulk, is new is removed, and a reflog that was
+    /// moved aside is moved back, as far as that is possible.
     fn publish(&mut self, steps: &dyn Steps, claimed: &[(usize, Step<'_>)]) -> Result<()> {
         let taken = self.take_logs(steps)?;
         let (mut aside, mut new_logs) = (SetAside::default(), Vec::new());
@@ -372,15 +390,16 @@ impl FilesLocked {
             .publish_logs(claimed, taken, &mut aside, &mut new_logs)
             .and_then(|()| self.publish_packed(claimed))
             .and_then(|()| self.publish_loose(claimed));
-        if published.is_err() && !self.has_new_values {
-            for log in new_logs {
-                // If that fails, a reflog without a ref is left, which does no harm.
-                let _ = self.store.options.fs.remove_file(&log);
-            }
-            aside.back(&self.store);
-        } else {
-            aside.remove(&self.store);
+        let is_done = published.is_ok();
+        let visible = claimed.iter().filter(|(claim, step)| !is_done && self.is_visible(*claim, step));
+        let visible: BTreeSet<PathBuf> =
+            visible.filter_map(|(_, step)| self.store.layout.log_path(step.name)).collect();
+        let is_visible = |log: &Path| is_done || visible.contains(log);
+        for log in new_logs.iter().filter(|log| !is_visible(log)) {
+            // If that fails, a reflog without a ref is left, which does no harm.
+            let _ = self.store.options.fs.remove_file(log);
         }
+        aside.settle(&self.store, &is_visible);
         published
     }
 
@@ -522,7 +541,7 @@ impl Locked for FilesLocked {
         }
         let moved = nested::move_logs(&self.store, steps)?;
         if let Err(error) = self.publish(steps, &claimed) {
-            if !self.has_new_values {
+            if !self.has_new_values() {
                 moved.back(&self.store);
             }
             return Err(error);

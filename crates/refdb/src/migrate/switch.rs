@@ -359,7 +359,7 @@ fn link_or_copy(site: &Site<'_>, from: &Path, to: &Path) -> Result<()> {
     // Unlike a link, the copy is not on stable storage yet.
     file.sync()?;
     drop(file);
-    Ok(site.fs.rename(part.as_ref(), to)?)
+    Ok(site.fs.rename_new(part.as_ref(), to)?)
 }
 
 /// Moves a file or folder that was built to its final place.

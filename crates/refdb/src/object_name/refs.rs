@@ -192,11 +192,10 @@ impl Names<'_> {
         debug_assert!(back > 0, "`@{{-0}}` names nothing");
         let (mut left, mut found) = (back, None);
         self.snapshot.log("HEAD".into(), &mut |entry| {
-            let moved = entry.message.strip_prefix(b"checkout: moving from ");
-            if let Some((from, _)) = moved.and_then(|moved| moved.split_once_str(" to ")) {
+            if let Some((from, _)) = entry.checkout() {
                 left -= 1;
                 if left == 0 {
-                    found = Some(BString::from(from));
+                    found = Some(from.to_owned());
                     return ControlFlow::Break(());
                 }
             }

@@ -134,6 +134,16 @@ fn the_line_of_a_store_that_does_not_sync_is_synced_before_another_store_relies_
     transact_whole(&syncing, &pair(&scene, 0, 1)).unwrap();
     assert_eq!(order.0.lock().unwrap().1, Some(true));
     assert_eq!(slots(dir).len(), 1, "both used one file");
+    // Another process writes its line, and the store that does not sync replaces it.
+    let slot = slots(dir).remove(0).0;
+    let mut bytes = std::fs::read(&slot).unwrap();
+    bytes[0] ^= 1;
+    std::fs::write(&slot, bytes).unwrap();
+    transact_whole(&store(&Fs::real(), dir, false), &pair(&scene, 1, 0)).unwrap();
+    *order.0.lock().unwrap() = (false, None);
+    transact_whole(&syncing, &pair(&scene, 1, 1)).unwrap();
+    assert_eq!(order.0.lock().unwrap().1, Some(true), "the store had synced the line once");
+    assert_eq!(slots(dir).len(), 1, "all used one file");
 }
 
 #[test]

@@ -192,6 +192,29 @@ fn a_part_of_a_ref_that_only_update_ref_makes_is_not_in_the_way() {
     assert_clean(dir);
 }
 
+/// A disk without hard links, on which another program makes `TEMP_TAG` just before the migration does.
+struct MadeByAnother;
+
+impl IoHook for MadeByAnother {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Link(..) => return Verdict::Fail(std::io::ErrorKind::Unsupported.into()),
+            Op::Rename(_, to) if to.ends_with("TEMP_TAG") => std::fs::write(to, "theirs").unwrap(),
+            _ => {}
+        }
+        Verdict::Proceed
+    }
+}
+
+#[test]
+fn a_file_that_appears_while_a_migration_copies_to_its_place_is_not_replaced() {
+    let repo = scene(RefFormat::Reftable, HashKind::Sha1);
+    let (id, dir) = (repo.commit().to_string(), repo.git_dir());
+    repo.git(["update-ref", "TEMP_TAG", &id]);
+    let error = migrate(&Fs::with_hook(Arc::new(MadeByAnother)), dir, RefFormat::Files).unwrap_err();
+    assert_eq!(std::fs::read_to_string(dir.join("TEMP_TAG")).unwrap(), "theirs", "{error}");
+}
+
 /// A disk on which no HEAD gets a second name.
 #[derive(Default)]
 struct Linkless {

@@ -15,13 +15,19 @@ use std::{
     path::Path,
     sync::{
         Arc,
-        atomic::Ordering::{Acquire, Release},
+        atomic::{
+            AtomicU64,
+            Ordering::{Acquire, Release},
+        },
     },
 };
 
 /// The length of a new journal file in bytes. A longer entry makes its file longer.
 const LEN: usize = 4096;
 const _: () = assert!(LEN > ENTRY_AT, "there is room for an entry");
+
+/// How many lines that sign locks this process has written without a sync, into the journal files of all stores.
+static UNSYNCED_LINES: AtomicU64 = AtomicU64::new(0);
 
 /// A journal file that this process owns.
 ///
@@ -34,8 +40,9 @@ pub(crate) struct JournalFile {
     id: BatchId,
     /// `None` only while this value is being dropped.
     file: Option<File>,
-    /// Whether the line that signs the locks has been durable in the file, if refs are synced.
-    is_signed: bool,
+    /// The number of [`UNSYNCED_LINES`] when this store last knew that the line is durable in the file, if refs are
+    /// synced. If the number has grown since, the line in the file may be an unsynced one of another store.
+    signed_at: Option<u64>,
     /// How many bytes from [`ENTRY_AT`] on may differ from zero.
     used: usize,
 }
@@ -71,22 +78,22 @@ impl JournalFile {
             if !listed.is_empty() {
                 make_names_durable(store)?;
             }
-            journal_files.free().extend(listed.into_iter().map(|id| (id, false)));
+            journal_files.free().extend(listed.into_iter().map(|id| (id, None)));
             journal_files.is_listed.store(true, Release);
         }
         let tries = journal_files.free().len();
         for _ in 0..tries {
-            let Some((id, is_signed)) = journal_files.free().pop_front() else { break };
-            match Self::take_one(store, id, is_signed)? {
+            let Some((id, signed_at)) = journal_files.free().pop_front() else { break };
+            match Self::take_one(store, id, signed_at)? {
                 Attempt::Taken(taken) => return Ok(Some(taken)),
-                Attempt::Busy => journal_files.free().push_back((id, is_signed)),
+                Attempt::Busy => journal_files.free().push_back((id, signed_at)),
                 Attempt::Unfit => {}
             }
         }
         Self::make(store)
     }
 
-    fn take_one(store: &Arc<Store>, id: BatchId, is_signed: bool) -> Result<Attempt> {
+    fn take_one(store: &Arc<Store>, id: BatchId, signed_at: Option<u64>) -> Result<Attempt> {
         let fs = &store.options.fs;
         // A file that cannot be opened may have been removed, or belong to another user.
         let Ok(file) = fs.open_to_overwrite(&journal::path(store, id)) else { return Ok(Attempt::Unfit) };
@@ -102,7 +109,7 @@ impl JournalFile {
             return Ok(Attempt::Unfit);
         }
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| (last + 1).saturating_sub(ENTRY_AT));
-        let mut taken = JournalFile { store: Arc::clone(store), id, file: Some(file), is_signed, used };
+        let mut taken = JournalFile { store: Arc::clone(store), id, file: Some(file), signed_at, used };
         taken.wipe()?;
         taken.sign(&bytes)?;
         Ok(Attempt::Taken(taken))
@@ -127,7 +134,7 @@ impl JournalFile {
             return Ok(None);
         }
         folders::share(fs, &path, options.sharing, false)?;
-        let mut made = JournalFile { store: Arc::clone(store), id, file: Some(file), is_signed: false, used: 0 };
+        let mut made = JournalFile { store: Arc::clone(store), id, file: Some(file), signed_at: None, used: 0 };
         made.sign(&[])?;
         if options.sync {
             make_names_durable(store)?;
@@ -142,12 +149,16 @@ impl JournalFile {
         assert!(!start.is_empty() && start.len() <= ENTRY_AT, "a batch needs signed locks");
         start.resize(if bytes.len() < LEN { LEN } else { ENTRY_AT }, 0);
         if !bytes.starts_with(&start) {
-            self.is_signed = false;
+            self.signed_at = None;
+            if !self.store.options.sync {
+                UNSYNCED_LINES.fetch_add(1, Release);
+            }
             self.file().overwrite(&start, 0)?;
         }
-        if !self.is_signed {
+        let now = Some(UNSYNCED_LINES.load(Acquire));
+        if self.signed_at != now {
             self.sync(self.store.options.sync)?;
-            self.is_signed = true;
+            self.signed_at = now;
         }
         Ok(())
     }
@@ -197,7 +208,7 @@ impl Drop for JournalFile {
         self.file = None;
         // A file with an entry is left to recovery.
         if self.used == 0 {
-            self.store.journal_files.free().push_front((self.id, self.is_signed));
+            self.store.journal_files.free().push_front((self.id, self.signed_at));
         }
     }
 }
@@ -228,7 +239,7 @@ fn make_names_durable(store: &Store) -> Result<()> {
 /// Removes the journal files that a batch could take now: no process owns them, and they have no entry.
 pub(crate) fn remove_free(store: &Arc<Store>) -> Result<()> {
     for id in journal::files(store)? {
-        if let Attempt::Taken(file) = JournalFile::take_one(store, id, true)? {
+        if let Attempt::Taken(file) = JournalFile::take_one(store, id, Some(UNSYNCED_LINES.load(Acquire)))? {
             store.options.fs.remove_file(file.path())?;
         }
     }

@@ -58,7 +58,7 @@ pub(crate) struct Locks {
     packed: Option<Lock>,
     any: bool,
     /// Whether locks are not to be waited for at length: one was waited for in vain, or the caller can do without them.
-    gave_up: bool,
+    waits_briefly: bool,
     /// Whether there is only one claim.
     is_single: bool,
     /// Whether the locks are those of a small batch, all of them links to its journal file.
@@ -189,7 +189,7 @@ fn attempt(
         made: Vec::new(),
         packed: None,
         any: false,
-        gave_up: !is_patient || refused.values().any(|why| matches!(why, RejectionReason::Locked { .. })),
+        waits_briefly: !is_patient || refused.values().any(|why| matches!(why, RejectionReason::Locked { .. })),
         is_single: claims.count() == 1,
         is_batch: journal_file.is_some(),
         cannot_sign: false,
@@ -255,11 +255,11 @@ impl Locks {
             LockError::Held { .. } if let Some(own) = self.twin(path) => {
                 RejectionReason::LockedBySelf { path: absolute(&Lock::path_of(path)), other: own.to_owned() }
             }
-            LockError::Held { .. } if self.any && !self.gave_up => {
+            LockError::Held { .. } if self.any && !self.waits_briefly => {
                 return Err(Stop::Blocked(Some(at), path.to_owned(), error));
             }
             LockError::Held { path, age_seconds, uid, .. } => {
-                self.gave_up = true;
+                self.waits_briefly = true;
                 RejectionReason::Locked { path: absolute(&path), age_seconds, uid }
             }
             LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => {
@@ -285,7 +285,7 @@ impl Locks {
     }
 
     fn lock_timeout(&self, set: Option<LockTimeout>) -> LockTimeout {
-        let is_brief = self.any || self.gave_up;
+        let is_brief = self.any || self.waits_briefly;
         let timeout = match set.unwrap_or(GENEROUS) {
             LockTimeout::None => LockTimeout::None,
             LockTimeout::For(limit) if is_brief => LockTimeout::For(limit.min(NEXT_LOCK_TIMEOUT)),
