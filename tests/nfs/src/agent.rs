@@ -1,7 +1,7 @@
 //! What runs on a node: answers one line for each line that it is sent, until its serial line is closed.
 //!
 //! `NUMBER ENGINE GIT_DIR OPERATION ARGUMENT...`, separated by tabs, is done by that engine: a view that this process
-//! keeps, JGit in a process that it keeps, a `refdb serve` that it keeps, or `git` or `refdb`, started for each operation.
+//! keeps, JGit or `refdb serve` in a process that it keeps, or `git` or `refdb`, started for each operation.
 //! `NUMBER shell - COMMAND` is a command for the node. The answer is `NUMBER ok TEXT` or `NUMBER error TEXT`.
 
 use crate::{line::HELLO, served::Served};

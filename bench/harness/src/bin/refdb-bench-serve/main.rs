@@ -52,13 +52,15 @@ pub(crate) struct Options {
     /// The driver of JGit that the tests use, so that it takes part in the group `updates`.
     #[arg(long)]
     jgit: Option<PathBuf>,
-    /// Measure the server that listens at `HOST:PORT`, or `git://HOST:PORT`, instead, and print one line for each format.
+    /// Measure the server that listens at `HOST:PORT`, or `git://HOST:PORT`, instead, and print one line for each
+    /// format.
     #[arg(long, requires = "usage")]
     address: Option<String>,
     /// The name of that server in the line.
     #[arg(long)]
     name: Option<String>,
-    /// The file of the server's control group that says how much processor time it has taken: cpuacct.usage or cpu.stat.
+    /// The file of the server's control group that says how much processor time it has taken: cpuacct.usage or
+    /// cpu.stat.
     #[arg(long)]
     usage: Option<PathBuf>,
     /// The file for the proxy before that server, which is reported by itself.

@@ -64,8 +64,8 @@ pub(crate) fn measure(options: &Options, target: &Target, repository: &Repositor
         measured
     })?;
     println!(
-        "| polls per second of server CPU, kept connection, beside {:.0} updates a second (stale of all) | {:.0} ({} of \
-         {}) | |",
+        "| polls per second of server CPU, kept connection, beside {:.0} updates a second (stale of all) | {:.0} \
+         ({} of {}) | |",
         updates as f64 / options.seconds as f64,
         seen.answers as f64 / taken.as_secs_f64(),
         seen.stale,

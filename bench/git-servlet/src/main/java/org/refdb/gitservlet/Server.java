@@ -9,8 +9,8 @@ import org.eclipse.jgit.http.server.resolver.DefaultReceivePackFactory;
 import org.eclipse.jgit.transport.resolver.FileResolver;
 
 /**
- * Serves the repositories below the folder {@code args[0]} with JGit's GitServlet on a port of the loopback interface, and
- * prints {@code HOST:PORT}. Everybody may read, and push where {@code http.receivepack} is true.
+ * Serves the repositories below the folder {@code args[0]} with JGit's GitServlet on a port of the loopback interface,
+ * and prints {@code HOST:PORT}. Everybody may read, and push where {@code http.receivepack} is true.
  */
 public final class Server {
   private Server() {}
