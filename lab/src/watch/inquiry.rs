@@ -13,7 +13,7 @@ use super::{
     proof::{Proof, prove},
     record::{Alarm, Closed, Point, Record},
     search::{self, Found},
-    state::{State, beside_reference},
+    state::State,
 };
 use crate::{
     bisect::history::Repository,
@@ -182,9 +182,11 @@ impl<'a> Series<'a> {
         };
         let outcome = proof.outcome;
         let known = |bound: f64| bound.is_finite().then_some(bound);
-        let step = Step { ratio: outcome.ratio, low: outcome.interval.low, high: outcome.interval.high };
+        let (low, high) = (outcome.interval.low, outcome.interval.high);
+        let (level, present) = (state.level(&alarm.before), state.level(&alarm.at));
+        let step = Step { level, ratio: outcome.ratio, low, high };
         let steps: Vec<Step> = state.steps.iter().map(|(_, step)| *step).chain([step]).collect();
-        let takes_back = taken_back(&steps, self.rules.tolerance).map(|place| state.steps[place].0);
+        let takes_back = taken_back(&steps, present, self.rules.tolerance).map(|place| state.steps[place].0);
         Ok(Alert {
             version: alert::VERSION,
             id: format!("{}-{}", self.stem, alarm.number),
@@ -204,7 +206,7 @@ impl<'a> Series<'a> {
             high: known(outcome.interval.high),
             runs: proof.runs,
             false_alarms: self.rules.rate,
-            beside_reference: self.point_of(&alarm.at).map_or(Ok(1.0), beside_reference)?,
+            beside_reference: present,
             reference: state.start.reference.clone(),
             takes_back,
             conclusion: proof.conclusion.clone(),

@@ -1,6 +1,6 @@
 //! Derives from the records of a series, with pure functions, where its watch stands.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use anyhow::{Result, bail};
 
@@ -46,6 +46,8 @@ pub struct State {
     pub open: Option<Alarm>,
     /// The changes that confirmed alarms found, each with the number of its alarm.
     pub steps: Vec<(u32, Step)>,
+    /// The cost of each commit that was measured, as a multiple of the reference's.
+    levels: HashMap<String, f64>,
     machine: Option<String>,
 }
 
@@ -70,6 +72,7 @@ impl State {
             again: Vec::new(),
             open: None,
             steps: Vec::new(),
+            levels: HashMap::new(),
             machine: None,
         };
         rest.iter().try_for_each(|record| state.learn(record))?;
@@ -84,6 +87,7 @@ impl State {
                 self.on(&point.machine);
                 let differences = differences(&point.a, &point.b, point.judge)?;
                 self.points.push(Measured { commit: point.b.commit.clone(), differences });
+                self.levels.insert(point.b.commit.clone(), beside_reference(point)?);
                 if !self.measured.contains(&point.b.commit) {
                     self.measured.push(point.b.commit.clone());
                 }
@@ -101,12 +105,18 @@ impl State {
                 let anchor = if closed.confirmed { alarm.at } else { self.anchor.clone() };
                 if closed.confirmed {
                     let (low, high) = (closed.low.unwrap_or(0.0), closed.high.unwrap_or(f64::INFINITY));
-                    self.steps.push((closed.number, Step { ratio: closed.ratio, low, high }));
+                    let level = self.level(&alarm.before);
+                    self.steps.push((closed.number, Step { level, ratio: closed.ratio, low, high }));
                 }
                 self.begin(anchor);
             }
         }
         Ok(())
+    }
+
+    /// Returns the cost of a commit as a multiple of the reference's, which counts for what was not measured too.
+    pub fn level(&self, commit: &str) -> f64 {
+        self.levels.get(commit).copied().unwrap_or(1.0)
     }
 
     /// Begins new bets beside this anchor.
@@ -178,7 +188,7 @@ pub fn differences(a: &Half, b: &Half, judge: Measure) -> Result<Vec<f64>> {
 }
 
 /// Returns the cost of the commit of a point as a multiple of the reference's cost: the median of all rounds.
-pub fn beside_reference(point: &Point) -> Result<f64> {
+fn beside_reference(point: &Point) -> Result<f64> {
     let reference = point.reference.as_ref().unwrap_or(&point.a);
     Ok(crate::stats::centre(&differences(reference, &point.b, point.judge)?).exp())
 }
