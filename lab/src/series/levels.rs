@@ -15,8 +15,9 @@ pub struct Step {
 
 /// Returns the index of the earlier step that the last step takes back, so that the cost is again what it was before
 /// that step; the latest if there are several. The cost counts as the same if the difference is within `tolerance`, a
-/// fraction, or at most a quarter of the last step. The difference is that between `now`, the present cost as a multiple
-/// of the reference's, and the earlier level, or what the ratios of the steps come to, if their intervals permit none.
+/// fraction, or at most a quarter of the last step. The difference is that between `now`, which is the present cost as
+/// a multiple of the reference's, and the earlier level, or what the ratios of the steps come to, if their intervals
+/// permit that nothing has changed.
 pub fn taken_back(steps: &[Step], now: f64, tolerance: f64) -> Option<usize> {
     let (last, earlier) = steps.split_last()?;
     let margin = tolerance.ln_1p();

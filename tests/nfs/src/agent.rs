@@ -182,13 +182,23 @@ fn by_server(served: &Served, git_dir: &str, operation: &str, arguments: &[&str]
                 said.iter().filter_map(|line| line.strip_prefix("ng ")).map(str::trim_end).collect();
             match said.first().map(|line| line.trim_end()) {
                 Some("unpack ok") if refused.is_empty() => Ok("done".into()),
-                Some("unpack ok") => Ok(format!("refused: {}", refused.join(" "))),
+                // Other reasons do not say that nothing was changed.
+                Some("unpack ok") if refused.iter().all(|reason| is_about_the_value(reason)) => {
+                    Ok(format!("refused: {}", refused.join(" ")))
+                }
                 _ => Err(said.concat()),
             }
         }
         ("pack", []) => by_program(&refdb_testkit::Git::find().program().display().to_string(), git_dir, "pack", &[]),
         _ => Err(format!("a server cannot {operation}")),
     }
+}
+
+/// Whether `git receive-pack`'s reason for refusing a ref proves that the ref had another value.
+fn is_about_the_value(reason: &str) -> bool {
+    ["incorrect old value provided", "reference already exists", "reference does not exist"]
+        .iter()
+        .any(|class| reason.ends_with(class))
 }
 
 fn by_program(program: &str, git_dir: &str, operation: &str, arguments: &[&str]) -> Answer {

@@ -20,7 +20,9 @@ impl Served {
     pub(crate) fn start() -> Result<Self, String> {
         let text = |error: std::io::Error| error.to_string();
         let program = std::env::current_exe().map_err(text)?.with_file_name("refdb-serve");
-        let mut command = Command::new(program);
+        // If the agent is killed, so is the server.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program);
         // The user of a push is the server's, which may push if the repository says so.
         command.args(["--root", "/mnt/share", "--export-all", "--http", "127.0.0.1:0", "--user", "root"]);
         let mut child = command.stdout(Stdio::piped()).spawn().map_err(text)?;
@@ -44,8 +46,10 @@ impl Served {
     /// Pushes all of these swaps (name, old id, new id) or none. Returns what the server says of each ref.
     pub(crate) fn push(&self, git_dir: &str, swaps: &[&str]) -> Result<Vec<String>, String> {
         let mut request = Vec::new();
+        // The report on an atomic push does not say why a ref was refused.
+        let atomic = if swaps.len() > 3 { " atomic" } else { "" };
         for (at, swap) in swaps.chunks(3).enumerate() {
-            let abilities = if at == 0 { "\0report-status atomic object-format=sha1" } else { "" };
+            let abilities = if at == 0 { format!("\0report-status object-format=sha1{atomic}") } else { String::new() };
             request.extend(lines([format!("{} {} {}{abilities}", swap[1], swap[2], swap[0])]));
         }
         request.extend(b"0000");

@@ -39,8 +39,8 @@ impl Cache {
     /// them first, then with the others file by file. An entry that changes during the walk is shown with its old or its
     /// new value, or not at all if it is removed or evicted; in rare cases, one that is removed and put again is shown
     /// with both. For entries that another process has moved since a cache was opened read-only, the files are opened
-    /// again, which takes as long as the first time and as much memory; what is moved four times before it can be read
-    /// is left out.
+    /// again, which takes as long as the first time and as much memory; what is moved four times before it can be read,
+    /// or whose new file cannot be opened, is left out.
     ///
     /// # Errors
     ///

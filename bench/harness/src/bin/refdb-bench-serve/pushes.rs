@@ -130,7 +130,11 @@ fn remove_refs(options: &Options, repository: &Repository) -> Result<()> {
     for number in 0..PUSHERS {
         writeln!(commands, "delete refs/heads/p{number}")?;
     }
-    git(&options.git, &repository.path, &["update-ref", "--stdin"], &commands)?;
+    // Pushes that their clients gave up may still run, and hold locks.
+    let timeouts = ["reftable.lockTimeout", "core.filesRefLockTimeout", "core.packedRefsTimeout"];
+    let settings: Vec<String> = timeouts.iter().flat_map(|key| ["-c".into(), format!("{key}=60000")]).collect();
+    let words: Vec<&str> = settings.iter().map(String::as_str).chain(["update-ref", "--stdin"]).collect();
+    git(&options.git, &repository.path, &words, &commands)?;
     Ok(())
 }
 

@@ -66,6 +66,9 @@ pub(crate) fn init(options: &Options, path: &Path, format: &str) -> Result<()> {
     git(&options.git, path, &["config", "http.receivepack", "true"], "")?;
     // Without it, JGit does not see what others write.
     git(&options.git, path, &["config", "reftable.autoRefresh", "true"], "")?;
+    // Garbage of one server's pushes shall not be collected while another one is measured.
+    git(&options.git, path, &["config", "gc.auto", "0"], "")?;
+    git(&options.git, path, &["config", "maintenance.auto", "false"], "")?;
     // Synced, as a server should be.
     git(&options.git, path, &["config", "core.fsync", "reference,loose-object,pack,pack-metadata"], "")?;
     Ok(())

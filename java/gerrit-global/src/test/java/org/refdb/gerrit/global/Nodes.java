@@ -92,6 +92,11 @@ final class Nodes {
     return settings(urls, prefix, 700, 4000, 2);
   }
 
+  /** Returns settings with which an answer is taken for lost only after a time in which a busy machine can answer. */
+  static Settings patient(List<String> urls, String prefix) {
+    return settings(urls, prefix, 5000, 6000, 2);
+  }
+
   /** Waits at most a minute until {@code what} returns true. */
   static void await(Callable<Boolean> what) throws Exception {
     for (int i = 0; i < 6000 && !what.call(); i++) {

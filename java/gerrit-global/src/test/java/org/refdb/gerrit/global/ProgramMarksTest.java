@@ -68,12 +68,12 @@ final class ProgramMarksTest {
   @Test
   void theyAreGoneAlthoughTheAnswerThatTheyAreThereGotLost() throws Exception {
     try (Proxy proxy = new Proxy(etcd.port())) {
-      try (GlobalRefs program = new GlobalRefs(Nodes.hasty(List.of(proxy.url()), prefix), NodeName.ofProgram())) {
+      try (GlobalRefs program = new GlobalRefs(Nodes.patient(List.of(proxy.url()), prefix), NodeName.ofProgram())) {
         proxy.modeFrom(" process ", Proxy.Mode.NO_ANSWERS); // the claim says which process this is
         assertThrows(GlobalRefException.class, () -> put(program));
         assertNotEquals("", keys());
-        proxy.hangUp();
         proxy.mode(Proxy.Mode.OPEN);
+        proxy.hangUp();
       }
       assertEquals("", keys());
     }
