@@ -32,7 +32,10 @@ pub(crate) struct Poller<'p> {
     target: &'p Target,
     repository: String,
     way: Way,
+    /// The HTTP requests of a poll.
     requests: [Vec<u8>; 2],
+    /// The request to `git daemon`.
+    list: Vec<u8>,
     connection: Option<Connection>,
 }
 
@@ -40,15 +43,14 @@ impl<'p> Poller<'p> {
     /// Prepares to ask for `refs/heads/BRANCH`. A connection that is kept is opened with the first poll.
     pub(crate) fn new(target: &'p Target, repository: &Repository, branch: &str, way: Way) -> Self {
         let requests = requests(&target.address, repository, branch);
-        Poller { target, repository: repository.name(), way, requests, connection: None }
+        Poller { target, repository: repository.name(), way, requests, list: ls_refs(branch), connection: None }
     }
 
     /// Asks for the capabilities and for the branch, and returns the answer to the second request.
     pub(crate) fn poll(&mut self) -> Result<String> {
         let mut text = Vec::new();
         if self.way == Way::Daemon {
-            let request = ls_refs(BRANCH);
-            daemon::ask(&self.target.address, &self.repository, &request, |line| text.extend_from_slice(line))?;
+            daemon::ask(&self.target.address, &self.repository, &self.list, |line| text.extend_from_slice(line))?;
         } else {
             let connection = match self.connection.take() {
                 Some(connection) if self.way == Way::Kept => connection,
@@ -90,9 +92,24 @@ fn check(text: &str, repository: &Repository) -> Result<()> {
     Ok(())
 }
 
-/// Polls for the time that the options say, over several connections. Returns polls per second of server CPU, and the
-/// 99th percentile of their times.
-pub(crate) fn rate(options: &Options, target: &Target, repository: &Repository, way: Way) -> Result<(f64, Duration)> {
+/// Polls that were made for some time.
+pub(crate) struct Polls {
+    pub(crate) count: usize,
+    /// The processor time that the server took for them.
+    cpu: Duration,
+    /// The 99th percentile of their times.
+    pub(crate) p99: Duration,
+}
+
+impl Polls {
+    /// Returns how many polls a second of the server's processor time makes.
+    pub(crate) fn a_second(&self) -> f64 {
+        self.count as f64 / self.cpu.as_secs_f64()
+    }
+}
+
+/// Polls for the time that the options say, over several connections.
+pub(crate) fn rate(options: &Options, target: &Target, repository: &Repository, way: Way) -> Result<Polls> {
     let until = Instant::now() + Duration::from_secs(options.seconds);
     let before = target.usage.cpu()?;
     let mut times = at_once(&|_| {
@@ -105,8 +122,8 @@ pub(crate) fn rate(options: &Options, target: &Target, repository: &Repository, 
         }
         Ok(times)
     })?;
-    let taken = target.usage.cpu()? - before;
-    Ok((times.len() as f64 / taken.as_secs_f64(), percentile(&mut times, 99.0)))
+    let cpu = target.usage.cpu()? - before;
+    Ok(Polls { count: times.len(), cpu, p99: percentile(&mut times, 99.0) })
 }
 
 /// Sends `rate` polls a second, and returns the 99th percentile of their times, from the moment at which each was due.

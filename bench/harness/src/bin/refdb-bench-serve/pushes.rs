@@ -6,7 +6,7 @@ use crate::{
     commits,
     http_backend::{self, Request},
     polls::percentile,
-    repository::{Repository, git},
+    repository::{Repository, git, git_patiently},
     rows::milliseconds,
     server::{Server, Target},
 };
@@ -131,10 +131,7 @@ fn remove_refs(options: &Options, repository: &Repository) -> Result<()> {
         writeln!(commands, "delete refs/heads/p{number}")?;
     }
     // Pushes that their clients gave up may still run, and hold locks.
-    let timeouts = ["reftable.lockTimeout", "core.filesRefLockTimeout", "core.packedRefsTimeout"];
-    let settings: Vec<String> = timeouts.iter().flat_map(|key| ["-c".into(), format!("{key}=60000")]).collect();
-    let words: Vec<&str> = settings.iter().map(String::as_str).chain(["update-ref", "--stdin"]).collect();
-    git(&options.git, &repository.path, &words, &commands)?;
+    git_patiently(&options.git, &repository.path, &["update-ref", "--stdin"], &commands)?;
     Ok(())
 }
 

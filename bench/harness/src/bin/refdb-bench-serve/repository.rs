@@ -34,6 +34,14 @@ pub(crate) fn git(program: &Path, path: &Path, words: &[&str], input: impl AsRef
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// Runs git, or refdb in its place, as [`git`] does, but lets it wait a minute for locks that others hold, for which
+/// git's defaults are short.
+pub(crate) fn git_patiently(program: &Path, path: &Path, words: &[&str], input: impl AsRef<[u8]>) -> Result<String> {
+    let timeouts = ["reftable.lockTimeout=60000", "core.filesRefLockTimeout=60000", "core.packedRefsTimeout=60000"];
+    let settings = timeouts.iter().flat_map(|setting| ["-c", setting]);
+    git(program, path, &settings.chain(words.iter().copied()).collect::<Vec<_>>(), input)
+}
+
 /// Makes the repository, unless it is there already.
 pub(crate) fn make(options: &Options, root: &Path, format: &str) -> Result<Repository> {
     let path = root.join(format!("{format}.git"));

@@ -5,6 +5,7 @@ use crate::{
     polls::{self, Way},
     pushes::{self, Push},
     repository::Repository,
+    rows::milliseconds,
     server::Target,
     usage::Usage,
 };
@@ -37,12 +38,10 @@ impl Rival {
         polls::rate(options, &self.target, repository, ways[0])?;
         for way in ways {
             let before = self.proxy.as_ref().map(Usage::cpu).transpose()?;
-            let server_before = self.target.usage.cpu()?;
-            let (rate, p99) = polls::rate(options, &self.target, repository, *way)?;
-            rates.push(format!("{rate:.0} ({:.2})", p99.as_secs_f64() * 1e3));
+            let polls = polls::rate(options, &self.target, repository, *way)?;
+            rates.push(format!("{:.0} ({:.2})", polls.a_second(), milliseconds(polls.p99)));
             if let (Some(usage), Some(before)) = (&self.proxy, before) {
-                let polls = rate * (self.target.usage.cpu()? - server_before).as_secs_f64();
-                proxy = format!("{:.0}", (usage.cpu()? - before).as_secs_f64() * 1e6 / polls);
+                proxy = format!("{:.0}", (usage.cpu()? - before).as_secs_f64() * 1e6 / polls.count as f64);
             }
         }
         if self.is_daemon {
@@ -60,7 +59,7 @@ impl Rival {
             self.name,
             rates.join(" | "),
             list.as_secs_f64(),
-            first.as_secs_f64() * 1e3,
+            milliseconds(first),
             push(Push::Existing)?,
             push(Push::New)?,
         );

@@ -30,10 +30,11 @@ pub(crate) fn measure(options: &Options, repository: &Repository) -> Result<()> 
         println!("| first poll after start, ms | {:.2} | |", milliseconds(began.elapsed()));
         let git = git_polls(options, repository)?;
         for (name, way) in [("kept connection", Way::Kept), ("new connections", Way::New)] {
-            let (rate, p99) = polls::rate(options, &server.target, repository, way)?;
+            let polls = polls::rate(options, &server.target, repository, way)?;
             println!(
-                "| polls per second of server CPU, {name} | {rate:.0} (p99 {:.2} ms) | {git:.0} |",
-                milliseconds(p99)
+                "| polls per second of server CPU, {name} | {:.0} (p99 {:.2} ms) | {git:.0} |",
+                polls.a_second(),
+                milliseconds(polls.p99)
             );
         }
         let p99 = polls::paced(options, &server.target, repository, 2000)?;

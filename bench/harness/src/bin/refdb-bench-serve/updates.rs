@@ -3,7 +3,7 @@
 use crate::{
     Options, commits,
     polls::{self, Poller, Way},
-    repository::{Repository, git},
+    repository::{Repository, git, git_patiently},
     server::Target,
 };
 use anyhow::{Context, Result, ensure};
@@ -168,10 +168,7 @@ fn write(
             Some(jgit) => jgit.update(&name, value)?,
             None => {
                 let program = if at == 0 { &options.git } else { &refdb };
-                // Beside others, git's default of 100 ms is short.
-                let settings = ["-c", "reftable.lockTimeout=10000", "-c", "core.filesRefLockTimeout=10000"];
-                let words = [&settings[..], &["update-ref", &name, value]].concat();
-                git(program, &repository.path, &words, "")?;
+                git_patiently(program, &repository.path, &["update-ref", &name, value], "")?;
                 true
             }
         };
