@@ -4,6 +4,7 @@ mod connection;
 mod preface;
 mod sockets;
 mod status;
+mod wakes;
 
 use crate::{
     gate::{Authorizer, Gate},

@@ -9,7 +9,7 @@ use std::{
     ffi::OsStr,
     io,
     os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// The folders below which repositories are served.
@@ -109,7 +109,7 @@ impl Roots {
             RepositoryError::Io(error) if !is_absence(&error.source) => NotFound::Unknown(error.to_string()),
             error => NotFound::NoRepository(error.to_string()),
         })?;
-        let folder = served.folder.canonicalize().map_err(|error| {
+        let folder = resolved_below(&root.dir, &served.folder).map_err(|error| {
             let kind = if is_absence(&error) { NotFound::NoRepository } else { NotFound::Unknown };
             kind(format!("cannot resolve the links in {}: {error}", served.folder.display()))
         })?;
@@ -134,6 +134,21 @@ impl Root {
         }
         path.strip_prefix(&self.prefix[..])?.strip_prefix(b"/")
     }
+}
+
+/// Resolves the links in a path. Of a path below `root`, which has no links, only the components below it are looked at,
+/// because this is done for each request.
+fn resolved_below(root: &Path, path: &Path) -> io::Result<PathBuf> {
+    let Ok(below) = path.strip_prefix(root) else { return path.canonicalize() };
+    let mut reached = root.to_owned();
+    for component in below.components() {
+        reached.push(component);
+        let is_name = matches!(component, Component::Normal(_));
+        if !is_name || reached.symlink_metadata()?.is_symlink() {
+            return path.canonicalize();
+        }
+    }
+    Ok(reached)
 }
 
 fn without_links(failed: &str, path: &Path) -> io::Result<PathBuf> {
@@ -218,6 +233,23 @@ mod tests {
         *failing.0.lock().unwrap() = Some("HEAD");
         let found = roots.find("/repo");
         assert!(matches!(found, Err(NotFound::Unknown(_))), "{found:?}");
+    }
+
+    #[test]
+    fn links_below_a_root_are_resolved_as_the_system_resolves_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b/c")).unwrap();
+        std::fs::write(root.join("a/file"), "").unwrap();
+        for (link, target) in [("a/up", ".."), ("a/b/loop", "loop"), ("l", "a/b"), ("out", "/"), ("lost", "nowhere")] {
+            std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+        }
+        let paths =
+            "a a/b/c l/c a/up/a/b l/../b a/b/loop a/up/l/c a/./b out out/tmp lost none a/file a/file/x a/none/..";
+        for path in paths.split(' ').map(|path| root.join(path)).chain([root.clone(), "/".into(), "/none".into()]) {
+            let kind = |found: io::Result<PathBuf>| found.map_err(|error| error.raw_os_error());
+            assert_eq!(kind(resolved_below(&root, &path)), kind(path.canonicalize()), "{}", path.display());
+        }
     }
 
     #[test]

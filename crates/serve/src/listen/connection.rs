@@ -3,6 +3,7 @@
 use super::{
     preface::{self, Preface},
     sockets::{Stream, client_at, proxy},
+    wakes::sparing,
 };
 use crate::{
     http::{Peer, Server},
@@ -184,7 +185,7 @@ where
     } else {
         // hyper itself closes the connection if no request comes within `limits.idle` after a response.
         let connection = http1(&limits).serve_connection(stream, service);
-        attend(connection, &requests, pending(), is_ending).await;
+        sparing(attend(connection, &requests, pending(), is_ending)).await;
     }
 }
 
