@@ -15,7 +15,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -112,6 +112,36 @@ fn many_locks_that_were_left_behind_are_waited_for_at_length_once() {
         let took = begun.elapsed();
         assert!((2..8).contains(&took.as_secs()), "{took:?}");
     }
+}
+
+/// Looks which locks are there whenever a folder is synced.
+#[derive(Default)]
+struct Syncs(Mutex<Vec<[bool; 2]>>);
+
+impl IoHook for Syncs {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if let Op::SyncDir(folder) = op
+            && folder.ends_with("refs/heads")
+        {
+            let locks = ["../../packed-refs.lock", "a.lock"].map(|lock| folder.join(lock).exists());
+            self.0.lock().unwrap().push(locks);
+        }
+        Verdict::Proceed
+    }
+}
+
+/// Previously, writers waited for packed-refs until the disk had written each deletion.
+#[test]
+fn a_deletion_is_made_durable_under_the_lock_of_its_ref_alone() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/a", id)]);
+    let syncs = Arc::new(Syncs::default());
+    let fs = Fs::with_hook(Arc::clone(&syncs) as Arc<dyn IoHook>);
+    let options = FilesOptions { sync: true, ..options(fs, repo.git_dir(), repo.hash()) };
+    transact(&FilesBackend::new(options), &[delete("refs/heads/a")]).unwrap();
+    assert_eq!(*syncs.0.lock().unwrap(), [[false, true]]);
+    assert_eq!(leftovers(repo.git_dir()), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -423,22 +423,29 @@ impl FilesLocked {
         self.append_logs(claimed, track, new)
     }
 
-    /// Removes the loose files and the reflogs of deleted refs.
+    /// Removes the loose files of deleted refs, and then their reflogs. The lock of packed-refs, for which other writers
+    /// wait, is released before the removal is made durable; the locks of the refs are not, so that nobody gives one of
+    /// them a packed value before.
     fn remove_deleted(&mut self, deleted: &[&BStr]) -> Result<()> {
+        let mut changed = BTreeSet::new();
+        let removed = self.remove_files(deleted, &mut changed);
+        self.locks.release_packed();
+        // Even after a failure, because a file that reappeared after a loss of power would hide the next packed value.
+        changed.iter().try_for_each(|folder| self.sync_dir(folder))?;
+        removed
+    }
+
+    /// Removes the loose files of these refs, then their reflogs. Adds the folders to sync to `changed`.
+    fn remove_files(&self, deleted: &[&BStr], changed: &mut BTreeSet<PathBuf>) -> Result<()> {
         let options = &self.store.options;
         debug_assert!(deleted.iter().all(|name| self.locks.holds(name)), "a ref's file is removed under its lock");
-        let mut changed = BTreeSet::new();
-        let removed = deleted.iter().filter_map(|name| self.store.layout.ref_path(name)).try_for_each(|path| {
+        for path in deleted.iter().filter_map(|name| self.store.layout.ref_path(name)) {
             match options.fs.remove_file(&path) {
                 Ok(()) => changed.extend(path.parent().filter(|_| options.sync).map(Path::to_owned)),
                 Err(error) if error.is_not_found() || error.is_folder() => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
-            Ok(())
-        });
-        // Even after a failure, because a file that reappeared after a loss of power would hide the next packed value.
-        changed.iter().try_for_each(|folder| self.sync_dir(folder))?;
-        removed?;
+        }
         deleted.iter().try_for_each(|name| match reflog::remove(&self.store, name) {
             // The ref is gone, so a reflog that may not be removed stays, as in git.
             Err(Error::Io(error)) if error.is_forbidden() => Ok(()),

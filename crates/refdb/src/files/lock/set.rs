@@ -491,6 +491,11 @@ impl Locks {
         &mut self.made
     }
 
+    /// Releases the lock of packed-refs, if this transaction holds it.
+    pub(crate) fn release_packed(&mut self) {
+        self.packed = None;
+    }
+
     /// Releases every lock, that of packed-refs first, and removes the folders that were created for locks and are
     /// empty. The files that sign other locks are closed after those locks are released. If the locks are to outlive
     /// this value, the lock files of refs stay instead.
@@ -498,7 +503,7 @@ impl Locks {
         if self.outlive_us {
             return self.leave();
         }
-        self.packed = None;
+        self.release_packed();
         let fs = &self.store.options.fs;
         for at in 0..self.held.len() {
             match std::mem::replace(&mut self.held[at], Held::No) {
