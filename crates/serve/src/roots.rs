@@ -136,7 +136,7 @@ impl Root {
     }
 }
 
-/// Resolves the links in a path. Of a path below `root`, which has no links, only the components below it are looked at,
+/// Resolves the links in a path. Of a path below `root`, which has no links, only the components below it are examined,
 /// because this is done for each request.
 fn resolved_below(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let Ok(below) = path.strip_prefix(root) else { return path.canonicalize() };
