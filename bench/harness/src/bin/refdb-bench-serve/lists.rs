@@ -64,7 +64,7 @@ pub(crate) fn measure(options: &Options, server: &Server, repository: &Repositor
 }
 
 /// Returns the body of a request for all refs.
-fn all_refs() -> Vec<u8> {
+pub(crate) fn all_refs() -> Vec<u8> {
     let mut body = Vec::new();
     packet("command=ls-refs\n", &mut body);
     packet("object-format=sha1", &mut body);

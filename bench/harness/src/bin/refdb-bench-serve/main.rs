@@ -13,6 +13,8 @@ mod repository;
 mod rivals;
 mod rows;
 mod server;
+mod shims;
+mod storms;
 mod updates;
 mod usage;
 
@@ -45,8 +47,8 @@ pub(crate) struct Options {
     /// Keep the repositories in the folder, and use those that are there.
     #[arg(long)]
     keep: bool,
-    /// Measure only these groups of lines: poll, updates, list, storm, push or many; repeatable. With `none`, only the
-    /// repositories are made.
+    /// Measure only these groups of lines: poll, updates, list, ssh, storm, push or many; repeatable. With `none`, only
+    /// the repositories are made.
     #[arg(long)]
     only: Vec<String>,
     /// The driver of JGit that the tests use, so that it takes part in the group `updates`.

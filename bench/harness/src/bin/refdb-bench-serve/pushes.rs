@@ -61,17 +61,20 @@ pub(crate) fn measure(options: &Options, repository: &Repository) -> Result<()> 
 
 /// Measures pushes over HTTP, each over a new connection.
 pub(crate) fn over_http(options: &Options, target: &Target, repository: &Repository, push: Push) -> Result<Outcome> {
-    race(options, repository, push, &|body| {
-        let mut connection = Connection::open(&target.address)?;
-        let mut text = Vec::new();
-        let mut request = post(&target.address, &repository.name(), "receive-pack", 0, body);
-        if let Some(header) = &options.push_header {
-            let first = request.windows(2).position(|two| two == b"\r\n").context("a request has lines")? + 2;
-            request.splice(first..first, format!("{header}\r\n").into_bytes());
-        }
-        connection.send(&request, |piece| text.extend_from_slice(piece))?;
-        Ok(String::from_utf8_lossy(&text).contains("ok refs/"))
-    })
+    race(options, repository, push, &|body| send(options, target, repository, body))
+}
+
+/// Sends one push over a new connection, and returns whether it was accepted.
+pub(crate) fn send(options: &Options, target: &Target, repository: &Repository, body: &[u8]) -> Result<bool> {
+    let mut connection = Connection::open(&target.address)?;
+    let mut text = Vec::new();
+    let mut request = post(&target.address, &repository.name(), "receive-pack", 0, body);
+    if let Some(header) = &options.push_header {
+        let first = request.windows(2).position(|two| two == b"\r\n").context("a request has lines")? + 2;
+        request.splice(first..first, format!("{header}\r\n").into_bytes());
+    }
+    connection.send(&request, |piece| text.extend_from_slice(piece))?;
+    Ok(String::from_utf8_lossy(&text).contains("ok refs/"))
 }
 
 /// Lets all clients push for the time that the options say, with `send`, which returns whether a push was accepted.
@@ -82,14 +85,7 @@ fn race(
     send: &(dyn Fn(&[u8]) -> Result<bool> + Sync),
 ) -> Result<Outcome> {
     remove_refs(options, repository)?;
-    let pusher = Pusher {
-        push,
-        commit: &repository.commit,
-        null: &"0".repeat(repository.commit.len()),
-        tree: &git(&options.git, &repository.path, &["mktree"], "")?,
-        // Objects of an earlier race are there already.
-        race: std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos(),
-    };
+    let pusher = Pusher::new(options, repository, push)?;
     let (times, refused) = (Mutex::new(Vec::new()), Mutex::new(0));
     let began = Instant::now();
     let until = began + Duration::from_secs(options.seconds);
@@ -98,7 +94,7 @@ fn race(
             .map(|number| {
                 let (times, refused, pusher) = (&times, &refused, &pusher);
                 scope.spawn(move || -> Result<()> {
-                    let mut old = pusher.null.to_owned();
+                    let mut old = pusher.null.clone();
                     while Instant::now() < until {
                         let (new, body) = pusher.request(number, &old)?;
                         let began = Instant::now();
@@ -136,24 +132,35 @@ fn remove_refs(options: &Options, repository: &Repository) -> Result<()> {
 }
 
 /// Makes the requests of all clients.
-struct Pusher<'r> {
+pub(crate) struct Pusher<'r> {
     push: Push,
     commit: &'r str,
-    null: &'r str,
-    tree: &'r str,
+    pub(crate) null: String,
+    tree: String,
+    /// Keeps objects of an earlier race from being those of this one.
     race: u128,
 }
 
-impl Pusher<'_> {
+impl<'r> Pusher<'r> {
+    pub(crate) fn new(options: &Options, repository: &'r Repository, push: Push) -> Result<Self> {
+        Ok(Pusher {
+            push,
+            commit: &repository.commit,
+            null: "0".repeat(repository.commit.len()),
+            tree: git(&options.git, &repository.path, &["mktree"], "")?,
+            race: std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos(),
+        })
+    }
+
     /// Returns the value to which a client moves its ref from `old`, and the body of the request.
-    fn request(&self, number: usize, old: &str) -> Result<(String, Vec<u8>)> {
+    pub(crate) fn request(&self, number: usize, old: &str) -> Result<(String, Vec<u8>)> {
         let mut commits = Vec::new();
         let new = match self.push {
             Push::Existing if old == self.null => self.commit.to_owned(),
-            Push::Existing => self.null.to_owned(),
+            Push::Existing => self.null.clone(),
             Push::New => {
                 let parent = if old == self.null { self.commit } else { old };
-                let (id, content) = commits::commit(self.tree, parent, &format!("{number} {}", self.race))?;
+                let (id, content) = commits::commit(&self.tree, parent, &format!("{number} {}", self.race))?;
                 commits.push(content);
                 id
             }

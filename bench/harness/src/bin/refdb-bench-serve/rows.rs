@@ -2,21 +2,17 @@
 
 use crate::{
     Options,
-    client::{Connection, ls_refs},
+    client::ls_refs,
     http_backend::{self, Request},
     lists,
-    polls::{self, BRANCH, Poller, Way, percentile, poll_on},
+    polls::{self, BRANCH, Poller, Way},
     pushes,
-    repository::{Repository, git},
+    repository::Repository,
     server::Server,
-    updates, usage,
+    shims, storms, updates, usage,
 };
 use anyhow::{Context, Result};
-use std::{
-    sync::{Barrier, Mutex},
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 /// Measures and prints the groups of lines that `--only` names, or all, for a repository.
 pub(crate) fn measure(options: &Options, repository: &Repository) -> Result<()> {
@@ -48,11 +44,11 @@ pub(crate) fn measure(options: &Options, repository: &Repository) -> Result<()> 
         let server = Server::start(options, root)?;
         lists::measure(options, &server, repository)?;
     }
+    if wants("ssh") {
+        shims::measure(options, root, repository)?;
+    }
     if wants("storm") {
-        let server = Server::start(options, root)?;
-        for arrivals in [Duration::ZERO, Duration::from_secs(1)] {
-            storm(options, &server, repository, arrivals)?;
-        }
+        storms::measure(options, root, repository)?;
     }
     if wants("push") {
         pushes::measure(options, repository)?;
@@ -76,61 +72,4 @@ fn git_polls(options: &Options, repository: &Repository) -> Result<f64> {
         http_backend::run(options, repository, &list)?;
     }
     Ok(f64::from(POLLS) / (usage::of_children()? - before).as_secs_f64())
-}
-
-/// Many clients poll, each over a connection of its own, after a ref was updated. The polls are due all at once, over
-/// connections that are open already, or evenly within the time `arrivals`, over new ones. Each of 64 threads sends its
-/// share one after the other. A poll's time begins when it is due.
-fn storm(options: &Options, server: &Server, repository: &Repository, arrivals: Duration) -> Result<()> {
-    const THREADS: usize = 64;
-    let address = &server.target.address;
-    let requests = polls::requests(address, repository, BRANCH);
-    Poller::new(&server.target, repository, BRANCH, Way::New).poll()?;
-    for words in [["-d", "refs/heads/pushed"], ["refs/heads/pushed", &repository.commit]] {
-        git(&options.git, &repository.path, &[&["update-ref"][..], &words].concat(), "")?;
-    }
-    let barrier = Barrier::new(THREADS);
-    let (times, failed) = (Mutex::new(Vec::new()), Mutex::new(0));
-    let began = Instant::now();
-    thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (barrier, times, failed, requests) = (&barrier, &times, &failed, &requests);
-            scope.spawn(move || {
-                let clients = options.clients / THREADS;
-                let is_at_once = arrivals.is_zero();
-                let connect = |_| is_at_once.then(|| Connection::open(address));
-                let connections: Vec<_> = (0..clients).map(connect).collect();
-                barrier.wait();
-                let (began, mut own, mut open) = (Instant::now(), Vec::new(), Vec::new());
-                for (at, connection) in connections.into_iter().enumerate() {
-                    let due = began + arrivals.mul_f64((at * THREADS + thread) as f64 / options.clients as f64);
-                    thread::sleep(due.saturating_duration_since(Instant::now()));
-                    let connection = connection.unwrap_or_else(|| Connection::open(address));
-                    let done = connection.and_then(|mut connection| {
-                        poll_on(&mut connection, requests, repository)?;
-                        Ok(connection)
-                    });
-                    match done {
-                        Ok(connection) => {
-                            own.push(due.elapsed());
-                            open.extend(is_at_once.then_some(connection));
-                        }
-                        Err(_) => *failed.lock().expect("no client panics") += 1,
-                    }
-                }
-                times.lock().expect("no client panics").extend(own);
-            });
-        }
-    });
-    let mut times = times.into_inner()?;
-    let (answered, p99) = (times.len(), percentile(&mut times, 99.0));
-    let (_, most) = server.memory()?;
-    println!(
-        "| {answered} clients poll within {} s: p99 ms (failed, all s, MiB at most) | {:.0} ({}, {:.2}, {most}) | |",
-        arrivals.as_secs(),
-        milliseconds(p99),
-        failed.into_inner()?,
-        began.elapsed().as_secs_f64(),
-    );
-    Ok(())
 }

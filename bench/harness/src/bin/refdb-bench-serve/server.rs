@@ -27,11 +27,17 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(options: &Options, root: &Path) -> Result<Self> {
+        Server::start_with(options, root, |_| ())
+    }
+
+    /// Starts a server whose command line `adjust` completes.
+    pub(crate) fn start_with(options: &Options, root: &Path, adjust: impl FnOnce(&mut Command)) -> Result<Self> {
         let mut command = Command::new(&options.serve);
         command.arg("--export-all").arg("--root").arg(root).env("REFDB_GIT", &options.git).stdout(Stdio::piped());
         if rustix::process::geteuid().is_root() {
             command.args(["--user", "root"]);
         }
+        adjust(&mut command);
         let mut child = command.spawn().context("cannot start the server")?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("it has no output")?).read_line(&mut line)?;

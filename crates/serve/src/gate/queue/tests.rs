@@ -1,5 +1,5 @@
-//! Every order in which a few requests enter the queue, leave it and end and the limits change, beside a model that lets
-//! the first waiting request run that no limit holds back.
+//! Every order in which a few requests enter the queue, leave it and end, and the limits change, beside a model that
+//! lets the first waiting request run that no limit holds back.
 //!
 //! The queue changes only under its one lock, so that these orders are all that threads can bring about.
 
