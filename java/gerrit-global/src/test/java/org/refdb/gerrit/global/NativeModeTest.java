@@ -3,6 +3,7 @@ package org.refdb.gerrit.global;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.refdb.gerrit.global.Nodes.await;
 
 import com.google.gerrit.server.config.SitePaths;
 import java.io.IOException;
@@ -14,7 +15,6 @@ import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.Callable;
 import java.util.stream.IntStream;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.ObjectId;
@@ -113,13 +113,6 @@ final class NativeModeTest {
 
   private boolean put(String ref, ObjectId from, ObjectId to) throws GlobalRefException {
     return other.compareAndPut(PROJECT, ref, new Expected.Is(from.name()), to.name(), false);
-  }
-
-  private static void await(Callable<Boolean> what) throws Exception {
-    for (int i = 0; i < 3000 && !what.call(); i++) {
-      Thread.sleep(10);
-    }
-    assertTrue(what.call());
   }
 
   @ParameterizedTest
