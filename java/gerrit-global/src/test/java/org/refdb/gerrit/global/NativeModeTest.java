@@ -21,9 +21,8 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.RefRename;
 import org.eclipse.jgit.lib.RefUpdate.Result;
 import org.eclipse.jgit.transport.ReceiveCommand;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -42,7 +41,7 @@ final class NativeModeTest {
   private static final String MAIN = "refs/heads/main";
   private static final Set<Result> SUCCESS = EnumSet.of(Result.NEW, Result.FORCED, Result.NO_CHANGE);
 
-  private static EtcdServer etcd;
+  @AutoClose private static final EtcdServer etcd = EtcdServer.ofClass();
 
   private Proxy proxy;
   private String prefix;
@@ -50,16 +49,6 @@ final class NativeModeTest {
   private GlobalRefs other;
   private NativeNode node;
   private List<ObjectId> ids;
-
-  @BeforeAll
-  static void start() throws Exception {
-    etcd = EtcdServer.start();
-  }
-
-  @AfterAll
-  static void stop() throws Exception {
-    etcd.close();
-  }
 
   @BeforeEach
   void prepare() throws Exception {
