@@ -95,15 +95,21 @@ fn race(
                 let (times, refused, pusher) = (&times, &refused, &pusher);
                 scope.spawn(move || -> Result<()> {
                     let mut old = pusher.null.clone();
+                    let mut is_sure = true;
                     while Instant::now() < until {
                         let (new, body) = pusher.request(number, &old)?;
                         let began = Instant::now();
-                        // A server that does not answer in time has not accepted the push either.
-                        if send(&body).unwrap_or(false) {
+                        let answer = send(&body);
+                        if matches!(answer, Ok(true)) {
                             times.lock().expect("no client panics").push(began.elapsed());
-                            old = new;
-                        } else {
-                            *refused.lock().expect("no client panics") += 1;
+                            (old, is_sure) = (new, true);
+                            continue;
+                        }
+                        *refused.lock().expect("no client panics") += 1;
+                        is_sure &= answer.is_ok();
+                        if !is_sure {
+                            // A push that was not answered in time may have been accepted, or be so later.
+                            old = pusher.present(options, repository, number)?;
                         }
                     }
                     Ok(())
@@ -152,6 +158,13 @@ impl<'r> Pusher<'r> {
         })
     }
 
+    /// Returns the value that the ref of a client has.
+    fn present(&self, options: &Options, repository: &Repository, number: usize) -> Result<String> {
+        let words = ["for-each-ref", "--format=%(objectname)", &format!("refs/heads/p{number}")];
+        let value = git(&options.git, &repository.path, &words, "")?;
+        Ok(if value.is_empty() { self.null.clone() } else { value })
+    }
+
     /// Returns the value to which a client moves its ref from `old`, and the body of the request.
     pub(crate) fn request(&self, number: usize, old: &str) -> Result<(String, Vec<u8>)> {
         let mut commits = Vec::new();
@@ -173,5 +186,39 @@ impl<'r> Pusher<'r> {
             body.extend(commits::pack(&commits)?);
         }
         Ok((new, body))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+mod tests {
+    use super::*;
+    use crate::repository;
+    use clap::Parser;
+    use refdb_testkit::Git;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Previously, all later pushes of such a client were refused.
+    #[test]
+    fn a_client_that_got_no_answer_pushes_from_the_value_that_the_ref_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = Git::find().program().to_owned();
+        let git_option = program.to_str().unwrap();
+        let words = ["bench", "--serve", "/", "--git", git_option, "--folder", "/", "--seconds", "2"];
+        let options = Options::parse_from(words);
+        repository::init(&options, folder.path(), "files").unwrap();
+        let commit = repository::commit(&options, folder.path()).unwrap();
+        let repository = Repository { path: folder.path().to_owned(), commit };
+        let sent = AtomicUsize::new(0);
+        let outcome = race(&options, &repository, Push::Existing, &|body| {
+            let line = String::from_utf8_lossy(&body[4..]);
+            let words: Vec<_> = line.split(['\0', ' ']).take(3).collect();
+            let is_done =
+                git(&options.git, &repository.path, &["update-ref", words[2], words[1], words[0]], "").is_ok();
+            if sent.fetch_add(1, Ordering::Relaxed) < PUSHERS { Err(anyhow::anyhow!("no answer")) } else { Ok(is_done) }
+        })
+        .unwrap();
+        assert_eq!(outcome.refused, PUSHERS);
+        assert!(outcome.a_second > 0.0);
     }
 }

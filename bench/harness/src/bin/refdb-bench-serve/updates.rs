@@ -198,12 +198,16 @@ impl JGit {
         Ok(JGit { child, input, output })
     }
 
-    /// Returns whether the ref was updated; it is not if another writer holds the lock.
+    /// Returns whether the ref was updated; it is not if another writer holds the lock, or has removed a file that JGit
+    /// was about to read.
     fn update(&mut self, name: &str, value: &str) -> Result<bool> {
         writeln!(self.input, "update\t{name}\t{value}\t\tbench")?;
         let mut lines = String::new();
         while !lines.ends_with("ok\n") {
             let length = self.output.read_line(&mut lines)?;
+            if lines.contains("error java.nio.file.NoSuchFileException") {
+                return Ok(false);
+            }
             ensure!(length > 0 && !lines.contains("error "), "JGit says {lines}");
         }
         let is_done = ["=NEW", "=FAST_FORWARD", "=FORCED"].iter().any(|word| lines.starts_with(word));
@@ -217,5 +221,28 @@ impl Drop for JGit {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    /// Previously, it ended the row.
+    #[test]
+    fn an_update_of_jgit_that_misses_a_removed_file_counts_as_not_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let java = folder.path().join("fake");
+        let script = "#!/bin/sh\nread -r one; echo 'error java.nio.file.NoSuchFileException: gone'\n\
+                      read -r two; echo 'error java.io.IOException: broken'\n";
+        fs::write(&java, script).unwrap();
+        fs::set_permissions(&java, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(folder.path().join("java"), java.to_str().unwrap()).unwrap();
+        let repository = Repository { path: folder.path().to_owned(), commit: String::new() };
+        let mut jgit = JGit::start(folder.path(), &repository).unwrap();
+        assert!(!jgit.update("refs/heads/u2", "value").unwrap());
+        assert!(jgit.update("refs/heads/u2", "value").is_err());
     }
 }

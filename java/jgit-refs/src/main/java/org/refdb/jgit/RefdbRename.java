@@ -3,9 +3,11 @@ package org.refdb.jgit;
 import java.io.IOException;
 import org.eclipse.jgit.lib.AnyObjectId;
 import org.eclipse.jgit.lib.Constants;
+import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefRename;
 import org.eclipse.jgit.lib.RefUpdate;
+import org.eclipse.jgit.revwalk.RevWalk;
 import org.refdb.engine.BatchResult;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.Planted;
@@ -82,18 +84,27 @@ final class RefdbRename extends RefRename {
     return database.commit(batch).rejections().isEmpty();
   }
 
-  /**
-   * Undoes the change of HEAD, unless the ref has been renamed nevertheless: where an earlier rename of it was
-   * undecided, this one may have finished that one and failed then.
-   */
+  /** Undoes the change of HEAD, unless the ref has been renamed nevertheless. */
   private void linkHeadBack() throws IOException {
     Ref to = database.exactRef(destination.getName());
-    boolean isRenamed =
-        database.exactRef(source.getName()) == null
-            && to != null
-            && AnyObjectId.isEqual(source.getOldObjectId(), to.getObjectId()); // otherwise another created it
-    if (!isRenamed) {
+    boolean isThere = to != null && to.getObjectId() != null;
+    if (!isThere || database.exactRef(source.getName()) != null || !isOfSource(to.getObjectId())) {
       linkHead(destination.getName(), source.getName());
+    }
+  }
+
+  /**
+   * Returns whether the new name has the value of the old one, or a descendant; otherwise another process has created
+   * it. A rename that failed may have been done: where its outcome was undecided, somebody may have finished it since,
+   * and so may a second attempt, which fails then. The renamed branch may have moved on by now.
+   */
+  private boolean isOfSource(ObjectId id) throws IOException {
+    ObjectId old = source.getOldObjectId();
+    if (AnyObjectId.isEqual(old, id)) {
+      return true;
+    }
+    try (RevWalk walk = new RevWalk(database.repository())) {
+      return walk.isMergedInto(walk.parseCommit(old), walk.parseCommit(id));
     }
   }
 

@@ -3,6 +3,7 @@ package org.refdb.jgit;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
@@ -21,6 +22,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.refdb.engine.BatchResult;
 
 /** Refs that are renamed through JGit, and their reflogs. */
 class RefdbRenameTest {
@@ -113,6 +115,31 @@ class RefdbRenameTest {
       refs.close();
       assertEquals(OLD, repository.exactRef(Constants.HEAD).getTarget().getName());
       assertEquals(commits.get(0), repository.exactRef(NEW).getObjectId());
+    }
+  }
+
+  /** The answer is lost, and the branch moves on at once. Previously, HEAD returned to the name that was gone. */
+  @ParameterizedTest
+  @EnumSource
+  void headStaysIfARenameThatFailedWasDoneAndTheBranchMovedOn(Lab.Format format) throws Exception {
+    try (RefdbRepository repository = withLoggedRef(format)) {
+      set(repository, OLD, commits.get(0), "first");
+      repository.updateRef(Constants.HEAD).link(OLD);
+      BatchCommitter unanswered =
+          (view, batch) -> {
+            BatchResult done = view.commit(batch);
+            if (batch.names().contains(OLD)) {
+              set(repository, NEW, commits.get(1), "moved on");
+              throw new NotAgreedException(NotAgreedException.Why.NO_ANSWER, "the answer is lost", null);
+            }
+            return done;
+          };
+      RefdbDatabase refs = RefdbDatabase.open(Lab.views(), repository, () -> null, unanswered);
+      RefRename rename = refs.newRename(OLD, NEW);
+      rename.disableRefLog();
+      assertThrows(NotAgreedException.class, rename::rename);
+      refs.close();
+      assertEquals(NEW, repository.exactRef(Constants.HEAD).getTarget().getName());
     }
   }
 

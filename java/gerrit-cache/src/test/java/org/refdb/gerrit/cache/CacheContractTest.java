@@ -111,7 +111,7 @@ class CacheContractTest {
         }
         for (Thread asker : askers) {
           while (asker.getState() == Thread.State.RUNNABLE) {
-            Thread.onSpinWait(); // until it waits for the load
+            Thread.sleep(1); // until it waits for the load
           }
         }
         release.countDown();

@@ -130,7 +130,7 @@ class InvalidationTest {
         Thread.yield();
         // The memory tier may wait for the load under way; the change is on record before that.
         while (((DiskCache<?, ?>) cache).disk().now() == 0) {
-          Thread.onSpinWait();
+          Thread.sleep(1);
         }
         loading.end();
       }

@@ -14,9 +14,8 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Collectors;
 import org.eclipse.jgit.lib.ObjectId;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.refdb.gerrit.global.admin.Status;
@@ -41,21 +40,11 @@ final class AdminTest {
   private static final String OLD = "refs/heads/old";
   private static final String NEW = "refs/heads/new";
 
-  private static EtcdServer etcd;
+  @AutoClose private static final EtcdServer etcd = EtcdServer.ofClass();
   private final List<Difference> found = new ArrayList<>();
   private GlobalRefs node;
   private DiskProject project;
   private DiskRefs disk;
-
-  @BeforeAll
-  static void start() throws Exception {
-    etcd = EtcdServer.start();
-  }
-
-  @AfterAll
-  static void stop() throws Exception {
-    etcd.close();
-  }
 
   @BeforeEach
   void open() throws Exception {

@@ -17,9 +17,8 @@ import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.ObjectIdRef;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.SymbolicRef;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.refdb.gerrit.global.etcd.Deadline;
@@ -35,21 +34,11 @@ import org.refdb.gerrit.global.transaction.GlobalRefs;
 final class ContractTest {
   private static final String NAME = "refs/heads/branch";
 
-  private static EtcdServer etcd;
+  @AutoClose private static final EtcdServer etcd = EtcdServer.ofClass();
   private final Project.NameKey project = Nodes.project("a/project");
   private String prefix;
   private GlobalRefs refs;
   private EtcdRefDatabase database;
-
-  @BeforeAll
-  static void start() throws Exception {
-    etcd = EtcdServer.start();
-  }
-
-  @AfterAll
-  static void stop() throws Exception {
-    etcd.close();
-  }
 
   @BeforeEach
   void open() {

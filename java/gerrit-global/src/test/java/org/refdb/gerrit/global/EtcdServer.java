@@ -52,6 +52,15 @@ public final class EtcdServer implements AutoCloseable {
     return server;
   }
 
+  /** Starts a server for all tests of a class. */
+  static EtcdServer ofClass() {
+    try {
+      return start();
+    } catch (IOException | InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
   /** Starts {@code count} members of one cluster. */
   public static List<EtcdServer> startCluster(int count, String... options) throws IOException, InterruptedException {
     List<EtcdServer> servers = new ArrayList<>();

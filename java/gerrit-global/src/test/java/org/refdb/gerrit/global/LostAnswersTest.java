@@ -11,9 +11,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -28,20 +27,10 @@ final class LostAnswersTest {
   private static final String PROJECT = "project";
   private static final String REF = "refs/heads/main";
 
-  private static EtcdServer etcd;
+  @AutoClose private static final EtcdServer etcd = EtcdServer.ofClass();
   private Proxy proxy;
   private GlobalRefs node;
   private GlobalRefs other;
-
-  @BeforeAll
-  static void start() throws Exception {
-    etcd = EtcdServer.start();
-  }
-
-  @AfterAll
-  static void stop() throws Exception {
-    etcd.close();
-  }
 
   @BeforeEach
   void open() throws Exception {

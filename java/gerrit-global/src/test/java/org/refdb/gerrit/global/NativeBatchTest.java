@@ -14,9 +14,8 @@ import java.util.concurrent.CompletableFuture;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.RefUpdate.Result;
 import org.eclipse.jgit.transport.ReceiveCommand;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -40,7 +39,7 @@ final class NativeBatchTest {
   private static final String NODE = "large";
   private static final List<String> NAMES = NativeChild.below(MANY, 400);
 
-  private static EtcdServer etcd;
+  @AutoClose private static final EtcdServer etcd = EtcdServer.ofClass();
 
   private Proxy proxy;
   private String prefix;
@@ -48,16 +47,6 @@ final class NativeBatchTest {
   private GlobalRefs other;
   private ObjectId first;
   private ObjectId second;
-
-  @BeforeAll
-  static void start() throws Exception {
-    etcd = EtcdServer.start();
-  }
-
-  @AfterAll
-  static void stop() throws Exception {
-    etcd.close();
-  }
 
   @BeforeEach
   void prepare() throws Exception {

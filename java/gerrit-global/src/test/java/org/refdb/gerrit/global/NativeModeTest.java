@@ -3,6 +3,7 @@ package org.refdb.gerrit.global;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.refdb.gerrit.global.Nodes.await;
 
 import com.google.gerrit.server.config.SitePaths;
 import java.io.IOException;
@@ -14,16 +15,14 @@ import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.Callable;
 import java.util.stream.IntStream;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.RefRename;
 import org.eclipse.jgit.lib.RefUpdate.Result;
 import org.eclipse.jgit.transport.ReceiveCommand;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -42,7 +41,7 @@ final class NativeModeTest {
   private static final String MAIN = "refs/heads/main";
   private static final Set<Result> SUCCESS = EnumSet.of(Result.NEW, Result.FORCED, Result.NO_CHANGE);
 
-  private static EtcdServer etcd;
+  @AutoClose private static final EtcdServer etcd = EtcdServer.ofClass();
 
   private Proxy proxy;
   private String prefix;
@@ -50,16 +49,6 @@ final class NativeModeTest {
   private GlobalRefs other;
   private NativeNode node;
   private List<ObjectId> ids;
-
-  @BeforeAll
-  static void start() throws Exception {
-    etcd = EtcdServer.start();
-  }
-
-  @AfterAll
-  static void stop() throws Exception {
-    etcd.close();
-  }
 
   @BeforeEach
   void prepare() throws Exception {
@@ -113,13 +102,6 @@ final class NativeModeTest {
 
   private boolean put(String ref, ObjectId from, ObjectId to) throws GlobalRefException {
     return other.compareAndPut(PROJECT, ref, new Expected.Is(from.name()), to.name(), false);
-  }
-
-  private static void await(Callable<Boolean> what) throws Exception {
-    for (int i = 0; i < 3000 && !what.call(); i++) {
-      Thread.sleep(10);
-    }
-    assertTrue(what.call());
   }
 
   @ParameterizedTest

@@ -10,9 +10,8 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import org.eclipse.jgit.lib.ObjectId;
 import org.eclipse.jgit.lib.RefUpdate.Result;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.AutoClose;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -26,7 +25,7 @@ import org.refdb.gerrit.refs.GlobalSettled;
 final class NativeSettleTest {
   private static final String MAIN = "refs/heads/main";
 
-  private static EtcdServer etcd;
+  @AutoClose private static final EtcdServer etcd = EtcdServer.ofClass();
 
   private Proxy proxy;
   private String prefix;
@@ -34,16 +33,6 @@ final class NativeSettleTest {
   private ObjectId first;
   private ObjectId second;
   private final List<String> said = new ArrayList<>();
-
-  @BeforeAll
-  static void start() throws Exception {
-    etcd = EtcdServer.start();
-  }
-
-  @AfterAll
-  static void stop() throws Exception {
-    etcd.close();
-  }
 
   @BeforeEach
   void prepare() throws Exception {

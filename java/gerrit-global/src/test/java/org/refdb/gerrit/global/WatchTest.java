@@ -3,6 +3,7 @@ package org.refdb.gerrit.global;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.refdb.gerrit.global.Nodes.await;
 import static org.refdb.gerrit.global.Nodes.id;
 
 import java.io.IOException;
@@ -34,6 +35,9 @@ import org.refdb.gerrit.global.watch.RefWatch;
 @SuppressWarnings("try")
 final class WatchTest {
   private static final String MAIN = "refs/heads/main";
+
+  /** How many refs a node tracks in tests in which there is no room for more. */
+  private static final int MOST = 100;
 
   /** A listener that does nothing. */
   private static class Deaf implements RefWatch.Listener {
@@ -72,9 +76,9 @@ final class WatchTest {
     project = DiskProject.create();
     // "old" is known before the watch starts; the tests add other projects later.
     put("old", id(1));
-    behind = new LaggingRefs(node, DiskProject.disks(() -> project.refs()), told::add);
+    behind = new LaggingRefs(node, DiskProject.disks(() -> project.refs()), told::add, LaggingRefs.MOST);
     watching = new RefWatch(node.etcd(), node.keys(), behind);
-    until(watching::hasStarted);
+    await(watching::hasStarted);
   }
 
   @AfterEach
@@ -92,56 +96,49 @@ final class WatchTest {
     assertTrue(other.compareAndPut(name, MAIN, new Expected.Anything(), id.name(), false));
   }
 
-  /** Waits until the condition holds, however long that takes. */
-  private static void until(Callable<Boolean> isSo) throws Exception {
-    while (!isSo.call()) {
-      Thread.sleep(10);
-    }
-  }
-
   @Test
   void whatOthersChangeIsToldAndCountsAsBehindUntilTheDiskHasIt() throws Exception {
     ObjectId next = project.commit(1);
     put(DiskProject.NAME, next);
-    until(() -> behind.report().refs() == 1);
+    await(() -> behind.report().refs() == 1);
     put("old", id(2));
-    until(() -> told.contains("old") && told.contains(DiskProject.NAME));
+    await(() -> told.contains("old") && told.contains(DiskProject.NAME));
     assertTrue(behind.report().oldest().startsWith(MAIN + " of " + DiskProject.NAME), behind.report().toString());
     project.set(MAIN, next);
-    until(() -> behind.report().refs() == 1);
+    await(() -> behind.report().refs() == 1);
     assertEquals(MAIN + " of old", behind.report().oldest());
     // The release of a lock is told too, because only then the disk of the lock's holder has the value.
     told.clear();
     other.lock(DiskProject.NAME, MAIN).close();
-    until(() -> told.contains(DiskProject.NAME));
-    until(() -> watching.lag() == 0);
+    await(() -> told.contains(DiskProject.NAME));
+    await(() -> watching.lag() == 0);
   }
 
   @Test
   void aLinkThatWasCutIsMadeUpForAndCompactedHistoryByAComparison() throws Exception {
     ObjectId first = project.commit(1);
     put(DiskProject.NAME, first);
-    until(() -> behind.report().refs() == 1);
+    await(() -> behind.report().refs() == 1);
     project.set(MAIN, first);
-    until(() -> behind.report().refs() == 0);
+    await(() -> behind.report().refs() == 0);
 
     proxy.mode(Proxy.Mode.CUT);
     ObjectId second = project.commit(2);
     put(DiskProject.NAME, second);
     assertEquals(0, behind.report().refs());
     proxy.mode(Proxy.Mode.OPEN);
-    until(() -> behind.report().refs() == 1);
+    await(() -> behind.report().refs() == 1);
     assertEquals(0, watching.restarts());
     project.set(MAIN, second);
-    until(() -> behind.report().refs() == 0);
+    await(() -> behind.report().refs() == 0);
     assertNull(behind.report().oldest());
 
     told.clear();
     loseHistory();
-    until(() -> watching.restarts() == 1);
-    until(() -> behind.report().refs() == 1 && told.contains(DiskProject.NAME));
+    await(() -> watching.restarts() == 1);
+    await(() -> behind.report().refs() == 1 && told.contains(DiskProject.NAME));
     put("new", id(2));
-    until(() -> told.contains("new"));
+    await(() -> told.contains("new"));
   }
 
   /** Changes something after the listener has looked at everything. */
@@ -165,9 +162,9 @@ final class WatchTest {
           }
         };
     try (RefWatch own = new RefWatch(node.etcd(), node.keys(), listener)) {
-      until(own::hasStarted);
+      await(own::hasStarted);
       loseHistory();
-      until(() -> moved.contains(id(7).name()));
+      await(() -> moved.contains(id(7).name()));
       assertEquals(1, own.restarts());
     }
   }
@@ -191,11 +188,11 @@ final class WatchTest {
               }
               return null;
             });
-    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), looked::add)) {
+    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), looked::add, MOST)) {
       comparing.set(own);
       own.startedOver();
       own.startedOver(); // the second comparison starts after the first has ended
-      until(() -> looked.size() == 3);
+      await(() -> looked.size() == 3);
       own.check();
       assertEquals(0, own.report().refs(), own.report().toString());
     }
@@ -217,13 +214,13 @@ final class WatchTest {
           }
         };
     try (RefWatch own = new RefWatch(node.etcd(), node.keys(), slow)) {
-      until(own::hasStarted);
+      await(own::hasStarted);
       for (int i = 0; i < 100; i++) { // more than there is room for
         put("old", id(i));
       }
-      until(WatchTest::isAnyoneWaitingForRoom);
+      await(WatchTest::isAnyoneWaitingForRoom);
     }
-    Nodes.await(() -> !isAnyoneWaitingForRoom());
+    await(() -> !isAnyoneWaitingForRoom());
   }
 
   private static boolean isAnyoneWaitingForRoom() {
@@ -237,13 +234,13 @@ final class WatchTest {
   void compactedHistoryWithoutALockIsNoLoss() throws Exception {
     put("old", id(2));
     put("old", id(3));
-    until(() -> told.size() == 2);
+    await(() -> told.size() == 2);
     compact();
     told.clear();
     proxy.mode(Proxy.Mode.CUT);
     proxy.mode(Proxy.Mode.OPEN);
     put("new", id(1));
-    Nodes.await(() -> told.contains("new") && told.contains(DiskProject.NAME)); // a lock may have been released
+    await(() -> told.contains("new") && told.contains(DiskProject.NAME)); // a lock may have been released
     assertEquals(0, watching.restarts());
   }
 
@@ -274,15 +271,15 @@ final class WatchTest {
   @Test
   void aRefForWhichThereWasNoRoomIsFoundOnceThereIs() throws Exception {
     put(DiskProject.NAME, project.commit(1));
-    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(() -> project.refs()), any -> {})) {
+    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(() -> project.refs()), any -> {}, MOST)) {
       synchronized (own) { // so that none of these is looked at before all of them are there
-        for (int i = 0; i < LaggingRefs.MOST; i++) {
+        for (int i = 0; i < MOST; i++) {
           own.moved(DiskProject.NAME, "refs/heads/" + i, ObjectId.zeroId().name()); // as on the disk
         }
         own.moved(DiskProject.NAME, MAIN, project.commit(1).name());
         assertTrue(own.report().more());
       }
-      Nodes.await(() -> own.report().refs() == 1 && !own.report().more());
+      await(() -> own.report().refs() == 1 && !own.report().more());
       assertEquals(MAIN + " of " + DiskProject.NAME, own.report().oldest());
     }
   }
@@ -303,11 +300,11 @@ final class WatchTest {
               }
               return null;
             });
-    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), any -> {})) {
+    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), any -> {}, MOST)) {
       comparing.set(own);
-      fill(own, "old", LaggingRefs.MOST);
+      fill(own, "old", MOST);
       own.startedOver();
-      Nodes.await(() -> own.report().refs() == 1 && !own.report().more());
+      await(() -> own.report().refs() == 1 && !own.report().more());
       assertEquals(MAIN + " of " + DiskProject.NAME, own.report().oldest());
     }
   }
@@ -342,15 +339,17 @@ final class WatchTest {
           return project.refs(remove);
         };
     Queue<String> looked = new ConcurrentLinkedQueue<>();
-    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), looked::add)) {
+    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), looked::add, MOST)) {
       comparing.set(own);
-      fill(own, "nowhere", LaggingRefs.MOST);
-      own.moved(DiskProject.NAME, MAIN, project.commit(1).name()); // there is no room, so it may have more
-      own.removed("nowhere");
-      looked.clear();
+      synchronized (own) { // so that no project is compared before the comparison that counts
+        fill(own, "nowhere", MOST);
+        own.moved(DiskProject.NAME, MAIN, project.commit(1).name()); // there is no room, so it may have more
+        own.removed("nowhere");
+        looked.clear();
+      }
       own.startedOver(); // tells of the project, and so does its removal
       own.releasedUnheard(); // tells of it after the comparison
-      until(() -> looked.size() == 3);
+      await(() -> looked.size() == 3);
       assertEquals(new LaggingRefs.Report(0, null, 0, false), own.report());
     }
   }
@@ -384,16 +383,16 @@ final class WatchTest {
             return project.refs();
           }
         };
-    try (LaggingRefs own = new LaggingRefs(node, disks, looked::add)) {
-      fill(own, "nowhere", LaggingRefs.MOST / 2);
-      fill(own, "gone", LaggingRefs.MOST - LaggingRefs.MOST / 2);
+    try (LaggingRefs own = new LaggingRefs(node, disks, looked::add, MOST)) {
+      fill(own, "nowhere", MOST / 2);
+      fill(own, "gone", MOST - MOST / 2);
       own.moved("one", MAIN, id(1).name());
       own.moved("two", MAIN, id(1).name());
       own.removed("gone");
-      until(() -> own.report().refs() > LaggingRefs.MOST / 2); // the first that was compared needs the room
+      await(() -> own.report().refs() > MOST / 2); // the first that was compared needs the room
       looked.clear();
       own.releasedUnheard(); // tells of "one" after this look
-      until(() -> looked.size() == 1);
+      await(() -> looked.size() == 1);
       assertEquals(1, opened.stream().distinct().count());
       assertTrue(own.report().more());
     }
@@ -407,11 +406,11 @@ final class WatchTest {
     }
     try (DiskProject large =
             DiskProject.withPackedRefs(
-                IntStream.rangeClosed(0, LaggingRefs.MOST).mapToObj(i -> id(1).name() + " refs/heads/%05d".formatted(i)));
-        LaggingRefs own = new LaggingRefs(node, DiskProject.disks(large::refs), any -> {})) {
+                IntStream.rangeClosed(0, MOST).mapToObj(i -> id(1).name() + " refs/heads/%05d".formatted(i)));
+        LaggingRefs own = new LaggingRefs(node, DiskProject.disks(large::refs), any -> {}, MOST)) {
       put(DiskProject.NAME, id(2)); // sorts after those that are on the disk alone
       own.startedOver();
-      until(() -> own.report().more());
+      await(() -> own.report().more());
     }
   }
 
@@ -419,21 +418,21 @@ final class WatchTest {
   void aProjectThatIsRemovedIsNotBehind() throws Exception {
     put("old", id(2));
     put("new", id(1));
-    until(() -> behind.report().refs() == 2);
+    await(() -> behind.report().refs() == 2);
     other.remove("old");
-    Nodes.await(() -> behind.report().refs() == 1);
+    await(() -> behind.report().refs() == 1);
     assertEquals(MAIN + " of new", behind.report().oldest());
   }
 
   @Test
   void aProjectThatIsRemovedWhileNothingIsHeardIsNotBehind() throws Exception {
     put("old", id(2));
-    until(() -> behind.report().refs() == 1);
+    await(() -> behind.report().refs() == 1);
     proxy.mode(Proxy.Mode.CUT);
     other.remove("old");
     loseHistory();
-    until(() -> watching.restarts() == 1);
-    Nodes.await(() -> behind.report().refs() == 1 && behind.report().oldest().endsWith(DiskProject.NAME));
+    await(() -> watching.restarts() == 1);
+    await(() -> behind.report().refs() == 1 && behind.report().oldest().endsWith(DiskProject.NAME));
   }
 
   @Test
@@ -442,7 +441,7 @@ final class WatchTest {
     try (Proxy link = new Proxy(members.getFirst().port());
         GlobalRefs alone = Nodes.openHasty(link.url(), Nodes.prefix());
         RefWatch own = new RefWatch(alone.etcd(), alone.keys(), behind)) {
-      until(own::hasStarted);
+      await(own::hasStarted);
       members.get(1).kill();
       members.get(2).kill();
       Thread.sleep(5000); // until they are missed

@@ -15,6 +15,7 @@ import org.refdb.gerrit.cache.store.StoreOpener;
 /** Imports one cache from H2 while no server is running. */
 final class OfflineImport {
   private static final int PROGRESS_ENTRIES = 1000;
+  private static final H2File.Version NOTHING = new H2File.Version(0, 0, 0, 0);
 
   private final Driver driver;
   private final Path directory;
@@ -25,6 +26,7 @@ final class OfflineImport {
   private final boolean begins;
   private final Path place;
   private List<H2File.Version> versions = List.of();
+  private H2File.Version current = NOTHING;
   private String unreadable;
 
   OfflineImport(
@@ -51,6 +53,7 @@ final class OfflineImport {
   void look() throws StoreOpener.InUseException {
     try {
       versions = file.versions(driver, place);
+      current = versionInUse();
     } catch (StoreOpener.InUseException e) {
       throw e;
     } catch (IOException e) {
@@ -62,7 +65,7 @@ final class OfflineImport {
   OfflineCaches.Outcome plan() {
     try {
       OfflineCaches.Outcome nothing = nothingToDo(settingsOf.of(cache));
-      return nothing != null ? nothing : outcome(current().entries(), current().bytes(), new ArrayList<>());
+      return nothing != null ? nothing : outcome(current.entries(), current.bytes(), new ArrayList<>());
     } catch (IllegalArgumentException e) {
       return OfflineCaches.Outcome.nothing(cache, e.getMessage(), true);
     }
@@ -109,17 +112,20 @@ final class OfflineImport {
   }
 
   /**
-   * Returns the version in use, which is that of the newest entry, because Gerrit deletes entries of other versions
-   * when it prunes.
+   * Returns the version in use. If a server has begun the import, that is the version of this server, which is the one
+   * that refdb has, otherwise that of the newest entry, because Gerrit deletes entries of other versions when it prunes.
    */
-  private H2File.Version current() {
+  private H2File.Version versionInUse() throws IOException {
+    int begun = begins ? -1 : CacheFolder.of(directory.resolve(NativeOpener.FOLDER), cache).version();
     return versions.stream()
-        .max(Comparator.comparingLong(H2File.Version::newestMillis).thenComparingInt(H2File.Version::version))
-        .orElse(new H2File.Version(0, 0, 0, 0));
+        .max(
+            Comparator.comparing((H2File.Version one) -> one.version() == begun)
+                .thenComparingLong(H2File.Version::newestMillis)
+                .thenComparingInt(H2File.Version::version))
+        .orElse(NOTHING);
   }
 
   private OfflineCaches.Outcome outcome(long entries, long bytes, List<String> remarks) {
-    H2File.Version current = current();
     for (H2File.Version version : versions) {
       if (version.version() != current.version()) {
         remarks.add(version.entries() + " entries of version " + version.version() + ", which is not in use any more");
@@ -129,7 +135,6 @@ final class OfflineImport {
   }
 
   private OfflineCaches.Outcome copy(OfflineCaches.Settings settings, ChangedKeys since) throws IOException {
-    H2File.Version current = current();
     Path root = directory.resolve(NativeOpener.FOLDER);
     Boolean text = file.hasTextKeys(driver, place);
     long[] seen = new long[2];

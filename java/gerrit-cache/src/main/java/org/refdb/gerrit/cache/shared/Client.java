@@ -22,6 +22,9 @@ final class Client implements AutoCloseable {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
   private static final int READERS = 2;
 
+  /** How long a server may take to accept what is sent together. A slow line needs this long for the largest value. */
+  private static final long SEND_NANOS_MAX = TimeUnit.SECONDS.toNanos(30);
+
   /** Commands of at most so many bytes together have room in the buffers of an idle socket, on any system. */
   private static final int DIRECT_BYTES_MAX = 4096;
 
@@ -75,6 +78,13 @@ final class Client implements AutoCloseable {
         }
       }
       return false;
+    }
+
+    void giveUpSending() {
+      for (Lane reader : readers) {
+        reader.giveUpSending(SEND_NANOS_MAX);
+      }
+      writer.giveUpSending(SEND_NANOS_MAX);
     }
 
     @Override
@@ -195,8 +205,12 @@ final class Client implements AutoCloseable {
     return memory.used();
   }
 
-  /** Follows the route: connects to new servers, and leaves those to which no keys lead any more. */
+  /**
+   * Follows the route: connects to new servers, and leaves those to which no keys lead any more. Also gives up
+   * connections that have been sending for half a minute.
+   */
   void refresh() {
+    servers.values().forEach(Server::giveUpSending);
     route.refresh();
     Set<HostAndPort> wanted = route.servers();
     List<Server> unwanted = new ArrayList<>();

@@ -140,6 +140,7 @@ final class Connector {
     }
     try {
       socket.setTcpNoDelay(true);
+      socket.setSoLinger(true, 0); // what is given up with a connection must not arrive later, and undo a deletion
       socket.connect(new InetSocketAddress(host.getHost(), host.getPort()), CONNECT_MILLIS_MAX);
       socket.setSoTimeout(ANSWER_MILLIS_MAX); // the handshake of TLS waits no longer either
       Socket used = tls == null ? socket : encrypted(socket, host);

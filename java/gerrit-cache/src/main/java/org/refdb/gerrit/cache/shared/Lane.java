@@ -28,6 +28,9 @@ final class Lane implements AutoCloseable {
   private final Failures failures;
   private final Thread thread;
   private volatile Wire wire;
+
+  /** When the thread has begun to send, a time of {@link System#nanoTime}; null while it does not send. */
+  private volatile Long sendingNanos;
   private volatile boolean isClosed;
 
   /** Hears of connections that fail. */
@@ -68,10 +71,23 @@ final class Lane implements AutoCloseable {
     return new Call(new CommandArguments(Protocol.Command.PING), new AnswerMemory());
   }
 
+  /**
+   * Closes the connection if the thread has been sending for longer than this. A socket has no timeout for writes, so
+   * that the thread would wait for as long as the system tries to send.
+   */
+  void giveUpSending(long nanosMax) {
+    Wire open = wire;
+    Long since = sendingNanos;
+    if (open != null && since != null && System.nanoTime() - since > nanosMax) {
+      open.close();
+    }
+  }
+
   private void run() {
     long pause = PAUSE_MILLIS_MIN;
     while (!isClosed) {
       try (Wire opened = new Wire(connector.get())) {
+        sendingNanos = null;
         wire = opened;
         while (!isClosed) {
           serve(opened);
@@ -101,7 +117,9 @@ final class Lane implements AutoCloseable {
       waiting.drainTo(batch, BATCH_MAX - 1);
       batch.removeIf(Call::isAbandoned);
       sent.addAll(batch);
+      sendingNanos = System.nanoTime();
       on.send(batch);
+      sendingNanos = null;
       on.receive(sent);
       on.give();
     } catch (InterruptedException e) { // by close()

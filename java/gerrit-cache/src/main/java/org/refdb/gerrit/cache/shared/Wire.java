@@ -92,7 +92,6 @@ final class Wire implements AutoCloseable {
     int answered = 0;
     try {
       send(calls);
-      link.connection().flush();
       while (answered < calls.size() && link.input().awaitAnswer(untilNanos)) {
         receive(calls.get(answered));
         answered++;
@@ -112,16 +111,16 @@ final class Wire implements AutoCloseable {
     return Exchange.LEFT;
   }
 
-  /** Sends calls, some of which may stay in a buffer until {@link #receive(List)}. The caller has the connection. */
+  /** Sends calls. The caller has the connection. */
   void send(List<Call> calls) {
     for (Call call : calls) {
       link.connection().sendCommand(call.command());
     }
+    link.connection().flush();
   }
 
   /** Reads the answers to calls in the order in which they were sent. The caller has the connection. */
   void receive(List<Call> calls) {
-    link.connection().flush();
     calls.forEach(this::receive);
   }
 

@@ -101,6 +101,9 @@ public final class CacheFolder {
   /** Returns the version whose folder was changed last, or -1 if there is none. */
   public int version() throws IOException {
     int version = -1;
+    if (!Files.isDirectory(path)) {
+      return version;
+    }
     long newest = Long.MIN_VALUE;
     try (DirectoryStream<Path> folders = Files.newDirectoryStream(path, "v*")) {
       for (Path folder : folders) {

@@ -190,7 +190,10 @@ class OfflineCachesTest extends H2Site {
     try (TestGerrit h2 = h2(1)) {
       fill(h2);
     }
-    H2File file = new H2File(site.resolve("cache"), "strings");
+    beginAsAServer(new H2File(site.resolve("cache"), "strings"));
+  }
+
+  private static void beginAsAServer(H2File file) throws Exception {
     try (ChangedKeys changed = ChangedKeys.create(file.changedKeys())) {
       changed.add("kéy 17".getBytes(java.nio.charset.StandardCharsets.UTF_8));
     }
@@ -205,6 +208,30 @@ class OfflineCachesTest extends H2Site {
     assertTrue(outcome.remarks().toString().contains("1 entries that were changed"), outcome.toString());
     try (TestGerrit gerrit = refdb(1)) {
       assertNull(gerrit.strings().getIfPresent("kéy 17"));
+      assertEquals("value 34", gerrit.strings().getIfPresent("kéy 34"));
+    }
+  }
+
+  /** Previously, the newest version in the H2 file was taken, and what the server had stored was removed. */
+  @Test
+  void whatAServerOfAnOlderVersionBeganIsGoneOnWithInItsVersion() throws Exception {
+    try (TestGerrit h2 = h2(1)) {
+      fill(h2);
+    }
+    now.addAndGet(1000);
+    try (TestGerrit h2 = h2(2)) {
+      h2.strings().put("new", "version");
+    }
+    H2File file = new H2File(site.resolve("cache"), "strings");
+    Path aside = Files.move(file.own(), site.resolve("cache/elsewhere"));
+    try (TestGerrit gerrit = refdb(1)) {
+      gerrit.strings().put("kéy 17", "of the server");
+    }
+    Files.move(aside, file.own());
+    beginAsAServer(file);
+    assertEquals(1, of(offline().importAll(new Driver(), false), "strings").version());
+    try (TestGerrit gerrit = refdb(1)) {
+      assertEquals("of the server", gerrit.strings().getIfPresent("kéy 17"));
       assertEquals("value 34", gerrit.strings().getIfPresent("kéy 34"));
     }
   }

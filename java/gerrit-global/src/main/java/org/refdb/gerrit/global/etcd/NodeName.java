@@ -5,6 +5,7 @@ import java.net.InetAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -21,17 +22,29 @@ public record NodeName(String name, String start) {
 
   /**
    * Reads the node's name from the file {@code node} in a folder of the site, or generates the name if there is none yet.
+   * Processes that start at the same time get the same name.
    */
   public static NodeName in(Path folder) throws IOException {
     Path file = folder.resolve("node");
-    if (!Files.exists(file) || Files.readString(file).isBlank()) {
+    boolean isThere = Files.exists(file);
+    if (!isThere || Files.readString(file).isBlank()) {
       Files.createDirectories(folder);
       Path next = Files.createTempFile(folder, "node", ".new");
       try (FileChannel channel = FileChannel.open(next, StandardOpenOption.WRITE)) {
         channel.write(ByteBuffer.wrap((Generation.random().id() + "\n").getBytes(StandardCharsets.UTF_8)));
-        channel.force(true); // so that a loss of power after the rename leaves no empty file
+        channel.force(true); // so that a loss of power after the next step leaves no empty file
       }
-      Files.move(next, file, StandardCopyOption.ATOMIC_MOVE);
+      try {
+        if (isThere) {
+          Files.move(next, file, StandardCopyOption.ATOMIC_MOVE);
+        } else {
+          Files.createLink(file, next); // fails where a move would replace the name that another process has taken
+        }
+      } catch (FileAlreadyExistsException e) {
+        // That process was faster.
+      } finally {
+        Files.deleteIfExists(next);
+      }
     }
     return of(Files.readString(file).strip());
   }

@@ -1,17 +1,21 @@
 package org.refdb.gerrit.global.etcd;
 
 import com.google.common.flogger.FluentLogger;
+import java.time.Duration;
 import org.refdb.gerrit.global.etcd.GlobalRefException.Refused;
 
-/** The lease of this node, to which all of its locks are attached. */
+/** A lease of this node in etcd, which is requested when it is first needed. */
 public final class Session {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
   private final Etcd etcd;
+  private final Duration duration;
   private long lease;
 
-  public Session(Etcd etcd) {
+  /** Creates a session; etcd removes the keys of its lease when {@link #renew} has not been called for the duration. */
+  public Session(Etcd etcd, Duration duration) {
     this.etcd = etcd;
+    this.duration = duration;
   }
 
   /** Returns the lease, which is requested from etcd if there is none. */
@@ -19,7 +23,7 @@ public final class Session {
     while (lease == 0) {
       try {
         // A lease whose grant was not answered expires by itself.
-        lease = etcd.await(etcd.client().getLeaseClient().grant(etcd.settings().lease().toSeconds()), deadline).getID();
+        lease = etcd.await(etcd.client().getLeaseClient().grant(duration.toSeconds()), deadline).getID();
       } catch (GlobalRefException.NoAnswer e) {
         if (!deadline.pause()) {
           throw e;
@@ -52,27 +56,33 @@ public final class Session {
       }
     } catch (GlobalRefException e) {
       if (e instanceof Refused refused && refused.leaseIsGone()) {
-        log.atWarning().log("this node's lease in etcd has run out, and its locks with it: %s", e.getMessage());
+        log.atWarning().log("a lease of this node in etcd has run out, and its keys with it: %s", e.getMessage());
         lost(current);
         return;
       }
-      log.atWarning().log("cannot renew this node's lease in etcd, tries again: %s", e.getMessage());
+      log.atWarning().log("cannot renew a lease of this node in etcd, tries again: %s", e.getMessage());
     }
   }
 
+  /**
+   * Revokes the lease, which removes its keys, also those whose puts are still on their way. If etcd does not answer
+   * within the time for one request, the lease expires by itself.
+   */
   public void close() {
     long current;
     synchronized (this) {
       current = lease;
       lease = 0;
     }
-    if (current != 0) {
+    Deadline deadline = Deadline.ofOneRequest(etcd.settings());
+    boolean isToRevoke = current != 0;
+    while (isToRevoke) {
       try {
-        etcd.await(
-            etcd.client().getLeaseClient().revoke(current),
-            Deadline.ofOneRequest(etcd.settings()));
+        etcd.await(etcd.client().getLeaseClient().revoke(current), deadline);
+        isToRevoke = false;
       } catch (GlobalRefException e) {
         log.atFine().withCause(e).log("the lease is not revoked, but expires by itself");
+        isToRevoke = e instanceof GlobalRefException.NoAnswer && deadline.pause();
       }
     }
   }

@@ -8,6 +8,7 @@ import io.etcd.jetcd.op.Cmp;
 import io.etcd.jetcd.op.CmpTarget;
 import io.etcd.jetcd.op.Op;
 import io.etcd.jetcd.options.PutOption;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -35,6 +36,12 @@ public final class GlobalRefs implements AutoCloseable {
 
   /** Interval between two attempts to learn outcomes whose response was lost, and to release locks that are left. */
   private static final long RESOLVE_MILLIS = 500;
+
+  /**
+   * How long the marks of a program stay in etcd after it was killed, and for how long etcd may be out of reach before a
+   * program can change nothing any more.
+   */
+  private static final Duration PROGRAM_LEASE = Duration.ofHours(1);
 
   private static final int READ_AT_ONCE = 100;
   private static final Optional<Effective> NOTHING = Optional.of(new Effective(Optional.empty(), Optional.empty()));
@@ -64,6 +71,9 @@ public final class GlobalRefs implements AutoCloseable {
   private final Keys keys;
   private final Slots slots;
   private final Session session;
+
+  /** The lease of the marks, which only those of a program have. */
+  private final Session marks;
   private final Projects projects;
   private final Locks locks;
   private final Stages stages;
@@ -77,12 +87,14 @@ public final class GlobalRefs implements AutoCloseable {
     this.node = node;
     etcd = new Etcd(settings);
     keys = new Keys(settings.prefix());
-    slots = new Slots(etcd, keys, node, counts.unknown::increment);
-    session = new Session(etcd);
+    marks = new Session(etcd, PROGRAM_LEASE);
+    slots = new Slots(etcd, keys, node, marks, counts.unknown::increment);
+    session = new Session(etcd, settings.lease());
     projects = new Projects(etcd, keys);
     locks = new Locks(etcd, keys, node, session, slots, projects);
     stages = new Stages(etcd, keys, node);
     every(renewing, settings.lease().toMillis() / 4, session::renew);
+    every(renewing, PROGRAM_LEASE.toMillis() / 60, marks::renew);
     every(background, RESOLVE_MILLIS, slots::resolve);
     every(background, RESOLVE_MILLIS, locks::releaseRest);
     background.execute(this::clearRemoved);
@@ -376,9 +388,7 @@ public final class GlobalRefs implements AutoCloseable {
     background.shutdownNow();
     renewing.shutdownNow();
     stages.close();
-    if (isOfProgram()) {
-      slots.remove();
-    }
+    marks.close();
     session.close();
     etcd.close();
   }

@@ -1,8 +1,9 @@
 package org.refdb.gerrit.global.transaction;
 
 import io.etcd.jetcd.ByteSequence;
-import io.etcd.jetcd.kv.TxnResponse;
+import io.etcd.jetcd.KeyValue;
 import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.GetOption;
 import io.etcd.jetcd.options.PutOption;
 import java.util.List;
 import java.util.Optional;
@@ -53,17 +54,15 @@ public record IntentMark(String node, String key, String open, boolean staged) {
    * Makes sure that the transaction can no longer be applied, unless it was applied already. If the node of the mark is
    * still running the transaction, etcd will refuse the transaction.
    *
-   * <p>A mark that has changed was closed, by this transaction or to prevent it.
+   * <p>A mark that has changed was closed, by this transaction or to prevent it; one that is gone was of a program.
    */
   void close(Etcd etcd, Keys keys, Deadline deadline) throws GlobalRefException {
     ByteSequence at = keys.withPrefix(key);
-    Op put = Op.put(at, Keys.bytes(Mark.parse(open).next(Outcome.VOID).text()), PutOption.DEFAULT);
-    TxnResponse answer = etcd.commitAgain(List.of(Etcd.is(at, open)), List.of(put), List.of(Etcd.get(at)), deadline);
-    if (!answer.isSucceeded()) {
-      Optional<String> now = Etcd.text(answer.getGetResponses().getFirst());
-      if (now.equals(Optional.of(open))) {
-        throw new IllegalStateException("etcd has the mark \"" + open + "\", and has not");
-      }
+    Optional<KeyValue> now = Etcd.first(etcd.read(at, GetOption.DEFAULT, deadline));
+    if (now.isPresent() && Etcd.text(now.get()).equals(open)) {
+      PutOption kept = PutOption.builder().withLeaseId(now.get().getLease()).build();
+      Op put = Op.put(at, Keys.bytes(Mark.parse(open).next(Outcome.VOID).text()), kept);
+      etcd.commitAgain(List.of(Etcd.is(at, open)), List.of(put), List.of(), deadline);
     }
   }
 }

@@ -46,14 +46,17 @@ public final class Slot {
 
   private final Etcd etcd;
   private final ByteSequence key;
+  private final PutOption kept;
   private Mark mark;
 
   /** Whether the transaction that follows the mark may still be applied. */
   private boolean unresolved;
 
-  Slot(Etcd etcd, ByteSequence key, Mark mark) {
+  /** Creates a slot; {@code kept} says for how long etcd keeps the mark. */
+  Slot(Etcd etcd, ByteSequence key, PutOption kept, Mark mark) {
     this.etcd = etcd;
     this.key = key;
+    this.kept = kept;
     this.mark = mark;
   }
 
@@ -147,7 +150,7 @@ public final class Slot {
   }
 
   private Op closing(Outcome outcome) {
-    return Op.put(key, Keys.bytes(mark.next(outcome).text()), PutOption.DEFAULT);
+    return Op.put(key, Keys.bytes(mark.next(outcome).text()), kept);
   }
 
   private Result evaluated(TxnResponse answer) throws GlobalRefException {
@@ -239,9 +242,14 @@ public final class Slot {
   }
 
   private Result told(Optional<KeyValue> entry) throws GlobalRefException {
-    String text = entry.map(Etcd::text).orElse("");
-    Mark now = entry.isPresent() ? Mark.parse(text) : null;
-    if (now == null || !now.start().equals(mark.start()) || now.number() != mark.number() + 1) {
+    if (entry.isEmpty()) {
+      throw new GlobalRefException(
+          "etcd does not have the mark of this process any more: start the process again. A program loses its marks if"
+              + " it cannot reach etcd for an hour", null);
+    }
+    String text = Etcd.text(entry.get());
+    Mark now = Mark.parse(text);
+    if (!now.start().equals(mark.start()) || now.number() != mark.number() + 1) {
       throw new GlobalRefException(
           "another process has taken the place of this node in etcd: its mark is \"" + text + "\", not after \""
               + mark.text() + "\". Give each Gerrit a site of its own, and restart this one", null);

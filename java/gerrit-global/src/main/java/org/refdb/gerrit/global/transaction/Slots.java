@@ -5,7 +5,6 @@ import io.etcd.jetcd.ByteSequence;
 import io.etcd.jetcd.KeyValue;
 import io.etcd.jetcd.op.Cmp;
 import io.etcd.jetcd.op.Op;
-import io.etcd.jetcd.options.DeleteOption;
 import io.etcd.jetcd.options.GetOption;
 import io.etcd.jetcd.options.PutOption;
 import java.util.ArrayDeque;
@@ -23,6 +22,7 @@ import org.refdb.gerrit.global.etcd.Etcd;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.etcd.Keys;
 import org.refdb.gerrit.global.etcd.NodeName;
+import org.refdb.gerrit.global.etcd.Session;
 import org.refdb.gerrit.global.transaction.Mark.Outcome;
 import org.refdb.gerrit.global.transaction.Slot.Branch;
 import org.refdb.gerrit.global.transaction.Slot.Result;
@@ -37,6 +37,7 @@ public final class Slots {
   private final Etcd etcd;
   private final Keys keys;
   private final NodeName node;
+  private final Session lease;
   private final Runnable counted;
 
   /** Free slots. The one returned last is taken first, so that few marks are in use. */
@@ -50,14 +51,17 @@ public final class Slots {
 
   private boolean claimed;
 
-  /** Whether this process may have marks in etcd: also if a claim was not answered. */
-  private boolean mayHaveMarks;
-
-  /** Creates the slots; {@code counted} is called each time that a slot with an unknown outcome is given back. */
-  Slots(Etcd etcd, Keys keys, NodeName node, Runnable counted) {
+  /**
+   * Creates the slots; {@code counted} is called each time that a slot with an unknown outcome is given back.
+   *
+   * @param lease the lease of a program's marks, which no later process takes over. Those of a site have none, so that
+   *     the site goes on after an outage of any length
+   */
+  Slots(Etcd etcd, Keys keys, NodeName node, Session lease, Runnable counted) {
     this.etcd = etcd;
     this.keys = keys;
     this.node = node;
+    this.lease = lease;
     this.counted = counted;
   }
 
@@ -158,6 +162,8 @@ public final class Slots {
    */
   private void claim(Deadline deadline) throws GlobalRefException {
     Mark fresh = new Mark(node.start(), 0, Outcome.DONE);
+    long id = node.isOfProgram() ? lease.lease(deadline) : 0;
+    PutOption kept = PutOption.builder().withLeaseId(id).build();
     while (!claimed) {
       Map<ByteSequence, KeyValue> before = new HashMap<>();
       GetOption all = GetOption.builder().isPrefix(true).build();
@@ -173,29 +179,14 @@ public final class Slots {
         KeyValue old = before.get(key);
         ours &= old != null && Etcd.text(old).equals(fresh.text());
         compares.add(old == null ? Etcd.isAbsent(key) : Etcd.isChangedAt(key, old.getModRevision()));
-        puts.add(Op.put(key, Keys.bytes(fresh.text()), PutOption.DEFAULT));
+        puts.add(Op.put(key, Keys.bytes(fresh.text()), kept));
       }
-      puts.add(Op.put(keys.node(node.name()), Keys.bytes(node.text()), PutOption.DEFAULT));
-      mayHaveMarks = true;
+      puts.add(Op.put(keys.node(node.name()), Keys.bytes(node.text()), kept));
       // If the response to a claim is lost, the next round finds the marks of this process, and ends.
       claimed = ours || etcd.commitAgain(compares, puts, List.of(), deadline).isSucceeded();
     }
     for (int i = etcd.settings().slots() - 1; i >= 0; i--) {
-      free.push(new Slot(etcd, keys.mark(node.name(), i), fresh));
-    }
-  }
-
-  /** Removes the marks of this node from etcd, after which no transaction that this process ran can be applied. */
-  synchronized void remove() {
-    if (!mayHaveMarks) {
-      return;
-    }
-    Op marks = Op.delete(keys.marks(node.name()), DeleteOption.builder().isPrefix(true).build());
-    Op self = Op.delete(keys.node(node.name()), DeleteOption.DEFAULT);
-    try {
-      etcd.commit(List.of(), List.of(marks, self), List.of(), Deadline.ofOneRequest(etcd.settings()));
-    } catch (GlobalRefException e) {
-      log.atInfo().withCause(e).log("the marks of this program stay in etcd");
+      free.push(new Slot(etcd, keys.mark(node.name(), i), kept, fresh));
     }
   }
 }

@@ -28,7 +28,7 @@ import org.refdb.gerrit.global.transaction.GlobalRefs;
 public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
 
-  /** How many lagging refs are tracked; beyond that, only their existence is recorded. */
+  /** How many lagging refs a node tracks. */
   public static final int MOST = 10_000;
 
   private static final long CHECK_MILLIS = 1000;
@@ -53,6 +53,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private final GlobalRefs refs;
   private final Disks disks;
   private final Consumer<String> views;
+  private final int most;
   private final ScheduledExecutorService background =
       Executors.newSingleThreadScheduledExecutor(Thread.ofPlatform().daemon().name("refdb-global-behind").factory());
 
@@ -73,10 +74,15 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   /** Whether there was no room for a ref reported meanwhile, here or among the lagging refs. */
   private boolean isMoreMeanwhile;
 
-  public LaggingRefs(GlobalRefs refs, Disks disks, Consumer<String> views) {
+  /**
+   * @param views is given the name of each project whose disk is to be looked at again
+   * @param most how many lagging refs are tracked; beyond that, only their existence is recorded
+   */
+  public LaggingRefs(GlobalRefs refs, Disks disks, Consumer<String> views, int most) {
     this.refs = refs;
     this.disks = disks;
     this.views = views;
+    this.most = most;
     background.scheduleWithFixedDelay(this::checkOrLog, CHECK_MILLIS, CHECK_MILLIS, TimeUnit.MILLISECONDS);
   }
 
@@ -85,7 +91,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     synchronized (this) {
       boolean isTracked = want(project, ref, value);
       if (project.equals(compared)) {
-        isMoreMeanwhile |= !isTracked || heardMeanwhile.size() == MOST;
+        isMoreMeanwhile |= !isTracked || heardMeanwhile.size() == most;
         if (!isMoreMeanwhile) {
           heardMeanwhile.add(ref);
         }
@@ -152,7 +158,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private synchronized boolean want(String project, String ref, String value) {
     Name name = new Name(project, ref);
     Wanted before = wanted.get(name);
-    if (before == null && wanted.size() == MOST) {
+    if (before == null && wanted.size() == most) {
       incomplete.add(project);
       return false;
     }
@@ -228,7 +234,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   }
 
   private synchronized boolean hasRoom() {
-    return wanted.size() <= MOST / 2;
+    return wanted.size() <= most / 2;
   }
 
   /** Finds missed changes by comparing all projects. */
@@ -243,7 +249,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     List<Compare.Difference> found = new ArrayList<>();
     boolean isComplete = !begin(project); // stays as it is if the comparison fails, which is logged
     try (DiskRefs disk = disks.open(project)) {
-      isComplete = new Compare(refs, disk).run(MOST, found::add).complete();
+      isComplete = new Compare(refs, disk).run(most, found::add).complete();
     } catch (IOException | GlobalRefException | RuntimeException e) {
       log.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
           "changes of project %s that this node has missed are not found before they change again", project);

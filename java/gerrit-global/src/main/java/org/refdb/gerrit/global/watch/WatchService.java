@@ -33,7 +33,7 @@ public final class WatchService implements LifecycleListener {
 
   @Override
   public void start() {
-    behind = new LaggingRefs(refs, site, this::tell);
+    behind = new LaggingRefs(refs, site, this::tell, LaggingRefs.MOST);
     watching = new RefWatch(refs.etcd(), refs.keys(), behind);
   }
 
