@@ -3,13 +3,14 @@
 mod authorizer;
 mod counts;
 mod queue;
+mod rates;
 
 pub(crate) use authorizer::{Access, Authorizer, Decision, Grant};
 
 use crate::{service::Service, settings::Limits};
 use counts::{Counted, Counts};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter, clock::Clock};
 use queue::{Most, Place, Places, Queue};
+use rates::Rates;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::OwnedSemaphorePermit, time::timeout};
 
@@ -19,7 +20,7 @@ pub(crate) struct Gate {
     requests: Places,
     fetches: Queue,
     pushes: Queue,
-    rates: Arc<DefaultKeyedRateLimiter<String>>,
+    rates: Arc<Rates>,
     clients: Counts,
     repositories: Counts,
 }
@@ -41,17 +42,13 @@ pub(crate) enum Refused {
     Busy,
 }
 
-/// The number of stored rates of clients beyond which each request drops those of clients that may again send a full
-/// burst.
-const RATES_MAX: usize = 65_536;
-
 impl Gate {
     pub(crate) fn new(limits: Limits) -> Self {
         Gate {
             requests: Places::new(limits.requests),
             fetches: Queue::new(fetches(&limits)),
             pushes: Queue::new(pushes(&limits)),
-            rates: rates(&limits),
+            rates: Arc::new(Rates::new(limits.rate, limits.burst)),
             clients: Counts::new(limits.requests_per_client),
             repositories: Counts::new(limits.requests_per_repository),
             limits,
@@ -66,7 +63,7 @@ impl Gate {
             requests: self.requests.resized(limits.requests),
             fetches: self.fetches.resized(fetches(&limits)),
             pushes: self.pushes.resized(pushes(&limits)),
-            rates: if is_as_fast { Arc::clone(&self.rates) } else { rates(&limits) },
+            rates: if is_as_fast { Arc::clone(&self.rates) } else { Arc::new(Rates::new(limits.rate, limits.burst)) },
             clients: self.clients.with_max(limits.requests_per_client),
             repositories: self.repositories.with_max(limits.requests_per_repository),
             limits,
@@ -75,12 +72,7 @@ impl Gate {
 
     /// Admits a request of `client`, which names a user or an address, or says why it is refused.
     pub(crate) fn enter(&self, client: &str) -> Result<Vec<Turn>, Refused> {
-        if self.rates.len() > RATES_MAX {
-            self.rates.retain_recent();
-        }
-        if let Err(early) = self.rates.check_key(&client.to_owned()) {
-            return Err(Refused::TooFast(early.wait_time_from(self.rates.clock().now())));
-        }
+        self.rates.enter(client).map_err(Refused::TooFast)?;
         let permit = Arc::clone(&self.requests.free).try_acquire_owned().map_err(|_| Refused::Busy)?;
         let counted = self.clients.enter(client).ok_or(Refused::Busy)?;
         Ok(vec![Turn::Permit { _permit: permit }, Turn::Counted { _counted: counted }])
@@ -123,10 +115,6 @@ fn most(all: usize, per_repository: Option<usize>, per_client: Option<usize>) ->
     let per_repository = per_repository.unwrap_or(all - all / 3);
     let per_client = per_client.unwrap_or((all - all / 6).max(per_repository.saturating_add(1)).min(all));
     Most { all, per_repository, per_client }
-}
-
-fn rates(limits: &Limits) -> Arc<DefaultKeyedRateLimiter<String>> {
-    Arc::new(RateLimiter::keyed(Quota::per_second(limits.rate).allow_burst(limits.burst)))
 }
 
 impl std::fmt::Debug for Gate {

@@ -70,11 +70,13 @@ pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
     let (end, until_end) = mpsc::channel::<()>();
     runtime.spawn_blocking(move || until_end.recv());
     // The loop that accepts connections runs in a worker, which can serve a connection without waking another thread.
-    let running = runtime.spawn(run(options.clone(), settings, listeners));
+    let records = Records::new();
+    let running = runtime.spawn(run(options.clone(), settings, listeners, Arc::clone(&records)));
     let ended = runtime.block_on(running).unwrap_or_else(|failed| Err(io::Error::other(failed).into()));
     drop(end);
     // A thread that is blocked by a disk that does not respond must not keep the process alive.
     runtime.shutdown_timeout(Duration::from_secs(1));
+    records.close_log(Duration::from_secs(1));
     ended
 }
 
@@ -135,12 +137,17 @@ impl Kept {
     }
 }
 
-async fn run(options: Options, settings: Settings, listeners: Vec<Listener>) -> Result<(), StartError> {
+async fn run(
+    options: Options,
+    settings: Settings,
+    listeners: Vec<Listener>,
+    records: Arc<Records>,
+) -> Result<(), StartError> {
     let (limits, metrics) = (settings.limits.clone(), settings.metrics);
     let kept = Arc::new(Kept {
         repositories: Arc::new(Repositories::new(&limits, Environment::without_git(std::env::current_dir()?))),
         capabilities: Arc::default(),
-        records: Records::new(),
+        records,
         pushes: Pushes::new(tokio::runtime::Handle::current()),
     });
     let server = Arc::new(ArcSwap::from_pointee(kept.server(settings, None)?));

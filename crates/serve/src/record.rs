@@ -1,18 +1,18 @@
 //! Metrics for Prometheus, and the access log with a line for each request.
 
+mod log;
+
 use crate::cpu::Cpu;
+use log::Log;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::{Registry, Unit},
 };
-use refdb::messages::say;
 use serde::Serialize;
 use std::{
-    fmt,
-    fs::{File, OpenOptions},
-    io::{self, Write},
-    path::{Path, PathBuf},
+    fmt, io,
+    path::Path,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -30,18 +30,12 @@ pub(crate) struct Records {
     shims: Family<Shim, Counter>,
     pub(crate) in_progress: Gauge,
     pub(crate) connections: Gauge,
+    lines_lost: Counter,
     log: Mutex<Option<Log>>,
     /// Whether there is a log, kept here so that reading it needs no lock.
     is_logging: AtomicBool,
     ids: AtomicU64,
     started: Instant,
-}
-
-#[derive(Debug)]
-struct Log {
-    path: PathBuf,
-    /// The open log file; `None` for standard error.
-    file: Option<File>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -71,6 +65,7 @@ impl Records {
         let sent = Family::<Operation, Counter>::default();
         let shims = Family::<Shim, Counter>::default();
         let [in_progress, connections] = [(); 2].map(|()| Gauge::default());
+        let lines_lost = Counter::default();
         registry.register("requests", "Requests that have ended", requests.clone());
         registry.register_with_unit(
             "request",
@@ -82,6 +77,7 @@ impl Records {
         registry.register("shims", "Connections to the socket for shims, by how they ended", shims.clone());
         registry.register("requests_in_progress", "Requests in progress", in_progress.clone());
         registry.register("connections", "Open connections", connections.clone());
+        registry.register("log_lines_lost", "Lines that the access log lacks, as too many waited", lines_lost.clone());
         Arc::new(Records {
             registry,
             requests,
@@ -90,6 +86,7 @@ impl Records {
             shims,
             in_progress,
             connections,
+            lines_lost,
             log: Mutex::default(),
             is_logging: AtomicBool::new(false),
             ids: AtomicU64::new(1),
@@ -100,20 +97,18 @@ impl Records {
     /// Opens the access log, or opens it again after a rotation. The path `-` means standard error, and `None` closes
     /// the log.
     pub(crate) fn open_log(&self, path: Option<&Path>) -> io::Result<()> {
-        let log = match path {
-            None => None,
-            Some(path) if path == Path::new("-") => Some(Log { path: path.to_owned(), file: None }),
-            Some(path) => {
-                let file = OpenOptions::new().append(true).create(true).open(path);
-                let file = file.map_err(|error| {
-                    io::Error::new(error.kind(), format!("cannot open the access log {}: {error}", path.display()))
-                })?;
-                Some(Log { path: path.to_owned(), file: Some(file) })
-            }
-        };
+        let log = path.map(Log::open).transpose()?;
         self.is_logging.store(log.is_some(), Relaxed);
         *self.log() = log;
         Ok(())
+    }
+
+    /// Closes the access log once it is written, or after `limit`.
+    pub(crate) fn close_log(&self, limit: Duration) {
+        let log = self.log().take();
+        if let Some(log) = log {
+            log.close(limit);
+        }
     }
 
     /// Begins the record of a request. Its status is [`STATUS_LEFT`] until another one is set, because the work for a
@@ -240,20 +235,17 @@ impl Drop for Record {
         records.seconds.get_or_create(&operation).observe(duration.as_secs_f64());
         records.sent.get_or_create(&operation).inc_by(line.bytes);
         records.requests.get_or_create(&Labels { operation: line.operation, status: line.status }).inc();
-        let mut log = records.log();
-        let Some(log) = &mut *log else { return };
+        if !records.is_logging.load(Relaxed) {
+            return;
+        }
         let now = refdb_vfs::now_nanos();
         line.time = format!("{}.{:03}", now / 1_000_000_000, now / 1_000_000 % 1000);
         line.served_ms = milliseconds(duration);
         line.cpu_ms = milliseconds(cpu.spent().unwrap_or_default());
         let Ok(text) = serde_json::to_string(line) else { return };
         let text = escaped(text) + "\n";
-        let written = match &mut log.file {
-            Some(file) => file.write_all(text.as_bytes()),
-            None => io::stderr().write_all(text.as_bytes()),
-        };
-        if let Err(error) = written {
-            say("warning: ", format!("cannot write to the access log {}: {error}", log.path.display()).as_bytes());
+        if records.log().as_ref().is_some_and(|log| !log.add(text)) {
+            records.lines_lost.inc();
         }
     }
 }
@@ -287,6 +279,7 @@ mod tests {
         record.status(200);
         record.sent(7);
         drop(record);
+        records.close_log(Duration::from_secs(60));
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.lines().count(), 1);
         assert!(!text.trim_end().chars().any(char::is_control), "{text:?}");

@@ -107,6 +107,8 @@ impl Roots {
         let given = root.dir.join(OsStr::from_bytes(below));
         let served = Repository::served_folder(&self.fs, &self.environment, &given).map_err(|error| match error {
             RepositoryError::Io(error) if !is_absence(&error.source) => NotFound::Unknown(error.to_string()),
+            // The user's settings decide whether a repository of another user is served.
+            RepositoryError::Config(error) => NotFound::Unknown(error.to_string()),
             error => NotFound::NoRepository(error.to_string()),
         })?;
         let folder = resolved_below(&root.dir, &served.folder).map_err(|error| {

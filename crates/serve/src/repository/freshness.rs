@@ -11,7 +11,8 @@ use std::{
 pub(super) struct Seen {
     files: Vec<(PathBuf, Option<Stat>)>,
     /// Whether equal attributes prove that nothing has changed. They do not if a file was changed so recently that
-    /// another change could leave its attributes as they are, or if the value depends on more than these files.
+    /// another change could leave its attributes as they are, if a file is not on a local file system, or if the value
+    /// depends on more than these files.
     is_proof: bool,
 }
 
@@ -22,14 +23,14 @@ impl Seen {
         let mut seen = Seen { files: Vec::new(), is_proof: true };
         for file in files {
             let stat = look(fs, &file)?;
-            seen.is_proof &= stat.is_none_or(|stat| !stat.is_racy(now));
+            seen.is_proof &= stat.is_none_or(|stat| !stat.is_racy(now)) && is_local(fs, &file);
             seen.files.push((file, stat));
         }
         Ok(seen)
     }
 
-    /// Returns whether it is certain that no file has changed. Returns `false` on a network file system, whose client
-    /// may report old attributes.
+    /// Returns whether it is certain that no file has changed. Returns `false` if a file, or the repository, is on a
+    /// network file system, whose client may report old attributes.
     pub(super) fn is_current(&self, fs: &Fs) -> io::Result<bool> {
         if !self.is_proof || fs.asks_server() {
             return Ok(false);
@@ -61,6 +62,11 @@ impl Seen {
     pub(super) fn is_of(&self, files: &[PathBuf]) -> bool {
         self.files.iter().map(|(file, _)| file).eq(files)
     }
+}
+
+/// Returns whether a file, or the nearest existing folder above it, is on a local file system.
+fn is_local(fs: &Fs, file: &Path) -> bool {
+    file.ancestors().find_map(|path| fs.is_local(path).ok()).unwrap_or(false)
 }
 
 /// Returns the attributes of a file, or `None` if it is missing. A file that permissions make unreachable counts as
