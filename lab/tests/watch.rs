@@ -317,6 +317,27 @@ fn an_alert_is_not_hidden_by_an_output_that_nobody_reads_any_more() {
     assert_eq!(watched.told(), ["planted-1"]);
 }
 
+/// Each run records what it has measured or found before it says so. Previously, the next run measured the same commit
+/// again, or found the same change, and no run got any further.
+#[test]
+fn runs_whose_output_nobody_reads_come_to_an_alert() {
+    let watched = Watched::new();
+    watched.idle(2);
+    merge_a_slow_topic(&watched);
+    watched.idle(2);
+    for run in 1.. {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = watched.command(&[]).stdout(writer).stderr(Stdio::null()).status().unwrap();
+        if status.code() == Some(3) {
+            break;
+        }
+        assert_eq!(status.code(), Some(1));
+        assert!(run < 20, "{} commits are measured", watched.measured().len());
+    }
+    assert_eq!(watched.told(), ["planted-1"]);
+}
+
 /// In the clone of the proof, the commit costs as much as the one before.
 #[test]
 fn what_the_proof_does_not_confirm_is_recorded_and_not_reported() {
