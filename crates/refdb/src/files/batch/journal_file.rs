@@ -159,7 +159,9 @@ impl JournalFile {
         // A line that is there already is written anew before it is synced, because an earlier sync may have failed.
         // The kernel then drops the bytes, and reports success for the next sync unless they are written again.
         self.file().overwrite(&start, 0)?;
-        self.sync(sync).inspect_err(|_| drop(UNSYNCED_LINES.fetch_add(1, Release)))?;
+        self.sync(sync).inspect_err(|_| {
+            UNSYNCED_LINES.fetch_add(1, Release);
+        })?;
         self.signed_at = now.filter(|_| sync);
         Ok(())
     }
