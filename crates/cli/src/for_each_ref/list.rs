@@ -61,9 +61,11 @@ pub fn list(
     output: &mut Output,
 ) -> Result<()> {
     // git selects all of these refs before it shows the first, so one that cannot be judged leaves nothing shown.
-    let selects_first = plan.filter.judges_objects() && (plan.is_branch || plan.filter.reach.asks_what_is_merged());
-    let keeps =
-        selects_first || !plan.order.is_natural() || world.depends_on_all() || matches!(plan.layout, Layout::OfAll(_));
+    let selects_first = plan.is_branch || plan.filter.reach.asks_what_is_merged() || world.names_commits();
+    let keeps = selects_first && plan.filter.judges_objects()
+        || !plan.order.is_natural()
+        || world.depends_on_all()
+        || matches!(plan.layout, Layout::OfAll(_));
     let mut renderer = Renderer::new(world, plan.quote, plan.colors);
     let detached = plan.detached.take();
     renderer.detached = detached.as_ref().map(|head| head.description.clone());

@@ -35,6 +35,7 @@ fn listings(twins: &Twins) {
         &["for-each-ref", "--format=%(refname)", "--no-contains=main"],
         &["for-each-ref", "--format=%(refname)", "--points-at=main"],
         &["for-each-ref", "--format=%(refname)", "--points-at=main", "--merged=main"],
+        &["for-each-ref", "--format=%(refname) %(ahead-behind:main)", "--points-at=main"],
         &["branch", "--points-at=main"],
         &["branch", "--contains=main"],
         &["tag", "--points-at=main"],
