@@ -7,121 +7,17 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{BufRead, BufReader},
-    path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     thread::sleep,
     time::{Duration, Instant},
 };
 
-use common::{Synthetic, end, finish};
+use common::{
+    Synthetic, end, finish,
+    watched::{COST, Watched, merge_a_slow_topic, said},
+};
 use refdb_testkit::rounds;
 use serde_json::Value;
-use tempfile::TempDir;
-
-const COST: &str = "cat \"$BUILD/cost\" >\"$COST\"";
-
-/// A repository that is watched from its first commit on.
-struct Watched {
-    planted: Synthetic,
-    first: String,
-    /// The folder of the runs, in memory if there is such a file system.
-    place: TempDir,
-}
-
-impl Watched {
-    fn new() -> Watched {
-        let planted = Synthetic::new(COST, "judge = 'reported'");
-        let first = planted.commit("cost", "1000");
-        Watched::of(planted, first)
-    }
-
-    fn of(planted: Synthetic, first: String) -> Watched {
-        let memory = Path::new("/dev/shm");
-        let place = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
-        Watched { planted, first, place: place.unwrap() }
-    }
-
-    fn history(&self) -> PathBuf {
-        self.planted.cache().with_file_name("history")
-    }
-
-    /// Returns a watch that begins after the first commit. It records each call of `--notify` in a line, unless
-    /// `more` has another `--notify`.
-    fn command(&self, more: &[&str]) -> Command {
-        let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
-        let calls = self.calls();
-        let notify = format!("cat >>'{0}.text'; printf '%s\\n' \"$ALERT\" >>'{0}'", calls.display());
-        lab.arg("watch").arg(self.planted.repository()).args(["--branch", "main", "--reference", &self.first]);
-        lab.arg("--history").arg(self.history()).arg("--scenario").arg(self.planted.scenario());
-        lab.arg("--cache").arg(self.planted.cache()).args(more);
-        if !more.contains(&"--notify") {
-            lab.args(["--notify", &notify]);
-        }
-        lab.arg("--place").arg(self.place.path());
-        lab
-    }
-
-    /// Runs a watch to its end, which has this exit status. Returns its output.
-    fn watch(&self, status: i32, more: &[&str]) -> String {
-        let output = finish(&mut self.command(more));
-        assert_eq!(output.status.code(), Some(status), "{}", said(&output));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn calls(&self) -> PathBuf {
-        self.planted.cache().with_file_name("calls")
-    }
-
-    /// Returns the names of the alerts of which the user was told, in order.
-    fn told(&self) -> Vec<String> {
-        fs::read_to_string(self.calls()).unwrap_or_default().lines().map(str::to_owned).collect()
-    }
-
-    fn records(&self, kind: &str) -> Vec<Value> {
-        let text = fs::read_to_string(self.history().join("planted.jsonl")).unwrap();
-        // A watch that is running may not have finished the last line.
-        let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
-        let records = whole.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        records.filter(|record| record["kind"] == kind).collect()
-    }
-
-    /// Returns the measured commits, in order.
-    fn measured(&self) -> Vec<String> {
-        self.records("point").iter().map(|point| point["b"]["commit"].as_str().unwrap().to_owned()).collect()
-    }
-
-    fn alert(&self, number: u32) -> Value {
-        let path = self.history().join(format!("alerts/planted-{number}.json"));
-        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
-    }
-
-    /// Adds commits that cost the same as the last one.
-    fn idle(&self, count: usize) -> Vec<String> {
-        (0..count).map(|number| self.planted.commit("other", &format!("{number}-{}", self.head()))).collect()
-    }
-
-    fn head(&self) -> String {
-        self.planted.git(&["rev-parse", "HEAD"])
-    }
-}
-
-fn said(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-/// Adds a topic of three commits, the second of which raises the cost to 1100, and merges it. Returns the second
-/// commit.
-fn merge_a_slow_topic(watched: &Watched) -> String {
-    let planted = &watched.planted;
-    planted.git(&["checkout", "-q", "-b", "topic"]);
-    planted.commit("one", "");
-    let slow = planted.commit("cost", "1100");
-    planted.commit("three", "");
-    planted.git(&["checkout", "-q", "main"]);
-    planted.commit("four", "");
-    planted.git(&["merge", "-q", "--no-ff", "-m", "merge the topic", "topic"]);
-    slow
-}
 
 #[test]
 fn a_step_in_a_merged_topic_is_found_attributed_and_told_once() {
@@ -314,6 +210,27 @@ fn an_alert_is_not_hidden_by_an_output_that_nobody_reads_any_more() {
     assert!(until_alarm.next().is_some(), "there is an alarm");
     drop(until_alarm);
     assert_eq!(watch.wait().unwrap().code(), Some(3));
+    assert_eq!(watched.told(), ["planted-1"]);
+}
+
+/// Each run records what it has measured or found before it says so. Previously, the next run measured the same commit
+/// again, or found the same change, and no run got any further.
+#[test]
+fn runs_whose_output_nobody_reads_come_to_an_alert() {
+    let watched = Watched::new();
+    watched.idle(2);
+    merge_a_slow_topic(&watched);
+    watched.idle(2);
+    for run in 1.. {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = watched.command(&[]).stdout(writer).stderr(Stdio::null()).status().unwrap();
+        if status.code() == Some(3) {
+            break;
+        }
+        assert_eq!(status.code(), Some(1));
+        assert!(run < 20, "{} commits are measured", watched.measured().len());
+    }
     assert_eq!(watched.told(), ["planted-1"]);
 }
 

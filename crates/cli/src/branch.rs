@@ -216,7 +216,7 @@ fn print_branches(
         omit_empty: wish.omit_empty,
         count: 0,
         detached,
-        shows_bases: false,
+        is_branch: true,
     };
     list(session, snapshot, &history, &mut world, &mut plan, output)
 }

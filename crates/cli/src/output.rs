@@ -3,17 +3,11 @@
 use crate::failure::{Failure, Result, message, system_text};
 use bstr::ByteSlice;
 use refdb::{Snapshot, Store, config::parse_boolean};
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    io::Errno,
-};
+use refdb_vfs::interrupt;
 use std::{
     cell::Cell,
-    io::{self, IsTerminal},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::ffi::OsStrExt,
-    },
+    io::{self, IsTerminal, Write},
+    os::unix::ffi::OsStrExt,
     rc::Rc,
 };
 
@@ -102,34 +96,57 @@ impl Output {
     /// Writes everything that is in the buffer.
     pub fn flush(&mut self) -> Result<()> {
         self.has_written.set(self.has_written.get() || !self.buffer.is_empty());
-        let mut rest = &self.buffer[..];
-        while !rest.is_empty() {
-            let written = match rustix::io::write(io::stdout(), rest) {
-                Ok(written) => Ok(written),
-                Err(error) => wait(error.into(), io::stdout().as_fd(), PollFlags::OUT).map(|()| 0),
-            };
-            match written {
-                Ok(written) => rest = &rest[written..],
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(Failure::BrokenPipe),
-                Err(error) => {
-                    let text = system_text(&error);
-                    return Err(Failure::Fatal(message!["write failure on standard output: ", text]));
-                }
+        match Stdout.write_all(&self.buffer) {
+            Ok(()) => {
+                self.buffer.clear();
+                Ok(())
+            }
+            Err(_) if interrupt::received().is_some() => Err(Failure::Interrupted),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
+            Err(error) => {
+                let text = system_text(&error);
+                Err(Failure::Fatal(message!["write failure on standard output: ", text]))
             }
         }
-        self.buffer.clear();
+    }
+}
+
+/// Standard output without a buffer. A write waits for the reader of a pipe, even if the pipe is non-blocking, but
+/// fails once a signal was caught.
+#[derive(Debug)]
+pub struct Stdout;
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        /// Number of bytes that a pipe takes without waiting if anything can be written to it.
+        const AT_ONCE_BYTES: usize = 4 << 10;
+        // An error of the kind `Interrupted` would be taken for a reason to try again.
+        let wait_writable =
+            || interrupt::wait_writable(io::stdout()).map_err(|error| io::Error::other(error.to_string()));
+        loop {
+            let mut piece = bytes;
+            if interrupt::is_caught() {
+                wait_writable()?;
+                piece = &bytes[..bytes.len().min(AT_ONCE_BYTES)];
+            }
+            match rustix::io::write(io::stdout(), piece) {
+                Ok(written) => return Ok(written),
+                Err(error) => wait(error.into(), wait_writable)?,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Waits until a read or write that failed may succeed. Returns the error if repeating the call cannot help.
-pub fn wait(error: io::Error, end: BorrowedFd<'_>, until: PollFlags) -> io::Result<()> {
+/// Waits by `until_ready` if a read or write that failed may succeed after that. Returns the error if repeating the
+/// call cannot help.
+pub fn wait(error: io::Error, until_ready: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::Interrupted => Ok(()),
-        io::ErrorKind::WouldBlock => match poll(&mut [PollFd::new(&end, until)], None) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        },
+        io::ErrorKind::WouldBlock => until_ready(),
         _ => Err(error),
     }
 }

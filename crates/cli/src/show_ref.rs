@@ -401,7 +401,8 @@ fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Outp
             Ok(_) => {}
             Err(error) => return fatal!["cannot read standard input: ", crate::failure::system_text(&error)],
         }
-        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        // A line ends at a NUL, too, after which its rest is dropped.
+        let text = line.split(|byte| matches!(byte, b'\n' | 0)).next().unwrap_or_default();
         let text = text.strip_suffix(b"^{}").unwrap_or(text);
         let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |space| space + 1);
         let name = text[start..].as_bstr();

@@ -125,7 +125,7 @@ fn print_tags(
         omit_empty: wish.omit_empty,
         count: 0,
         detached: None,
-        shows_bases: true,
+        is_branch: false,
     };
     list(session, snapshot, &history, &mut world, &mut plan, output)
 }

@@ -4,7 +4,7 @@
 
 use refdb_kvcache::{Cache, Durability, Key, Options, version_dir};
 use std::{
-    io::Write,
+    io::{Read, Write},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -87,6 +87,28 @@ fn a_harmed_entry_is_reported_with_exit_code_1() {
     let found = refdb(&["verify", root.path().to_str().unwrap()], b"");
     assert_eq!(found.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&found.stdout), "999 entries are whole, 1 are harmed and would be misses\n");
+    let exported = refdb(&["export", root.path().to_str().unwrap()], b"");
+    let told = "999 entries exported\n1 entries left out, because they are harmed or cannot be read\n";
+    assert_eq!((exported.status.code(), String::from_utf8_lossy(&exported.stderr).as_ref()), (Some(0), told));
+}
+
+/// Previously, the export ended with an error when the pipe was full.
+#[test]
+fn an_export_waits_for_the_reader_of_a_pipe_that_does_not_block() {
+    let root = tempfile::tempdir().unwrap();
+    fill(root.path(), None).close().unwrap();
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_refdb"));
+    let mut child = command.args(["cache", "export"]).arg(root.path()).stdout(writer).spawn().unwrap();
+    // The command still holds the end for writing.
+    drop(command);
+    // The pipe is full after that, or if the machine is slow, this run shows nothing.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut export = Vec::new();
+    reader.read_to_end(&mut export).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(export, refdb(&["export", root.path().to_str().unwrap()], b"").stdout);
 }
 
 #[test]

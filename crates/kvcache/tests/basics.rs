@@ -329,6 +329,23 @@ fn a_reader_walks_over_all_entries_though_a_writer_moves_them() {
     assert!(reader.verify().good >= 500);
 }
 
+/// Previously, such a walk ended as if the entries had been removed.
+#[test]
+fn a_walk_counts_what_it_cannot_find_because_the_files_cannot_be_opened_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("cache");
+    let writer = open(&dir, 4 * MIB);
+    (0..2_000u32).for_each(|i| assert_eq!(writer.put(&i.to_le_bytes(), &[7; 1_000]).unwrap(), Put::Stored));
+    writer.close().unwrap();
+    let reader = Cache::open_read_only(&dir, None).unwrap();
+    std::fs::rename(&dir, temp.path().join("elsewhere")).unwrap();
+    let (walked, mut exported) = (reader.verify(), Vec::new());
+    assert!(walked.bad > 0);
+    assert_eq!(walked.good + walked.bad, 2_000);
+    let told = reader.export(&mut exported).unwrap();
+    assert_eq!(told.good + told.bad, 2_000);
+}
+
 #[test]
 fn files_are_private_to_the_user() {
     let root = tempfile::tempdir().unwrap();

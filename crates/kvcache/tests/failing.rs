@@ -27,13 +27,21 @@ const FOLDER: &str = "REFDB_FAILING_FOLDER";
 #[derive(Default)]
 struct Forgetful {
     fails: AtomicBool,
+    /// Whether no file can be removed either.
+    keeps: AtomicBool,
     synced: Mutex<HashMap<PathBuf, u64>>,
     dropped: Mutex<Vec<(PathBuf, Range<u64>)>>,
 }
 
 impl IoHook for Forgetful {
     fn before(&self, op: Op<'_>) -> Verdict {
-        let Op::Sync(path) = op else { return Verdict::Proceed };
+        let path = match op {
+            Op::Sync(path) => path,
+            Op::Remove(_) if self.keeps.load(Ordering::Relaxed) => {
+                return Verdict::Fail(io::Error::from_raw_os_error(5));
+            }
+            _ => return Verdict::Proceed,
+        };
         let len = std::fs::metadata(path).expect("a file that is synced is there").len();
         let before = self.synced.lock().expect("nobody panics with it").insert(path.to_owned(), len).unwrap_or(0);
         if path.extension().is_none_or(|end| end != "seg") || !self.fails.load(Ordering::Relaxed) {
@@ -107,6 +115,43 @@ fn what_is_synced_after_an_opening_whose_sync_failed_survives_a_loss_of_power() 
     let cache = open(dir.path(), 4 * MIB);
     assert!(cache.notices().is_empty(), "{:?}", cache.notices());
     assert_eq!(cache.get(b"next").map(|found| found.value).as_deref(), Some(&b"session"[..]));
+}
+
+/// Previously, the next opening trusted the segment whose sync had failed, so that a loss of power took what was synced
+/// after it.
+#[test]
+fn a_segment_whose_sync_failed_is_not_trusted_though_it_could_not_be_deleted() {
+    for fails_at_opening in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Forgetful::default());
+        let open_on = || Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), patient(4 * MIB));
+        let breaks = |is_broken| {
+            disk.fails.store(is_broken, Ordering::Relaxed);
+            disk.keeps.store(is_broken, Ordering::Relaxed);
+        };
+        let synced = PutOptions::new().durability(Durability::Synced);
+        let killed = open_on().unwrap();
+        killed.put_with(b"one", b"session", synced).unwrap();
+        killed.put_with(b"two", b"session", PutOptions::new().durability(Durability::Written)).unwrap();
+        if fails_at_opening {
+            killed.abandon();
+            breaks(true);
+            assert!(open_on().is_err(), "the segment is still there");
+        } else {
+            breaks(true);
+            killed.flush(Durability::Synced).expect_err("the segment is still there");
+            killed.abandon();
+        }
+        breaks(false);
+        let cache = open_on().unwrap();
+        assert_eq!(cache.get(b"one"), None);
+        cache.put_with(b"next", b"session", synced).unwrap();
+        cache.abandon();
+        disk.lose_power();
+        let cache = open(dir.path(), 4 * MIB);
+        assert!(cache.notices().is_empty(), "{:?}", cache.notices());
+        assert_eq!(cache.get(b"next").map(|found| found.value).as_deref(), Some(&b"session"[..]));
+    }
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn no_segment_is_freed_before_the_index_is_filled() {
 fn what_needs_all_entries_waits_for_them() {
     let calls: [fn(&Cache) -> u64; 5] = [
         |cache| cache.verify().good,
-        |cache| cache.export(&mut std::io::sink()).unwrap(),
+        |cache| cache.export(&mut std::io::sink()).unwrap().good,
         |cache| cache.compact().map(|_| cache.stats().entries).unwrap(),
         |cache| cache.close().map(|()| cache.stats().entries).unwrap(),
         |cache| {

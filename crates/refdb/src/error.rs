@@ -32,10 +32,10 @@ pub(crate) const LOSSES_MAX: usize = 8;
 pub enum Error {
     /// An operation on a file failed.
     #[error(transparent)]
-    Io(#[from] refdb_vfs::Error),
+    Io(refdb_vfs::Error),
     /// A lock file could not be created: someone else held it too long, or a file operation failed.
     #[error(transparent)]
-    Lock(#[from] LockError),
+    Lock(LockError),
     /// A stack of reftables, or the refs in memory, could not be locked: someone else held the lock too long, or a file
     /// operation failed.
     #[error("cannot lock references: {0}")]
@@ -160,22 +160,40 @@ impl Error {
     }
 }
 
+/// A wait that a signal ended is [`Error::Interrupted`].
+impl From<refdb_vfs::Error> for Error {
+    fn from(error: refdb_vfs::Error) -> Self {
+        if error.is_signal() { Error::Interrupted(error.source) } else { Error::Io(error) }
+    }
+}
+
+/// A wait that a signal ended is [`Error::Interrupted`].
+impl From<LockError> for Error {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Io(error) if error.is_signal() => error.into(),
+            error => Error::Lock(error),
+        }
+    }
+}
+
 /// A failed file operation in a table is [`Error::Io`], as it is in other files.
 impl From<reftable::Error> for Error {
     fn from(error: reftable::Error) -> Self {
         match error {
-            reftable::Error::Io(error) => Error::Io(*error),
+            reftable::Error::Io(error) => (*error).into(),
             error => Error::Table(error),
         }
     }
 }
 
 /// [`StackError::Io`] and [`StackError::Table`] become the errors that they contain, and [`StackError::Interrupted`]
-/// becomes [`Error::Interrupted`].
+/// and a wait for a lock that a signal ended become [`Error::Interrupted`].
 impl From<StackError> for Error {
     fn from(error: StackError) -> Self {
         match error {
-            StackError::Io(error) => Error::Io(error),
+            StackError::Io(error) => error.into(),
+            StackError::Lock(LockError::Io(error)) if error.is_signal() => error.into(),
             StackError::Table(error) => error.into(),
             StackError::Interrupted(error) => Error::Interrupted(error),
             error => Error::Stack(error),
@@ -212,6 +230,19 @@ mod tests {
     fn a_signal_is_one_error_wherever_it_is_noticed() {
         let signal = StackError::Interrupted(std::io::ErrorKind::Interrupted.into());
         assert!(matches!(Error::from(signal), Error::Interrupted(_)));
+        let wait = || refdb_vfs::Error {
+            operation: "lock",
+            path: PathBuf::from("x"),
+            source: std::io::Error::new(std::io::ErrorKind::Interrupted, "stopped by signal 15"),
+        };
+        for error in [
+            Error::from(wait()),
+            LockError::Io(wait()).into(),
+            StackError::Io(wait()).into(),
+            StackError::Lock(LockError::Io(wait())).into(),
+        ] {
+            assert!(matches!(error, Error::Interrupted(_)), "{error:?}");
+        }
     }
 
     #[test]

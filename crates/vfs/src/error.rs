@@ -44,6 +44,12 @@ impl Error {
         Error::new(operation, path, io::ErrorKind::StaleNetworkFileHandle)
     }
 
+    /// Returns whether a wait ended because a signal was caught that asks the process to end.
+    pub fn is_signal(&self) -> bool {
+        // An error of the system has a number.
+        self.source.kind() == io::ErrorKind::Interrupted && self.source.raw_os_error().is_none()
+    }
+
     /// Returns whether the path, or a folder on the way to it, does not exist. Something else in the place of a folder
     /// counts as a missing folder.
     pub fn is_not_found(&self) -> bool {

@@ -140,14 +140,29 @@ pub fn end_by_broken_pipe() {
     let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
 }
 
+/// Returns whether signals are caught, so that one that arrives only sets a flag.
+pub fn is_caught() -> bool {
+    RECEIVED.get().is_some()
+}
+
 /// Waits until `input` can be read or has ended, and fails once a signal was caught. Reading alone would not notice the
 /// signal: the system restarts an interrupted read.
 pub fn wait_readable(input: impl AsFd) -> io::Result<()> {
+    wait_until(input, PollFlags::IN)
+}
+
+/// Waits until `output` can be written to or has lost its reader, and fails once a signal was caught. A pipe then takes
+/// 4 KiB at once, whereas a longer write may wait for the reader and not notice a signal.
+pub fn wait_writable(output: impl AsFd) -> io::Result<()> {
+    wait_until(output, PollFlags::OUT)
+}
+
+fn wait_until(end: impl AsFd, ready: PollFlags) -> io::Result<()> {
     // A signal may come between the check and the wait; then it is noticed a little later, which is harmless.
     let pause = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
     loop {
         check()?;
-        let mut fds = [PollFd::new(&input, PollFlags::IN)];
+        let mut fds = [PollFd::new(&end, ready)];
         match poll(&mut fds, Some(&pause)) {
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(()),

@@ -144,26 +144,30 @@ impl<'a> Series<'a> {
         let sides = Sides { anchor: &state.anchor, commit, reference: &state.start.reference };
         match self.setting.measure(sides, &mut detector, coin)? {
             Err(why) => {
-                writeln!(out, "{}: {} cannot be measured: {why}", self.name(), short(commit))?;
+                let said = format!("{} cannot be measured: {why}", short(commit));
                 self.ledger.append(Record::Broken(Broken { time: now(), commit: commit.to_owned(), why }))?;
+                self.say(&said, out)
             }
             Ok(rounds) => {
                 let point = self.point(sides, rounds)?;
-                writeln!(
-                    out,
-                    "{}: {} takes {:.3} times the {} of {} ({} runs a side)",
-                    self.name(),
+                let said = format!(
+                    "{} takes {:.3} times the {} of {} ({} runs a side)",
                     short(commit),
                     point.ratio,
                     self.rules.judge.words(),
                     short(&state.anchor),
                     point.b.runs.len(),
-                )?;
+                );
                 self.ledger.append(Record::Point(Box::new(point)))?;
+                self.say(&said, out)
             }
         }
-        out.flush()?;
-        Ok(())
+    }
+
+    /// Prints a line about something that is recorded already, so that an output that nobody reads hides it only once.
+    pub(super) fn say(&self, said: &str, out: &mut impl Write) -> Result<()> {
+        writeln!(out, "{}: {said}", self.name())?;
+        Ok(out.flush()?)
     }
 
     fn point(&self, sides: Sides<'_>, rounds: Rounds) -> Result<Point> {
@@ -227,7 +231,7 @@ impl<'a> Series<'a> {
                 break;
             }
         }
-        writeln!(out, "{}: the cost changed between {} and {}", self.name(), short(&before), short(&at))?;
+        let said = format!("the cost changed between {} and {}", short(&before), short(&at));
         self.ledger.append(Record::Alarm(Alarm {
             number: state.number,
             time: now(),
@@ -236,7 +240,8 @@ impl<'a> Series<'a> {
             before,
             first,
             at,
-        }))
+        }))?;
+        self.say(&said, out)
     }
 }
 

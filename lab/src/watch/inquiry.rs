@@ -70,12 +70,14 @@ impl<'a> Series<'a> {
             }
             Ok(proof) => {
                 let said = format!("the proof measured {:.3} times, which confirms nothing", proof.outcome.ratio);
-                writeln!(out, "{}: unconfirmed: {said}", self.name())?;
-                self.close(alarm, Some(&proof), said)
+                let line = format!("unconfirmed: {said}");
+                self.close(alarm, Some(&proof), said)?;
+                self.say(&line, out)
             }
             Err(why) => {
-                writeln!(out, "{}: unconfirmed: {why}", self.name())?;
-                self.close(alarm, None, why)
+                let line = format!("unconfirmed: {why}");
+                self.close(alarm, None, why)?;
+                self.say(&line, out)
             }
         }
     }

@@ -5,6 +5,7 @@
 
 pub(crate) mod history;
 pub(crate) mod numbered;
+pub(crate) mod watched;
 
 use std::{
     fs,

@@ -1,12 +1,16 @@
 use super::{COMMAND, Settings, is_secret, refuse_another_users, say_lost};
-use crate::failure::{Failure, Result, fatal, message, system_text};
-use refdb_kvcache::{Cache, Options, delete_cache};
+use crate::{
+    failure::{Failure, Result, fatal, message, system_text},
+    output::Stdout,
+};
+use refdb_kvcache::{Cache, Options, Verified, delete_cache};
 use std::{
     io::{self, BufReader, BufWriter, ErrorKind},
     path::Path,
 };
 
-/// Writes all entries to standard output, except for those whose record is damaged or cannot be read.
+/// Writes all entries to standard output, except for those whose record is damaged or cannot be read, whose number is
+/// reported.
 pub(super) fn export(folder: &Path, settings: &Settings) -> Result<u8> {
     if is_secret(folder)? && !settings.secrets {
         return fatal![
@@ -17,10 +21,13 @@ pub(super) fn export(folder: &Path, settings: &Settings) -> Result<u8> {
     }
     let cache = Cache::open_read_only(folder, settings.key.as_ref())?;
     say_lost(&cache);
-    let mut output = BufWriter::with_capacity(1 << 20, io::stdout().lock());
+    let mut output = BufWriter::with_capacity(1 << 20, Stdout);
     match cache.export(&mut output) {
-        Ok(entries) => {
-            eprintln!("{entries} entries exported");
+        Ok(Verified { good, bad }) => {
+            eprintln!("{good} entries exported");
+            if bad > 0 {
+                eprintln!("{bad} entries left out, because they are harmed or cannot be read");
+            }
             Ok(0)
         }
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),

@@ -30,13 +30,18 @@ impl Filter {
     /// Returns whether there is no condition.
     pub fn is_empty(&self) -> bool {
         let is_free = self.patterns.is_empty() && self.exclude.is_empty() && !self.commits_only;
-        is_free && self.points_at.is_empty() && self.reach.is_empty()
+        is_free && !self.judges_objects()
     }
 
     /// Returns whether the name meets the conditions on names.
     pub fn name(&self, name: &BStr) -> bool {
         (self.patterns.is_empty() || self.patterns.matches(name))
             && (self.exclude.is_empty() || !self.exclude.matches(name))
+    }
+
+    /// Returns whether there is a condition for which objects are read.
+    pub fn judges_objects(&self) -> bool {
+        !self.points_at.is_empty() || !self.reach.is_empty()
     }
 
     /// Returns whether the object meets the conditions on objects.

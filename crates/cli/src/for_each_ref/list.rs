@@ -33,8 +33,8 @@ pub struct Plan<'p> {
     pub count: u64,
     /// A detached HEAD, which is listed before all branches.
     pub detached: Option<Detached>,
-    /// Whether `%(is-base:...)` is computed, as in `git for-each-ref` and `git tag`. `git branch` leaves it empty.
-    pub shows_bases: bool,
+    /// Whether this is the list of `git branch`, which leaves `%(is-base:...)` empty.
+    pub is_branch: bool,
 }
 
 /// How a ref is shown.
@@ -60,7 +60,12 @@ pub fn list(
     plan: &mut Plan<'_>,
     output: &mut Output,
 ) -> Result<()> {
-    let keeps = !plan.order.is_natural() || world.depends_on_all() || matches!(plan.layout, Layout::OfAll(_));
+    // git selects all of these refs before it shows the first, so one that cannot be judged leaves nothing shown.
+    let selects_first = plan.is_branch || plan.filter.reach.asks_what_is_merged() || world.names_commits();
+    let keeps = selects_first && plan.filter.judges_objects()
+        || !plan.order.is_natural()
+        || world.depends_on_all()
+        || matches!(plan.layout, Layout::OfAll(_));
     let mut renderer = Renderer::new(world, plan.quote, plan.colors);
     let detached = plan.detached.take();
     renderer.detached = detached.as_ref().map(|head| head.description.clone());
@@ -78,7 +83,7 @@ pub fn list(
         left: if plan.count == 0 { u64::MAX } else { plan.count },
         entries: Vec::new(),
         keeps,
-        shows_bases: plan.shows_bases,
+        is_branch: plan.is_branch,
     };
     if let Some(head) = &detached
         && lister.wants("HEAD".into())
@@ -108,7 +113,7 @@ struct Lister<'a, 'w> {
     entries: Vec<Entry>,
     /// Whether refs are kept until all of them are known.
     keeps: bool,
-    shows_bases: bool,
+    is_branch: bool,
 }
 
 impl Lister<'_, '_> {
@@ -137,7 +142,7 @@ impl Lister<'_, '_> {
     /// Shows the rows that were kept.
     fn finish(mut self, order: &Order, layout: &Layout<'_>, config: &Config) -> Result<()> {
         let mut entries = std::mem::take(&mut self.entries);
-        for row in entries.iter().map(Entry::row).filter(|_| self.shows_bases) {
+        for row in entries.iter().map(Entry::row).filter(|_| !self.is_branch) {
             self.renderer.world.hear(row.name, row.id)?;
         }
         if !order.is_natural() {

@@ -28,6 +28,11 @@ impl Reach {
         [&self.contains, &self.no_contains, &self.merged, &self.no_merged].iter().all(|list| list.is_empty())
     }
 
+    /// Returns whether `--merged` or its negation is given.
+    pub fn asks_what_is_merged(&self) -> bool {
+        !self.merged.is_empty() || !self.no_merged.is_empty()
+    }
+
     /// Returns whether a ref that holds `id` leads to a commit and meets all conditions.
     pub fn holds(&mut self, history: &History<'_>, id: ObjectId) -> Result<bool> {
         let Some(commit) = history.peel_to_commit(id)? else { return Ok(false) };

@@ -218,6 +218,10 @@ impl World for RepositoryWorld<'_> {
         }
     }
 
+    fn names_commits(&self) -> bool {
+        !self.bases.is_empty()
+    }
+
     fn depends_on_all(&self) -> bool {
         !self.begun.is_empty()
     }

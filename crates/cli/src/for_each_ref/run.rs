@@ -70,7 +70,7 @@ fn list_refs(
         omit_empty: options.omit_empty,
         count: options.count,
         detached: None,
-        shows_bases: true,
+        is_branch: false,
     };
     output.expect_much();
     list(session, snapshot, &history, &mut world, &mut plan, output)

@@ -45,6 +45,9 @@ pub trait World {
     /// if the object leads to no commit.
     fn ahead_behind_base(&mut self, id: &ObjectId, base: &BStr) -> Result<Option<(usize, usize)>>;
 
+    /// Returns whether a field names a commit, as `%(ahead-behind:...)` does.
+    fn names_commits(&self) -> bool;
+
     /// Returns whether a field depends on all refs that the filter selects. If so, each of them is passed to
     /// [`World::hear`] before any field is shown, unless the list leaves such fields empty.
     fn depends_on_all(&self) -> bool;

@@ -5,7 +5,7 @@ use crate::{Invocation, failure::Result, output::wait, real_git};
 use refdb::{Environment, messages::say};
 use refdb_receive::wire::pkt::LENGTH_BYTES;
 use refdb_serve::shim::{CHECKED, HandOver};
-use rustix::event::PollFlags;
+use refdb_vfs::interrupt;
 use std::{
     fs::File,
     io::{self, Read, Write},
@@ -76,7 +76,7 @@ fn pass_on(from: &mut (impl Read + AsFd), to: &mut (impl Write + AsFd)) -> io::R
             Ok(0) => return Ok(()),
             Ok(count) => count,
             Err(error) => {
-                wait(error, from.as_fd(), PollFlags::IN)?;
+                wait(error, || interrupt::wait_readable(from.as_fd()))?;
                 continue;
             }
         };
@@ -84,7 +84,7 @@ fn pass_on(from: &mut (impl Read + AsFd), to: &mut (impl Write + AsFd)) -> io::R
         while !piece.is_empty() {
             match to.write(piece) {
                 Ok(written) => piece = &piece[written..],
-                Err(error) => wait(error, to.as_fd(), PollFlags::OUT)?,
+                Err(error) => wait(error, || interrupt::wait_writable(to.as_fd()))?,
             }
         }
     }

@@ -65,6 +65,52 @@ fn a_signal_while_waiting_for_input_gives_up_the_locks() {
     }
 }
 
+/// Previously, only a reader ended this wait, so the locks stayed through every SIGTERM, at which git ends at once.
+#[test]
+fn a_signal_while_waiting_for_a_reader_gives_up_the_locks() {
+    for blocks in [true, false] {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        repo.create_refs([("refs/heads/main", repo.commit())]);
+        let (reader, writer) = std::io::pipe().unwrap();
+        if !blocks {
+            rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
+        }
+        let mut child =
+            refdb(&repo).args(["update-ref", "--stdin"]).stdin(Stdio::piped()).stdout(writer).spawn().unwrap();
+        // The answers fill the pipe sooner or later, when there is a lock or none.
+        let mut stdin = child.stdin.take().unwrap();
+        let session = "start\ncreate refs/heads/new refs/heads/main\nprepare\nabort\n".repeat(3000);
+        let feeder = std::thread::spawn(move || {
+            let _ = stdin.write_all(session.as_bytes());
+        });
+        let filled = || rustix::io::ioctl_fionread(&reader).unwrap();
+        let end = Instant::now() + at_most(Duration::from_secs(60));
+        let mut before = 0;
+        while before == 0 || filled() != before {
+            assert!(Instant::now() < end, "the pipe is full");
+            before = filled();
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let end = Instant::now() + at_most(Duration::from_secs(20));
+        let status = loop {
+            match child.try_wait().unwrap() {
+                Some(status) => break status,
+                None if Instant::now() > end => {
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                    panic!("it waits on, blocking: {blocks}");
+                }
+                None => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        assert_eq!(status.signal(), Some(SIGTERM));
+        feeder.join().unwrap();
+        assert!(!repo.git_dir().join("refs/heads/new.lock").exists());
+    }
+}
+
 /// Previously, a hook that hung kept the command and its locks alive through every SIGTERM, at which git ends at once.
 #[test]
 fn a_signal_while_the_reference_transaction_hook_hangs_ends_the_command_and_the_hook() {

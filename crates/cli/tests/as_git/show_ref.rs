@@ -119,6 +119,7 @@ fn lines_whose_ref_does_not_exist_are_passed_on() {
         let repo = repo(format, HashKind::Sha1);
         for option in ["--exclude-existing", "--exclude-existing=refs/tags", "--exclude-existing=refs/ta"] {
             same(repo.dir(), &["show-ref", option], input);
+            same(repo.dir(), &["show-ref", option], b"refs/tags/new\0x\nx refs/tags/new^{}\0 y\n\0refs/tags/new\n");
         }
     }
 }

@@ -29,7 +29,7 @@ pub extern "system" fn Java_org_refdb_engine_CacheNatives_exportTo<'l>(
         let mut to = JavaStream::new(env, &stream)?;
         let exported = cache.export(&mut BufWriter::with_capacity(CHUNK_BYTES, &mut to));
         to.result(exported.map_err(|error| Failure::engine(Kind::Io, error.to_string())))
-            .and_then(|entries| numbers(env, &[entries]))
+            .and_then(|exported| numbers(env, &[exported.good]))
     })
 }
 

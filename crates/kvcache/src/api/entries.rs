@@ -31,6 +31,7 @@ pub struct Verified {
     /// Number of records with a correct checksum; [`Cache::for_each`] counts only those that it could also decrypt.
     pub good: u64,
     /// Number of records that are damaged or cannot be read or, in [`Cache::for_each`], decrypted; they are misses.
+    /// Entries that another process has moved or removed are among them if the files cannot be opened again.
     pub bad: u64,
 }
 
@@ -39,8 +40,8 @@ impl Cache {
     /// them first, then with the others file by file. An entry that changes during the walk is shown with its old or its
     /// new value, or not at all if it is removed or evicted; in rare cases, one that is removed and put again is shown
     /// with both. For entries that another process has moved since a cache was opened read-only, the files are opened
-    /// again, which takes as long as the first time and as much memory; what is moved four times before it can be read,
-    /// or whose new file cannot be opened, is left out.
+    /// again, which takes as long as the first time and as much memory; what is moved four times before it can be read
+    /// is left out.
     ///
     /// # Errors
     ///
@@ -77,7 +78,10 @@ impl Cache {
                 break;
             }
             let (fs, seed) = (self.store.files.fs.clone(), self.store.log().identity());
-            let Ok(now) = Cache::read_only(fs, &self.store.files.dir, seed, Sealer::Plain { seed }) else { break };
+            let Ok(now) = Cache::read_only(fs, &self.store.files.dir, seed, Sealer::Plain { seed }) else {
+                verified.bad += gone.len() as u64;
+                break;
+            };
             let places = gone.into_iter().filter_map(|hash| Some((now.store.view.index.get(hash)?, hash))).collect();
             gone = now.pass(places, &mut verified, &mut read, &mut entry)?;
         }

@@ -118,10 +118,9 @@ impl Cache {
         delete_obsolete(&fs, dir, &recovered, promised)?;
         let unsealed = recovered.segments.iter_mut().filter(|found| !found.sealed);
         let lost: Vec<_> = unsealed.filter_map(|found| seal(&fs, found, promised).err()).collect();
-        // The next sync of a lost segment would succeed without its bytes, so nothing could be durable beside it.
-        let kept = if lost.is_empty() { recovered.segments.len() } else { 0 };
+        let has_lost = !lost.is_empty();
         notices.extend(lost);
-        evict_beyond(&fs, dir, &mut recovered.segments, &space, kept, promised)?;
+        evict_beyond(&fs, dir, &mut recovered.segments, &space, promised)?;
         let saved = recovered.saved.take();
         let before_end = recovered.segments.last().map_or(0, |last| last.records_end);
         let (next_seq, floor, synced_seq) = (recovered.next_seq, recovered.floor, recovered.synced_seq);
@@ -139,6 +138,11 @@ impl Cache {
         let store = Store::new(Ages::new(max_age, clock), view, files, log);
         let cache = Cache::on(store, sealer, put_timeout, Some(lock_file), notices);
         cache.reclaim.begin_loading(loading);
+        if has_lost {
+            // The next sync of a lost segment would succeed without its bytes, so nothing could be durable beside it.
+            cache.store.files.health.lose();
+            cache.reclaim.begin_anew_if_lost()?;
+        }
         if fills_now {
             cache.reclaim.finish_loading();
         }
@@ -304,21 +308,13 @@ fn is_within(used_bytes: u64, segments: usize, space: &Space) -> bool {
     used_bytes <= space.room_bytes && segments < MAX_SEGMENTS - 64
 }
 
-/// Deletes the oldest segments if there are more than `most`, if all segments together exceed the limit, which may have
-/// been lowered, or if they are nearly as many as a cache can have. No entry of these segments is kept.
-fn evict_beyond(
-    fs: &Fs,
-    dir: &Path,
-    segments: &mut Vec<Found>,
-    space: &Space,
-    most: usize,
-    promised: bool,
-) -> Result<()> {
+/// Deletes the oldest segments if all segments together exceed the limit, which may have been lowered, or if they are
+/// nearly as many as a cache can have. No entry of these segments is kept.
+fn evict_beyond(fs: &Fs, dir: &Path, segments: &mut Vec<Found>, space: &Space, promised: bool) -> Result<()> {
     let mut used = used_bytes(segments);
     let mut gone = 0;
     for found in segments.iter() {
-        let left = segments.len() - gone;
-        if left <= most && is_within(used, left, space) {
+        if is_within(used, segments.len() - gone, space) {
             break;
         }
         fs.remove_file(&found.path)?;

@@ -12,6 +12,7 @@
 use crate::{
     api::{
         cache::Cache,
+        entries::Verified,
         options::Durability,
         put::{Put, PutOptions},
         versions::label,
@@ -42,7 +43,7 @@ pub struct Imported {
 
 impl Cache {
     /// Writes every entry, decrypted and with the time of its creation, except for those whose record is damaged or
-    /// cannot be read, and returns the number of written entries. Other threads may use the cache meanwhile; an entry
+    /// cannot be read, and returns the numbers of both. Other threads may use the cache meanwhile; an entry
     /// that changes is exported with its old or its new value, or not at all if it is removed or evicted; in rare
     /// cases, one that is removed and put again is exported with both. Entries that another process moves are found as
     /// by [`Cache::for_each`].
@@ -50,16 +51,14 @@ impl Cache {
     /// # Errors
     ///
     /// The errors of `to`.
-    pub fn export(&self, to: &mut dyn Write) -> io::Result<u64> {
+    pub fn export(&self, to: &mut dyn Write) -> io::Result<Verified> {
         let mut to = Summed { inner: to, crc: 0 };
         to.write_all(&MAGIC)?;
         to.write_all(&VERSION.to_le_bytes())?;
         let label = label(&self.store.files.dir);
         to.write_all(&(label.len() as u32).to_le_bytes())?;
         to.write_all(label.as_bytes())?;
-        let mut entries = 0u64;
-        self.for_each(|key, value, info| {
-            entries += 1;
+        let walked = self.for_each(|key, value, info| {
             // The largest number marks the end.
             to.write_all(&header(info.created_ms.min(u64::MAX - 1), key.len() as u32, value.len() as u32))?;
             to.write_all(key)?;
@@ -67,10 +66,10 @@ impl Cache {
             to.write_crc()
         })?;
         to.write_all(&header(u64::MAX, 0, 0))?;
-        to.write_all(&entries.to_le_bytes())?;
+        to.write_all(&walked.good.to_le_bytes())?;
         to.write_crc()?;
         to.inner.flush()?;
-        Ok(entries)
+        Ok(walked)
     }
 
     /// Puts the entries of an export with the times of their creation, except for those that [`Imported`] counts as
@@ -270,7 +269,7 @@ mod tests {
             from.put_with(&i.to_le_bytes(), &vec![7; i as usize % 300], options).unwrap();
         }
         let mut bytes = Vec::new();
-        assert_eq!(from.export(&mut bytes).unwrap(), 3_000);
+        assert_eq!(from.export(&mut bytes).unwrap().good, 3_000);
         let to = open("to");
         assert_eq!(to.import(&mut &bytes[..]).unwrap(), Imported { stored: 3_000, ..Imported::default() });
         let found = to.get(&2_999u32.to_le_bytes()).unwrap();

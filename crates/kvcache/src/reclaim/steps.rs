@@ -251,12 +251,14 @@ impl Reclaim {
         self.drop_oldest(&mut *self.turn_before_end()?)
     }
 
-    /// Removes all entries and deletes all segments that exist, without writing first, so that removed entries stay
-    /// removed on a disk that takes nothing.
+    /// Removes all entries and deletes all segments that exist, without relying on a write, so that removed entries
+    /// stay removed on a disk that takes nothing.
     pub(crate) fn wipe(&self) -> Result<()> {
         let (_turn, store) = (self.turn_before_end()?, &self.store);
-        // An earlier clear may have used the last free block, so what it made void is deleted first.
-        self.delete_all_void()?;
+        // An earlier clear may have used the last free block, so what it made void is deleted first. If that fails, so
+        // does the deletion of everything.
+        let _ = self.delete_all_void();
+        let has_lost = store.files.health.has_lost();
         let memory = {
             let mut log = store.log();
             let Some((void, memory)) = log.clear(&store.view) else { return Err(store.files.health.error()) };
@@ -268,6 +270,11 @@ impl Reclaim {
         drop(memory);
         self.simulations.clear();
         self.ghost_list.clear();
+        if has_lost {
+            // The next process would trust a lost segment that is still there when this one is killed, so a header that
+            // makes all earlier segments void comes first. Without it, the deletions are all that can be done.
+            let _ = store.write_all();
+        }
         // Oldest first, so that a crash in between leaves a log whose oldest segments were evicted.
         self.delete_all_void()?;
         store.sync_names()

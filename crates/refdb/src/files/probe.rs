@@ -12,12 +12,13 @@ use super::{
 };
 use crate::{BrokenRef, Error, Probe, Result, TargetView, backend::Answers, error::LOSSES_MAX};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::ObjectId;
+use refdb_types::{ObjectId, Scope};
 use refdb_vfs::again_if_lost;
 use std::{
     cmp::Ordering,
     collections::BTreeMap,
     ffi::OsStr,
+    mem::{Discriminant, discriminant},
     ops::Bound::{Included, Unbounded},
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -115,8 +116,7 @@ impl Prober<'_> {
         self.answers.clear();
         let mut rest = chunk;
         while let Some(probe) = rest.first() {
-            let folder = folder_of(probe.name);
-            let len = rest.iter().take_while(|probe| folder_of(probe.name) == folder).count();
+            let len = rest.iter().take_while(|other| place_of(other.name) == place_of(probe.name)).count();
             let (run, after) = rest.split_at(len);
             rest = after;
             if run.len() < LIST_FROM || !self.list_for(run)? {
@@ -256,6 +256,12 @@ fn folder_of(name: &BStr) -> &BStr {
     name[..name.rfind_byte(b'/').unwrap_or(0)].as_bstr()
 }
 
+/// Names of which this is the same lie in one folder. Without a slash, this worktree's own names lie in another folder
+/// than shared ones.
+fn place_of(name: &BStr) -> (&BStr, Discriminant<Scope<'_>>) {
+    (folder_of(name), discriminant(&Scope::of(name)))
+}
+
 fn has_folder(entries: &[Entry], base: &[u8]) -> bool {
     let compare = |entry: &Entry| -> Ordering {
         let split = entry.name.len().min(base.len());
@@ -337,6 +343,27 @@ mod tests {
         let (answers, searches) = below(dir.path(), &names);
         assert_eq!(answers, found);
         assert!(searches <= 2, "{searches}");
+    }
+
+    /// Regression: in a linked worktree, all of many names without a slash were looked for where the first one lies.
+    #[test]
+    fn names_without_a_slash_are_looked_for_where_each_lies() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().join("worktrees/w");
+        fs::create_dir_all(&own).unwrap();
+        let names: Vec<String> = ('A'..='Z').chain('a'..='z').map(String::from).collect();
+        for (folder, name) in [(own.as_path(), "Y"), (dir.path(), "b")] {
+            fs::write(folder.join(name), format!("{}\n", "1".repeat(40))).unwrap();
+        }
+        let common = FilesOptions::new(Fs::real(), dir.path().into(), HashKind::Sha1, Arc::new(AnyObject));
+        let store = Store::new(FilesOptions { git_dir: own, ..common });
+        let (rivals, searched) = (Rivals::LockedOut, Searched::default());
+        let mut prober = Prober { store: &store, rivals, buffer: Vec::new(), answers: Vec::new(), searched };
+        let chunk: Vec<_> = names.iter().map(|name| Probe { name: name.as_str().into(), below: false }).collect();
+        prober.look_at_loose(&chunk).unwrap();
+        let is_there = |(_, answer): &(&String, &Answer)| matches!(answer.loose, LooseAnswer::Direct(_));
+        let found: Vec<_> = names.iter().zip(&prober.answers).filter(is_there).map(|(name, _)| name).collect();
+        assert_eq!(found, ["Y", "b"]);
     }
 
     #[test]

@@ -451,6 +451,7 @@ fn lock_all(stacks: &Stacks, places: &BTreeSet<Place>, joins: bool) -> Result<At
             Err(StackError::Lock(held @ LockError::Held { .. })) if !additions.is_empty() => {
                 return Ok(Attempt::Busy(held));
             }
+            Err(StackError::Lock(LockError::Io(error))) if error.is_signal() => return Err(error.into()),
             Err(StackError::Lock(held)) => return Err(Error::StackLocked(held)),
             Err(error) => return Err(error.into()),
         }

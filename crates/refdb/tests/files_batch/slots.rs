@@ -146,6 +146,95 @@ fn the_line_of_a_store_that_does_not_sync_is_synced_before_another_store_relies_
     assert_eq!(slots(dir).len(), 1, "all used one file");
 }
 
+/// A disk that fails the next sync of a journal file if told to. Notes whether, after that, a journal file was written
+/// from its beginning and then synced before the first lock was a link to it.
+#[derive(Default)]
+struct FailsOnce(Mutex<Failing>);
+
+#[derive(Default)]
+struct Failing {
+    fails: bool,
+    has_failed: bool,
+    is_written: bool,
+    is_synced: bool,
+    at_link: Option<bool>,
+}
+
+impl refdb_vfs::IoHook for FailsOnce {
+    fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+        let is_slot = |path: &Path| path.extension().is_some_and(|end| end == "slot");
+        let mut now = self.0.lock().unwrap();
+        match op {
+            refdb_vfs::Op::Sync(path) if is_slot(path) && std::mem::take(&mut now.fails) => {
+                *now = Failing { has_failed: true, ..Failing::default() };
+                return refdb_vfs::Verdict::Fail(std::io::Error::from_raw_os_error(5));
+            }
+            refdb_vfs::Op::Sync(path) if is_slot(path) => now.is_synced = now.is_written,
+            refdb_vfs::Op::Overwrite(path, 0, _) if is_slot(path) => now.is_written = true,
+            refdb_vfs::Op::Link(..) => now.at_link = now.at_link.or(Some(now.is_synced)),
+            _ => {}
+        }
+        refdb_vfs::Verdict::Proceed
+    }
+}
+
+/// Previously, the next sync of such a line, which the disk had dropped, was believed, or none was tried.
+#[test]
+fn a_line_whose_sync_failed_is_written_again_before_a_store_relies_on_it() {
+    for by_another in [false, true] {
+        let scene = Scene::new();
+        let dir = scene.repo.git_dir();
+        let disk = std::sync::Arc::new(FailsOnce::default());
+        let open = || store(&Fs::with_hook(std::sync::Arc::<FailsOnce>::clone(&disk)), dir, true);
+        let (first, second) = (open(), open());
+        for store in [&first, &second] {
+            transact_whole(store, &pair(&scene, 0, 0)).unwrap();
+        }
+        // Another process writes its line, which the first store replaces.
+        let slot = slots(dir).remove(0).0;
+        let mut bytes = std::fs::read(&slot).unwrap();
+        bytes[0] ^= 1;
+        std::fs::write(&slot, bytes).unwrap();
+        disk.0.lock().unwrap().fails = true;
+        transact_whole(&first, &pair(&scene, 1, 0)).unwrap_err();
+        assert!(disk.0.lock().unwrap().has_failed);
+        transact_whole(if by_another { &second } else { &first }, &pair(&scene, 1, 1)).unwrap();
+        assert_eq!(disk.0.lock().unwrap().at_link, Some(true), "by another: {by_another}");
+        assert_eq!(slots(dir).len(), 1, "all used one file");
+    }
+}
+
+/// Forbids to sync the folder of journal files while the flag is set, and counts its syncs.
+#[derive(Default)]
+struct FailingNames(Mutex<(bool, u32)>);
+
+impl refdb_vfs::IoHook for FailingNames {
+    fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+        let (fails, synced) = &mut *self.0.lock().unwrap();
+        match op {
+            refdb_vfs::Op::SyncDir(path) if path.ends_with("refdb-batches") && *fails => {
+                return refdb_vfs::Verdict::Fail(std::io::Error::from_raw_os_error(5));
+            }
+            refdb_vfs::Op::SyncDir(path) if path.ends_with("refdb-batches") => *synced += 1,
+            _ => {}
+        }
+        refdb_vfs::Verdict::Proceed
+    }
+}
+
+/// Previously, the next batch used the new file although its name could be lost.
+#[test]
+fn a_slot_whose_name_could_not_be_synced_is_not_relied_on() {
+    let scene = Scene::new();
+    let disk = std::sync::Arc::new(FailingNames::default());
+    let store = store(&Fs::with_hook(std::sync::Arc::<FailingNames>::clone(&disk)), scene.repo.git_dir(), true);
+    disk.0.lock().unwrap().0 = true;
+    transact_whole(&store, &pair(&scene, 0, 0)).unwrap_err();
+    disk.0.lock().unwrap().0 = false;
+    transact_whole(&store, &pair(&scene, 0, 0)).unwrap();
+    assert!(disk.0.lock().unwrap().1 > 0, "no name was synced");
+}
+
 #[test]
 fn a_slot_of_which_a_lock_came_back_is_not_used_until_that_is_settled() {
     let scene = Scene::new();

@@ -346,7 +346,9 @@ pub(super) fn write_merged(
         checkpoint.pass()?;
         if !(with_oldest && record.is_deletion()) {
             match writer.add_ref(&record) {
-                Err(error) if error.is_too_large() => return Err(refs_too_large(merged, options)?),
+                Err(error) if error.is_too_large() => {
+                    return Err(refs_too_large(merged, options, with_oldest)?);
+                }
                 added => added?,
             }
         }
@@ -362,14 +364,14 @@ pub(super) fn write_merged(
     Ok(writer.finish()?)
 }
 
-/// The error about the refs for which not every table has room.
+/// The error about the refs for which not every table has room, except for tombstones that would be dropped.
 #[cold]
-fn refs_too_large(merged: &Merged, options: WriteOptions) -> Result<StackError, StackError> {
+fn refs_too_large(merged: &Merged, options: WriteOptions, with_oldest: bool) -> Result<StackError, StackError> {
     let (mut cursor, mut refs) = (merged.refs(), Vec::new());
     let mut checkpoint = Checkpoint::default();
     while let Some(record) = cursor.next_with_tombstones()? {
         checkpoint.pass()?;
-        if !options.has_room_for(&record) {
+        if !(with_oldest && record.is_deletion() || options.has_room_for(&record)) {
             refs.push(record.name.to_owned());
         }
     }

@@ -95,10 +95,13 @@ fn a_compaction_that_cannot_keep_to_the_block_size_names_the_refs_and_leaves_the
     let options = others.begin(WriteOptions::default().block_size(65_536));
     let stack = Stack::open(Fs::real(), &others.folder(), options).unwrap();
     let long: Vec<BString> = [1, 2].map(|at| format!("refs/heads/{at}{}", "n".repeat(5000)).into()).into();
-    for name in long.iter().chain(&["refs/heads/main".into()]) {
+    let (gone, main) = (BString::from(format!("refs/heads/3{}", "n".repeat(5000))), "refs/heads/main".into());
+    let value = || OwnValue::Direct(others.commits[0]);
+    let live = long.iter().chain([&gone, &main]).map(|name| (name, value()));
+    for (name, value) in live.chain([(&gone, OwnValue::Deletion)]) {
         let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
         let index = addition.next_update_index();
-        let record = OwnRef { name: name.clone(), update_index: index, value: OwnValue::Direct(others.commits[0]) };
+        let record = OwnRef { name: name.clone(), update_index: index, value };
         addition.add_table::<StackError>(index..=index, 0, |writer| writer.add_ref(&record.record())).unwrap();
         drop(addition.commit().unwrap());
     }
@@ -108,6 +111,7 @@ fn a_compaction_that_cannot_keep_to_the_block_size_names_the_refs_and_leaves_the
     assert!(refused.is_too_large());
     let text = refused.to_string();
     assert!(long.iter().all(|name| text.contains(&name.to_string())), "{text}");
+    assert!(!text.contains("refs/heads/3"), "a ref that is deleted already: {text}");
     assert!(!text.contains("refs/heads/main") && text.contains("reftable.blockSize"), "{text}");
     assert!(fs::read(others.folder().join("tables.list")).unwrap() == list);
     let files = fs::read_dir(others.folder()).unwrap().count();

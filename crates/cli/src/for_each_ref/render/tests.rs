@@ -61,6 +61,9 @@ impl World for Small<'_> {
     fn ahead_behind_base(&mut self, _: &ObjectId, _: &BStr) -> Result<Option<(usize, usize)>> {
         Ok(Some((3, 4)))
     }
+    fn names_commits(&self) -> bool {
+        false
+    }
     fn depends_on_all(&self) -> bool {
         false
     }

@@ -26,7 +26,8 @@ use std::{
 const LEN: usize = 4096;
 const _: () = assert!(LEN > ENTRY_AT, "there is room for an entry");
 
-/// How many lines that sign locks this process has written without a sync, into the journal files of all stores.
+/// How many lines that sign locks this process has written without a sync, or with one that failed, into the journal
+/// files of all stores.
 static UNSYNCED_LINES: AtomicU64 = AtomicU64::new(0);
 
 /// A journal file that this process owns.
@@ -134,11 +135,10 @@ impl JournalFile {
             return Ok(None);
         }
         folders::share(fs, &path, options.sharing, false)?;
+        // If that fails, the file is not used again, because nobody would make its name durable then.
+        make_names_durable(store)?;
         let mut made = JournalFile { store: Arc::clone(store), id, file: Some(file), signed_at: None, used: 0 };
         made.sign(&[])?;
-        if options.sync {
-            make_names_durable(store)?;
-        }
         Ok(Some(made))
     }
 
@@ -148,18 +148,21 @@ impl JournalFile {
         let mut start = slot_start(self.id).unwrap_or_default().into_bytes();
         assert!(!start.is_empty() && start.len() <= ENTRY_AT, "a batch needs signed locks");
         start.resize(if bytes.len() < LEN { LEN } else { ENTRY_AT }, 0);
-        if !bytes.starts_with(&start) {
-            self.signed_at = None;
-            if !self.store.options.sync {
-                UNSYNCED_LINES.fetch_add(1, Release);
-            }
-            self.file().overwrite(&start, 0)?;
+        let (sync, now) = (self.store.options.sync, Some(UNSYNCED_LINES.load(Acquire)));
+        if bytes.starts_with(&start) && (!sync || self.signed_at == now) {
+            return Ok(());
         }
-        let now = Some(UNSYNCED_LINES.load(Acquire));
-        if self.signed_at != now {
-            self.sync(self.store.options.sync)?;
-            self.signed_at = now;
+        self.signed_at = None;
+        if !sync {
+            UNSYNCED_LINES.fetch_add(1, Release);
         }
+        // A line that is there already is written anew before it is synced, because an earlier sync may have failed.
+        // The kernel then drops the bytes, and reports success for the next sync unless they are written again.
+        self.file().overwrite(&start, 0)?;
+        self.sync(sync).inspect_err(|_| {
+            UNSYNCED_LINES.fetch_add(1, Release);
+        })?;
+        self.signed_at = now.filter(|_| sync);
         Ok(())
     }
 

@@ -262,9 +262,7 @@ impl Locks {
                 self.waits_briefly = true;
                 RejectionReason::Locked { path: absolute(&path), age_seconds, uid }
             }
-            LockError::Io(error) if error.source.kind() == io::ErrorKind::Interrupted => {
-                return Err(Stop::Fatal(error.into()));
-            }
+            LockError::Io(error) if error.is_signal() => return Err(Stop::Fatal(error.into())),
             LockError::Io(error) => match self.blocker(self.name(at), path) {
                 Some(blocker) => RejectionReason::Conflict { with: blocker, is_new: false, prevents_lock: true },
                 None => RejectionReason::NoLock {
