@@ -3,7 +3,7 @@
 //! [`Objects::content`], which verifies nothing, because git's listings do not verify either.
 
 // Read in this order: [`Objects`], `content` (when an object is valid), `databases` and `database` (where objects are
-// read), `known` (objects that were read) and `seen` (objects that were looked up).
+// read), `known` (the classes of objects) and `seen` (objects that were looked up).
 mod alternates;
 mod bases;
 mod check;
@@ -226,7 +226,8 @@ impl Objects {
     }
 
     /// Returns how many digits distinguish `id` from all other objects: at least `least` and [`DIGITS_MIN`], or at
-    /// least git's default, which grows with the number of objects in packs.
+    /// least git's default, which grows with the number of objects in packs. The result is at most the number of digits
+    /// of the id.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize, ObjectError> {
         const USUAL: usize = 7;
         let state = &mut *self.state_for(id)?;
