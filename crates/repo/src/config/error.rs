@@ -58,7 +58,7 @@ pub enum ConfigError {
     /// `~user/` names an unknown user, or there is no home for `~/`.
     #[error("failed to expand user dir in: '{0}'")]
     NoHome(BString),
-    /// A setting has a number that it must not have, a hook has no command, or the friendly name of a hook is that of an
+    /// A setting has a number that is not allowed, a hook has no command, or the friendly name of a hook is that of an
     /// event. The text is git's message.
     #[error("{0}")]
     OutOfRange(String),

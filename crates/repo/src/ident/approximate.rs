@@ -227,8 +227,8 @@ impl Words<'_> {
         true
     }
 
-    /// Goes back by as many days as the `number`-th day of the week `day` lies before the date of which `weekday` is the
-    /// day of the week.
+    /// Goes back by as many days as the `number`-th day of the week `day` lies before the date that has the day of the
+    /// week `weekday`.
     fn weekdays_ago(&mut self, day: i64, number: i64) {
         debug_assert!((0..7).contains(&day) && (0..7).contains(&self.weekday), "a week has seven days");
         let since = self.weekday - day;

@@ -144,7 +144,7 @@ pub(crate) fn paced(options: &Options, target: &Target, repository: &Repository,
     Ok(percentile(&mut times, 99.0))
 }
 
-/// Runs [`CONNECTIONS`] clients, each with its number in a thread of its own, and returns what all of them have measured.
+/// Runs [`CONNECTIONS`] clients, each with its number in a thread of its own, and returns what all of them measured.
 pub(crate) fn at_once<T: Send>(client: &(dyn Fn(usize) -> Result<Vec<T>> + Sync)) -> Result<Vec<T>> {
     thread::scope(|scope| {
         let threads: Vec<_> = (0..CONNECTIONS).map(|number| scope.spawn(move || client(number))).collect();
