@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Maximum number of attempts to move a folder that writers may recreate after it was moved.
+/// How many times the entries of `refs` are listed and moved at most, because writers may add others meanwhile.
 const ROUNDS_MAX: usize = 8;
 
 /// Fails if a folder or file that has refs of a worktree cannot be renamed to another folder of the repository.
@@ -370,8 +370,8 @@ pub(super) fn take_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result
     Ok(site.fs.rename(&heads, &folder.join("heads"))?)
 }
 
-/// Removes empty folders at a path. Returns whether a file can be renamed to the path now: nothing is there, or only
-/// the file HEAD, which is replaced.
+/// Removes empty folders at a path. Returns whether a file or folder can be renamed to the path now: nothing is there,
+/// or only the file HEAD, which is replaced.
 pub(super) fn make_room(site: &Site<'_>, path: &Path) -> Result<bool> {
     match site.fs.find_link(path)? {
         None => Ok(true),

@@ -161,7 +161,9 @@ impl<'s> Transaction<'s> {
     /// Waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref, but once the lock of one
     /// ref has been waited for in vain, at most 0.1 seconds for each of the others) and `core.packedRefsTimeout`, or 10
     /// seconds if they are not set, in reftables for `reftable.lockTimeout`, or 15 seconds if that is not set, and in
-    /// memory for 10 seconds, unless [`lock_timeout`](crate::memory::MemoryBackend::lock_timeout) was called.
+    /// memory for 10 seconds, unless [`lock_timeout`](crate::memory::MemoryBackend::lock_timeout) was called. In files
+    /// and reftables each new holder of a lock is waited for anew, up to the limit that
+    /// [`LockTimeout::For`](refdb_vfs::LockTimeout::For) gives.
     ///
     /// # Errors
     ///
