@@ -70,7 +70,7 @@ fn facts_of(host: &Host, run: &RunFolder) -> Tried<Facts> {
     Ok(Facts::parse(&host.label, &told))
 }
 
-/// Notes in the findings that the test ended early if something wrong was seen before, because that counts all the same.
+/// Notes in the findings that the test ended early if something wrong was seen before, because that still counts.
 ///
 /// # Errors
 ///
