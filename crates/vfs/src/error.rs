@@ -98,8 +98,9 @@ impl Error {
         self.source.kind() == io::ErrorKind::IsADirectory
     }
 
-    /// Returns whether the same operation may well succeed a little later: the process or the machine has too many open
-    /// files or too little memory, a disk or the network failed, or another machine replaced or removed the file.
+    /// Returns whether the system reported an error after which the same operation may well succeed a little later: the
+    /// process or the machine has too many open files or too little memory, a disk or the network failed, or another
+    /// machine replaced or removed the file.
     pub fn is_transient(&self) -> bool {
         use rustix::io::Errno;
         const TRANSIENT: [Errno; 6] =

@@ -58,9 +58,9 @@ impl Growing {
             return None;
         }
         // SAFETY: the range is within the mapping, which `written` never exceeds, and lives as long as `self`. Its
-        // bytes do not change. The caller of `grown_to` (or of `new`, with their number) promises that they are never
-        // written again. Another process that writes to the file or truncates it breaks the rule of this type, as with
-        // `Mapping`.
+        // bytes do not change: the callers of `new`, `grown_to` and `fetched_to` promise that the bytes which they call
+        // written are never written again. Another process that writes to the file or truncates it breaks the rule of
+        // this type, as with `Mapping`.
         #[expect(unsafe_code, reason = "there is no safe way to map a file")]
         let bytes = unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(range.start), range.len()) };
         Some(bytes)
@@ -74,8 +74,8 @@ impl std::fmt::Debug for Growing {
 }
 
 /// Announces to the processor that these bytes will be read soon, so that it fetches their cache lines at the same time
-/// and not one after the other. This costs one instruction for each line, so pass at most a few thousand bytes. On
-/// other processors than x86-64 it does nothing.
+/// and not one after the other; the last line may be left out if the bytes fill only a part of it. This costs one
+/// instruction for each line, so pass at most a few thousand bytes. On other processors than x86-64 it does nothing.
 pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(CACHE_LINE_BYTES) {
