@@ -63,8 +63,8 @@ impl Incoming {
     }
 
     /// Passes every link of an object to `found`, and returns the kind of the object. Returns `None` if the object is
-    /// not in the push, cannot be read within the limits on memory and time, or is malformed. A blob has no links and is
-    /// not read.
+    /// not in the push, cannot be read within the limits on memory and time, or is malformed. A blob has no links and
+    /// is not read.
     pub(super) fn links(&self, id: &ObjectId, found: &mut dyn FnMut(Link<'_>)) -> Option<ObjectKind> {
         let kind = self.kind(id)?;
         if kind == ObjectKind::Blob {
