@@ -32,7 +32,7 @@ pub struct TransactionOptions {
     ///
     /// # Atomicity
     ///
-    /// Reftable makes all changes of one stack visible together anyway; refs of a worktree's own are in another
+    /// Reftable makes all changes of one stack visible together anyway; a linked worktree's own refs are in another
     /// stack. The files backend makes changes visible together by rewriting packed-refs, whose rename is the one
     /// moment at which everything changes, or, where `refdb.smallBatches` allows it, by a journalled batch of loose
     /// files. Neither way can include symbolic or broken refs, refs outside `refs/`, refs of a worktree's own and refs
