@@ -91,9 +91,10 @@ impl Signature {
         Some((Signature { host: host(), ..owner }, id))
     }
 
-    /// Returns whether the absence of a `flock` on the file proves that its owner is dead. On a local file system it
-    /// always does. On other file systems, where `flock` may be local to a machine, it does if the owner belongs to the
-    /// current boot of this machine, unless `flock` may be local to a mount.
+    /// Returns whether the absence of a `flock` on the file, and on a local file system also of an NFS client's record
+    /// lock, proves that its owner is dead. On a local file system it always does. On other file systems, where `flock`
+    /// may be local to a machine, it does if the owner belongs to the current boot of this machine, unless `flock` may
+    /// be local to a mount.
     pub(crate) fn is_proof(
         &self,
         own: Option<&Signature>,
