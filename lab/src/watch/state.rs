@@ -155,8 +155,8 @@ impl State {
 
     /// Returns the commits to measure now, in order: first those in [`State::again`] that were not measured since, that
     /// `line` still has and that are not broken, then every `every`th commit of `line` for which `is_new` returns
-    /// `true`, or the next such commit that is not broken. `line` must have the commits after the anchor up to the tip, and
-    /// `is_new` must return whether no measured commit contains its argument.
+    /// `true`, or the next such commit that is not broken. `line` must have the commits after the anchor up to the tip,
+    /// and `is_new` must return whether no measured commit contains its argument.
     pub fn due(&self, line: &[String], every: usize, is_new: impl Fn(&str) -> bool) -> Vec<String> {
         let done = |commit: &String| self.points.iter().any(|point| point.commit == *commit);
         let is_open = |commit: &&String| line.contains(commit) && !done(commit) && !self.broken.contains(*commit);
