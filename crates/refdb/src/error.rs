@@ -40,7 +40,8 @@ pub enum Error {
     /// operation failed.
     #[error("cannot lock references: {0}")]
     StackLocked(#[source] LockError),
-    /// A stack of reftables is broken, or cannot be read or written.
+    /// An operation on a stack of reftables failed, for instance because the stack is broken. The changes were made
+    /// nevertheless if the error is [`StackError::NotDurable`], and perhaps if it is [`StackError::OutcomeUnknown`].
     #[error(transparent)]
     Stack(StackError),
     /// A reftable is broken, or cannot hold a record.

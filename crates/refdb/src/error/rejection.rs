@@ -119,7 +119,7 @@ pub enum RejectionReason {
     },
 }
 
-/// The classes of reasons that `git update-ref --batch-updates` reports.
+/// The classes of reasons: those that `git update-ref --batch-updates` reports, and [`TooLarge`](Self::TooLarge).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RejectionClass {
@@ -151,7 +151,8 @@ pub enum RejectionClass {
 }
 
 impl RejectionClass {
-    /// The words in the output of `git update-ref --batch-updates`.
+    /// The words for the class, which except for [`TooLarge`](Self::TooLarge) are those in the output of
+    /// `git update-ref --batch-updates`.
     pub fn as_str(self) -> &'static str {
         match self {
             RejectionClass::NameConflict => "refname conflict",

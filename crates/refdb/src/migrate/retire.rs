@@ -51,7 +51,7 @@ pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
                 let is_folder = |path: &Path| site.fs.find(path).ok().flatten().is_some_and(|stat| stat.is_dir());
                 match kind {
                     EntryKind::Dir => waiting.push(path),
-                    // A symbolic link to a file is a symbolic ref.
+                    // A symbolic link to a file is a symbolic ref, or a ref with the value of that file.
                     EntryKind::Symlink if !has_links || is_folder(&path) => {
                         return Err(MigrateError::NotMovable(path));
                     }

@@ -57,7 +57,8 @@ pub(crate) struct Locks {
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
-    /// Whether locks are not to be waited for at length: one was waited for in vain, or the caller can do without them.
+    /// Whether locks of refs are not to be waited for at length: one was waited for in vain, or the caller can do
+    /// without them.
     waits_briefly: bool,
     /// Whether there is only one claim.
     is_single: bool,
