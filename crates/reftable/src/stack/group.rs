@@ -49,11 +49,11 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 /// How often a member looks whether another one has removed the lock of their dead leader.
 const REMOVED_EVERY: Duration = Duration::from_micros(200);
 
-/// The least time for which a group leaves the lock to a writer outside the queue that is expected to write. A group
-/// that held the lock for more than a third of this leaves it for three times as long as that, but the queue waits for
-/// 10 ms at most. Git pauses for a millisecond after a failed attempt, and longer after each further one, and JGit
-/// does not wait for the lock at all; with this minimum and this factor together, each of the two gets at least half of
-/// an equal share.
+/// The least time for which a group leaves the lock to a writer outside the queue that is expected to write. The group
+/// leaves the lock for three times the time for which it held it, if that is more, but the queue waits for 10 ms at
+/// most. Git pauses for a millisecond after a failed attempt, and longer after each further one, and JGit does not wait
+/// for the lock at all; with this minimum and this factor together, each of the two gets at least half of an equal
+/// share.
 const FREE_MIN: Duration = Duration::from_millis(4);
 
 /// The members of the leader's group, who wait for the outcome.
