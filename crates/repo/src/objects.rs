@@ -248,7 +248,8 @@ impl Objects {
 
     /// Returns the object that an annotated tag leads to, or the object itself if it is not a tag. Returns `None` if
     /// the object or a tag on the way is missing or broken, if the object at the end is missing or of another kind than
-    /// its tag says, or if a tag exceeds the [limit on reads](Self::limit_reads).
+    /// its tag says, or if a tag exceeds the [limit on reads](Self::limit_reads) and no [`Objects::learn_tag`] told its
+    /// target.
     pub fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
         Ok(match self.classify(id)? {
             ObjectClass::Missing => None,
