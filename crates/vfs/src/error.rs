@@ -115,7 +115,7 @@ impl Error {
 }
 
 /// Repeats a read if the server of a network file system has lost a file that was read, up to `attempts_max` reads in
-/// all. `is_loss` recognizes such an error; see [`Error::is_stale`].
+/// all, but reads once at least. `is_loss` recognizes such an error; see [`Error::is_stale`].
 ///
 /// # Errors
 ///

@@ -83,7 +83,7 @@ impl Fs {
     ///
     /// # Errors
     ///
-    /// Fails if the folder's file system cannot be examined.
+    /// Fails if locks were not signed before and the folder's file system cannot be examined.
     pub fn signing_in(&self, folder: &Path) -> Result<Self> {
         if self.signs_locks { Ok(self.clone()) } else { self.clone().signing_locks().at(folder) }
     }

@@ -36,7 +36,7 @@ impl Growing {
 
     /// Does what [`Growing::grown_to`] does with bytes that may have to be read from the disk. Returns false and shows
     /// none of the new bytes if not all of them can be read, because a mapped byte that cannot be read ends the process
-    /// that looks at it. A kernel before 5.14 cannot tell, and the result is false.
+    /// that looks at it. A kernel before 5.14 cannot tell, and the result is false for any new bytes.
     #[must_use]
     pub fn fetched_to(&self, len: usize) -> bool {
         let (len, before) = (len.min(self.map.len()), self.written.load(Ordering::Acquire));

@@ -172,8 +172,8 @@ impl Fs {
         }
     }
 
-    /// Repeats `look`, which looks up the name of a path, at most [`ATTEMPTS_MAX`] times, while it finds a file without
-    /// a name on the server, or the client may be wrong in taking the file for absent.
+    /// Repeats `look`, which looks up the name of a path, at most [`ATTEMPTS_MAX`] times, while it fails with `ESTALE`
+    /// or finds a file without a name on the server, or the client may be wrong in taking the file for absent.
     fn asking<T>(
         &self,
         path: &Path,

@@ -75,7 +75,8 @@ impl Signature {
         format!("held by a batch of refdb, record {id}, process {}, boot {}\n", self.pid, self.boot)
     }
 
-    /// Reads a line that [`encode_batch`](Self::encode_batch) has made; `None` for anything else.
+    /// Reads a line of the form that [`encode_batch`](Self::encode_batch) makes, even with a host at its end; `None`
+    /// for another form.
     pub(crate) fn decode_batch(bytes: &[u8]) -> Option<(Self, BatchId)> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (id, owner) = text.strip_prefix("held by a batch of refdb, record ")?.split_once(", process ")?;
