@@ -13,7 +13,8 @@ use std::{
 
 /// Much longer than anything here takes, even on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-/// Less than the default of each time for which the server waits: 30 seconds or more.
+/// Less than the defaults of `serve.queueSeconds`, `serve.idleSeconds`, `serve.requestSeconds` and
+/// `serve.drainSeconds`, which are 30 seconds or more.
 pub(crate) const BELOW_DEFAULT: Duration = Duration::from_secs(25);
 
 pub(crate) fn served(options: impl FnOnce(Options) -> Options) -> (Repo, Server) {
