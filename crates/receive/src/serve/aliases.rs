@@ -1,5 +1,5 @@
-//! Checks the commands for symbolic refs that were not refused before: a command whose ref cannot be resolved is
-//! refused. If another command names the ref to which a symbolic ref leads, the command for the symbolic ref is not
+//! Checks the commands for symbolic refs, except those that were refused before: a command whose ref cannot be resolved
+//! is refused. If another command names the ref to which a symbolic ref leads, the command for the symbolic ref is not
 //! executed, and both are refused if they differ. As in git, two symbolic refs that lead to one ref are not compared
 //! with each other.
 
