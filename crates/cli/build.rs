@@ -5,8 +5,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let is_development = std::env::var_os("PROFILE").is_some_and(|profile| profile == "debug");
     let is_gnu = std::env::var_os("CARGO_CFG_TARGET_ENV").is_some_and(|env| env == "gnu");
-    // At a fixed address, the loader need not fill 170 pages with addresses, which would take a fifth of a short
-    // command's time.
+    // At a fixed address, the loader need not fill some 200 pages with addresses, which takes long in comparison with a
+    // short command.
     if is_development && is_gnu {
         println!("cargo::rustc-link-arg-bin=refdb=-no-pie");
     }

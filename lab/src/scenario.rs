@@ -123,7 +123,7 @@ impl Scenario {
     }
 
     /// Fails if there are variables for a parameter or a value that does not exist, because they would never take
-    /// effect, or if a variable has an invalid name or that of a parameter.
+    /// effect, or if a variable has an invalid name or value, or the name of a parameter.
     fn check_cases(&self) -> Result<()> {
         for (parameter, cases) in &self.cases {
             let values = self.parameters.get(parameter);

@@ -245,8 +245,8 @@ impl Stage<'_> {
 }
 
 /// Runs both sides once at the same time, starting with the one that `first` names. Each side has its own result, so
-/// that a failure of its command or of `check` is attributed to it. If a side cannot be made ready or started, both
-/// have failed.
+/// that a failure of its command or of `check` is attributed to it. If a side fails before that, in the emulator,
+/// while it is made ready, or when its command is started, both have failed.
 pub fn together(sides: [&Stage<'_>; 2], first: Which) -> Result<[Result<Sample>; 2]> {
     let samples = run_together(sides, first);
     end_strays()?;

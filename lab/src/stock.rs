@@ -24,8 +24,8 @@ pub struct Stock {
     pub loose_objects: u64,
 }
 
-/// Returns the repositories at or below `root`, by their relative paths, except for those inside another one. Symbolic
-/// links are not followed.
+/// Returns the repositories at or below `root`, by their relative paths, except for those inside the git directory of
+/// another one. The search follows no symbolic links.
 pub fn below(root: &Path) -> Result<BTreeMap<String, Stock>> {
     let mut found = BTreeMap::new();
     walk(root, root, &mut found).with_context(|| format!("cannot count refs and packs below '{}'", root.display()))?;

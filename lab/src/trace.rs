@@ -23,7 +23,7 @@ pub struct Trace {
     processes: BTreeSet<String>,
     /// The parent of each process.
     parents: BTreeMap<String, String>,
-    /// The command line of each process.
+    /// The last command line of each process that executed a program.
     running: BTreeMap<String, String>,
     /// Processes that replaced `packed-refs`, with their command lines at that time.
     packers: Vec<(String, Option<String>)>,

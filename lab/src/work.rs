@@ -21,7 +21,7 @@ pub struct Work {
     pub created: u64,
     /// The part of [`Work::created`] for files whose names end with `.lock`.
     pub locked: u64,
-    /// Files renamed.
+    /// Files and folders renamed.
     pub renamed: u64,
     /// Files linked.
     pub linked: u64,

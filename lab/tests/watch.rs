@@ -197,7 +197,7 @@ fn an_alert_is_not_hidden_by_a_series_that_fails() {
     assert!(said(&output).contains("refdb-lab: failing: "), "{}", said(&output));
 }
 
-/// The status was 1, and the next watch finds nothing more to report.
+/// Previously, the status was 1, and the next watch had nothing more to report.
 #[test]
 fn an_alert_is_not_hidden_by_an_output_that_nobody_reads_any_more() {
     let watched = Watched::new();

@@ -74,7 +74,7 @@ pub enum Input {
     CreateDistinct(usize),
     /// Deletes this many branches.
     Delete(usize),
-    /// What a client sends that pushes.
+    /// What a client sends for this push.
     Push(Push),
 }
 

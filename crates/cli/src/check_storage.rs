@@ -74,8 +74,8 @@ enum Part {
     Serve,
 }
 
-/// Runs the command. Unless a signal ends the process, the coordinator's exit code is 0 if the folder is safe, 1 if not,
-/// 2 if its safety could not be tested, 129 after wrong usage, and 128 after any other failure, for example if the
+/// Runs the command. Unless a signal ends the process, the coordinator's exit code is 0 if the folder is safe, 1 if
+/// not, 2 if its safety could not be tested, 129 after wrong usage, and 128 after any other failure, for example if the
 /// folder cannot be used; a host that has joined ends with 0 whatever the verdict is.
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let (settings, part, folder) = parse(invocation)?;

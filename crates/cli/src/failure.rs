@@ -141,9 +141,9 @@ impl From<refdb::ObjectError> for Failure {
 }
 
 /// Returns the failure for a refused change as most commands report it. It is `fatal: MESSAGE` if a hook refused the
-/// change; what `Failure::from` returns if a signal was caught, the committer is unknown, packed-refs cannot be read, a
-/// file was lost while it was read ([`Failure::Lost`]), or the configuration or the repository is invalid; and
-/// otherwise `error: MESSAGE` with exit code 1.
+/// change or could not be run. For any other error it is what `Failure::from` returns if a signal was caught, the
+/// committer is unknown, packed-refs cannot be read, a file was lost while it was read ([`Failure::Lost`]), or the
+/// configuration or the repository is invalid, and otherwise `error: MESSAGE` with exit code 1.
 pub fn refused(error: refdb::Error) -> Failure {
     match error {
         refdb::Error::Hook(why) => Failure::Fatal(why.to_string().into()),

@@ -1,5 +1,5 @@
-//! git's ref commands on top of refdb's engine. This is a library so that the generator of the manual and the fuzzers
-//! can use it.
+//! git's ref commands on top of refdb's engine. This is a library so that the generator of the manual, the fuzzers and
+//! tests can use it.
 //!
 //! [`run`] parses the global options ([`globals`]), finds the command by its name, and passes the rest of the command
 //! line to it. Each command is a module with a table of its options and its work. Most commands parse their words with

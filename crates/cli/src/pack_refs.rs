@@ -14,7 +14,7 @@ use refdb::{
     backend::{OptimizeOptions, OptimizePlan},
 };
 
-const ALL: Opt = Opt::flag("all", "pack all references instead of only tags and references that were packed before");
+const ALL: Opt = Opt::flag("all", "pack all references instead of only tags");
 const PRUNE: Opt = Opt::flag("prune", "remove the loose references that were packed (the default)");
 const AUTO: Opt = Opt::flag("auto", "pack only if it is worthwhile");
 const INCLUDE: Opt = Opt::flag("include", "pack references that match the pattern").takes(Value::Required("pattern"));

@@ -24,7 +24,7 @@ pub fn not_run(program: &OsStr, name: &str, what: &str, error: &io::Error) -> Fa
 }
 
 /// Delegates a whole command line to git, as [`exec`] does: the command and its words as the user wrote them, and the
-/// global options as words or as environment variables.
+/// global options as words or as environment variables, except for `-C`, which has taken effect already.
 pub fn leave(invocation: &Invocation<'_>, name: &str, what: &str) -> Failure {
     let words = invocation.globals.of_git.iter().cloned().chain([name.into()]);
     let words: Vec<OsString> = words.chain(invocation.words.iter().cloned()).collect();

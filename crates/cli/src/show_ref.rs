@@ -381,8 +381,9 @@ fn is_listed(snapshot: &dyn Snapshot, name: &BStr) -> Result<bool> {
 }
 
 /// Prints the lines of standard input whose ref does not exist or is not below `refs/`, without a final `^{}`. Skips
-/// refs that do not begin with `pattern`, and warns of malformed names instead. If the server of a network file system
-/// loses a file that is being read, the current line and those after it are compared with the refs as they are then.
+/// refs that do not begin with `pattern`, and prints a warning in place of a line with a malformed name. If the server
+/// of a network file system loses a file that is being read, the current line and those after it are compared with the
+/// refs as they are then.
 fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Output) -> Result<u8> {
     let mut snapshot = session.store.snapshot()?;
     let mut is_listed = |name: &BStr| match is_listed(&*snapshot, name) {

@@ -76,7 +76,8 @@ enum Leads {
     To(BString),
     /// The ref is not symbolic, or does not exist.
     NotSymbolic,
-    /// No ref can have this name, a ref that was read is broken, or the chain of symbolic refs is too long.
+    /// No ref can have the given name or that of a target to be followed, a ref that was read is broken, or the chain
+    /// of symbolic refs is too long.
     NoSuchRef,
 }
 

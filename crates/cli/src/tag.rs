@@ -84,7 +84,7 @@ fn lists(words: &Words<'_>) -> bool {
 }
 
 /// Returns the number of lines of messages that `-n` asks for, `Some(None)` if `-n` is not given, or `None` if the
-/// value of `-n` is invalid.
+/// value of `-n` is negative or not a number in the range of C's int.
 fn lines(words: &Words<'_>) -> Option<Option<i32>> {
     let mut lines = None;
     for word in words {

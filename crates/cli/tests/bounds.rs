@@ -1,4 +1,5 @@
-//! Resource limits: a process that runs out of memory aborts and leaves no lock, and few files may be open.
+//! Resource limits: a process that runs out of memory aborts and leaves no lock, and commands that change many refs or
+//! reflogs open few files at a time.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 

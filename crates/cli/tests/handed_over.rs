@@ -114,7 +114,7 @@ fn ref_commands_are_handed_over_and_nothing_else_is() {
             &["-p", "branch"],
             &["nothing"],
             &["--version"],
-            // Git itself goes no further than these options.
+            // Git ends at these options and does not run the command.
             &["--html-path", "branch"],
             &["--list-cmds=main", "branch"],
             &["--no-such-option", "branch"],
@@ -128,7 +128,7 @@ fn ref_commands_are_handed_over_and_nothing_else_is() {
     }
 }
 
-/// Git does not let an alias replace one of its own commands, which is why a program has to.
+/// Git lets no alias replace one of its own commands, so a program in front of git has to pass them on.
 #[test]
 fn an_alias_does_not_replace_a_command() {
     let repo = repo(RefFormat::Files);

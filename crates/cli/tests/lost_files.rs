@@ -181,7 +181,7 @@ fn a_list_of_files_shows_each_ref_once_beside_a_writer_that_packs() {
     let (running, ended) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            // Until the other end is dropped, by a panic too.
+            // This goes on until the other end is dropped, which a panic does too.
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(Duration::from_millis(15)) {
                 std::fs::write(packed.with_extension("new"), content).unwrap();
                 std::fs::rename(packed.with_extension("new"), packed).unwrap();

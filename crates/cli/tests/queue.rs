@@ -1,5 +1,5 @@
 //! Many processes write to one repository at the same time, beside git and JGit, and some of them are killed: none is
-//! told of a change that is not there, and each gets its part.
+//! told of a change that is not there, and each gets its share.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use refdb_testkit::{ForeignLock, Git, JGit, RefFormat, Repo, Rng, UpdateRefs, await_queue, queued_writers};

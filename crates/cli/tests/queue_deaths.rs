@@ -41,17 +41,17 @@ const CALLS: [&str; 20] = [
     "close",
 ];
 
-/// The calls of each kind at which the process dies. One that waits makes some of them without end.
+/// Maximum number of calls of one kind at which the process dies. A process that waits repeats some calls without end.
 const NUMBER_MAX: usize = 60;
 
-/// The settings of all, so that they wait in one queue. Those that waited for a dead process would fail after 40 s.
+/// The settings of all processes, which wait in one queue. One that waited for a dead process would fail after 40 s.
 const SETTINGS: [&str; 6] =
     ["-c", "core.fsync=reference", "-c", "core.packedRefsTimeout=40000", "-c", "reftable.lockTimeout=40000"];
 
-/// The others are to be done long before their lock timeout, even on a busy machine.
+/// Maximum time in which the others end, even on a busy machine. It is much shorter than their lock timeout.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
-/// The order in which they come.
+/// The place, among the three processes that wait, of the one that dies.
 #[derive(Clone, Copy)]
 enum Place {
     First,
@@ -87,7 +87,8 @@ fn die_at_each_call(format: RefFormat) {
     assert!(deaths >= 5, "{deaths} deaths");
 }
 
-/// Lets one of three processes die at this call. Returns whether it has called it so often.
+/// Lets one of three processes die at the call of this kind and number. Returns `false` if that process ends with fewer
+/// such calls.
 fn dies_at(format: RefFormat, place: Place, call: &str, number: usize) -> bool {
     let (repo, lock) = repository(format);
     let folder = lock.parent().unwrap();
@@ -101,7 +102,7 @@ fn dies_at(format: RefFormat, place: Place, call: &str, number: usize) -> bool {
         writers
             .push((name, if name == "dies" { dying(&repo, call, number) } else { deleting(&repo, REFDB, &[], name) }));
         let begun = Instant::now();
-        // Each of them is there until it ends, and so is the holder.
+        // The holder is in the queue, too, and each writer stays in it until it ends.
         while queued_writers(folder) <= running(&mut writers) {
             assert!(begun.elapsed() < Duration::from_mins(1), "{name} does not queue: {call} {number}");
             thread::sleep(Duration::from_millis(1));
@@ -145,7 +146,7 @@ struct Holder {
 
 impl Holder {
     fn new(repo: &Repo, lock: &Path) -> Self {
-        // Whoever finds the lock free is in no queue.
+        // A process that finds the lock free joins no queue.
         let foreign = ForeignLock::of(&lock.with_extension(""));
         let mut command: Command = repo.command(REFDB);
         command.args(SETTINGS).args(["update-ref", "--stdin"]);
@@ -170,7 +171,7 @@ impl Holder {
     }
 }
 
-/// A repository with packed refs, and the path of the lock that all need who delete one.
+/// A repository with packed refs, and the path of the lock that a process needs to delete one of them.
 fn repository(format: RefFormat) -> (Repo, PathBuf) {
     let repo = Repo::bare(format, HashKind::Sha1);
     let id = repo.commit();
@@ -188,7 +189,7 @@ fn deleting(repo: &Repo, program: &str, args: &[&str], name: &str) -> Child {
     command.args(["update-ref", "-d", &format!("refs/heads/{name}")]).stdin(Stdio::null()).spawn().unwrap()
 }
 
-/// Starts such a process, which is killed when it makes this call for the time of this number.
+/// Starts such a process, which is killed at the call of this kind and number.
 fn dying(repo: &Repo, call: &str, number: usize) -> Child {
     let (trace, inject) = (format!("trace={call}"), format!("inject={call}:signal=KILL:when={number}"));
     deleting(repo, "strace", &["-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject, REFDB], "dies")

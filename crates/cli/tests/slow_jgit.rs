@@ -1,8 +1,8 @@
 //! A JGit that is delayed between two looks at the list of tables loses no ref of refdb.
 //!
 //! JGit 7.2 to 7.8 reads `tables.list`, and only then notes the attributes of the file by which it recognizes the list
-//! later. If the list is replaced in between, JGit takes its old tables for those of the new list, and its next compaction
-//! writes a list without what was added.
+//! later. If the list is replaced in between, JGit takes its old tables for those of the new list, and its next
+//! compaction writes a list without what was added.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use refdb_testkit::{Git, JGit, RefFormat, Repo};

@@ -116,7 +116,8 @@ impl<'s> Platform<'s> {
         self.below(b"refs/")
     }
 
-    /// Iterates over the refs whose names begin with `prefix`, such as `refs/heads/` or `refs/heads/feature-`.
+    /// Iterates over the refs below `refs/` whose names begin with `prefix`, such as `refs/heads/` or
+    /// `refs/heads/feature-`.
     ///
     /// # Errors
     ///

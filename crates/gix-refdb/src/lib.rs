@@ -1,7 +1,7 @@
 //! gitoxide's reference types over [`refdb`]: find, iterate, peel and edit, in loose refs, packed-refs and reftables.
 //!
-//! Begin with [`Store::at`]. Names, values and edits are those of [`gix_ref`]; [`ReferenceExt`] has the calls of
-//! `gix_ref::file::ReferenceExt`, for this store.
+//! Begin with [`Store::at`]. Names, values and edits are those of [`gix_ref`]; [`ReferenceExt`] follows and peels
+//! references of this store.
 #![forbid(unsafe_code)]
 
 mod convert;

@@ -307,8 +307,8 @@ pub extern "system" fn Java_org_refdb_engine_RefNatives_lookupMany<'l>(
 }
 
 /// Begins a list of refs. Returns the first rows as `listNext` does, followed by eight bytes each for the version of
-/// the refs, an upper bound on the number of unreported warnings, and the handle of the rest. The handle is 0 if there
-/// is no more, as with most lists, which therefore take one call.
+/// the refs, an upper bound on the number of unreported warnings, and the handle of the rest. A handle of 0 says that
+/// there is no more, as with most lists, which therefore take one call.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_RefNatives_list<'l>(
     env: EnvUnowned<'l>,

@@ -9,7 +9,8 @@ pub enum Error {
     File(#[from] refdb_vfs::Error),
     /// Another process, or another handle of this one, has this cache open for writing or is deleting it.
     #[error(
-        "the cache '{}' is in use by another process; stop it, or open the cache for reading only", path.display()
+        "the cache '{}' is in use by another process or by another part of this one; stop that, or open the cache for \
+         reading only", path.display()
     )]
     Locked {
         /// The lock file.
@@ -63,7 +64,10 @@ pub enum Error {
         path: PathBuf,
     },
     /// Key and value are longer than this cache takes.
-    #[error("an entry of {len} bytes is larger than the {max} bytes this cache takes; raise its limit")]
+    #[error(
+        "an entry of {len} bytes is larger than the {max} bytes this cache takes; a higher limit allows larger ones, \
+         up to 256 MiB"
+    )]
     TooLarge {
         /// Length of key and value, in bytes.
         len: usize,

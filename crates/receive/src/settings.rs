@@ -26,7 +26,8 @@ pub struct Settings {
     /// `receive.maxInputSize`, the largest accepted pack in bytes; 0 means no limit. A negative number refuses every
     /// pack that has objects.
     pub max_input_bytes: i64,
-    /// `receive.keepAlive`: the seconds of silence after which a keepalive packet is sent; 0 sends none.
+    /// `receive.keepAlive`: the seconds of silence of a program, unless it is reading the pack, after which a keepalive
+    /// packet is sent; 0 sends none.
     pub keep_alive_seconds: u32,
     /// `receive.autogc`.
     pub auto_gc: bool,

@@ -114,8 +114,8 @@ impl Watch {
     }
 
     /// Ends the first program found that a `git receive-pack` runs for the push itself and that exceeds a limit, or
-    /// the whole push if receive-pack itself exceeds a limit. Hooks and everything that they start are not limited.
-    /// Returns the command that was ended, and the limit that was exceeded.
+    /// the whole push if receive-pack itself exceeds a limit. Hooks and what they start are not limited, except a hook
+    /// that has replaced itself by such a program. Returns the command that was ended, and the limit that was exceeded.
     pub fn end_excess_below(&self, receive_pack: Pid) -> Option<(String, Excess)> {
         if let Some(excess) = self.excess_of(&[receive_pack]) {
             end(receive_pack);

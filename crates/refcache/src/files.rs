@@ -254,7 +254,8 @@ impl FilesReader {
         Ok(Some(found))
     }
 
-    /// Looks up a ref that has no loose file in a packed-refs that was found current after the loose path was checked.
+    /// Looks up a ref for which there is no loose file. `file` must have been found current after the loose path was
+    /// checked.
     fn get_packed(
         &self,
         file: &PackedFile,

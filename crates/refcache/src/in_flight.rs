@@ -169,9 +169,9 @@ impl Span<'_> {
     /// Returns whether it is certain that no batch was in flight at any time since the query began. Other writes make
     /// this uncertain as well.
     ///
-    /// The batches are counted before the steps. If a batch has ended by the time of the first read, it has taken its
-    /// last step before, which the second read shows. In the other order, a batch that ends between the two reads
-    /// would be missed.
+    /// The number of batches is read before that of the steps. If a batch has ended by the time of the first read, it
+    /// has taken its last step before, which the second read shows. In the other order, a batch that ends between the
+    /// two reads would be missed.
     fn is_undisturbed(&self) -> bool {
         let in_flight = self.in_flight;
         if refdb_vfs::planted("refcache-span") {

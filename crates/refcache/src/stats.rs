@@ -13,8 +13,8 @@ pub struct Stats {
     /// Look-ups that were answered from memory, after it was checked, as far as the trust settings demand, that the
     /// answer is current.
     pub hits: u64,
-    /// Look-ups that read from disk. Those of pseudo-refs in a repository with reftables are counted neither here nor
-    /// as hits.
+    /// Look-ups that read from disk; in reftables some of these count as hits. Look-ups of pseudo-refs in a repository
+    /// with reftables are counted neither here nor as hits.
     pub misses: u64,
     /// How often packed-refs or the list of tables was found changed, or the index from objects to the refs in
     /// packed-refs was built.

@@ -325,8 +325,8 @@ impl View {
     /// A rejected atomic batch fails with [`refdb::Error::Rejected`]; the rejections of other batches are in the
     /// [`Outcome`]. If others hold the lock of packed-refs or of a stack, a hook refuses, or an I/O error occurs,
     /// the batch ends; nothing of it is applied, except as said above or by the error. Among files, an edit of a ref
-    /// that others have locked is rejected like any other. After [`Error::Abandoned`], whether the batch was applied is not
-    /// known.
+    /// that others have locked is rejected like any other. After [`Error::Abandoned`], whether the batch was applied is
+    /// not known.
     pub fn commit(&self, batch: &Batch) -> Result<Outcome> {
         // What is read before the refs are locked may be as old as this call, so the server of a network file system is
         // not asked again about folders about which the check of the repository has asked it.

@@ -327,8 +327,8 @@ fn fault_19_a_hint_makes_a_view_look_and_a_lost_or_wrong_one_does_no_harm() {
     });
 }
 
-/// Opens two views of a repository by different paths, one through a link in the folder. They believe what they have seen
-/// for an hour.
+/// Opens two views of a repository by different paths, one through a link in the folder. They believe what they have
+/// seen for an hour.
 fn by_two_paths(repo: &Repo, folder: &Path) -> [Arc<View>; 2] {
     let link = folder.join("link");
     symlink(repo.git_dir(), &link).unwrap();

@@ -32,6 +32,10 @@ pub enum Change {
 }
 
 /// What must hold for an edit to happen. `T` is the type of a value, which is [`Target`] for callers.
+///
+/// Except with [`Any`](Self::Any), an edit of a symbolic ref itself is also rejected if the ref cannot be followed
+/// ([`Unreadable`](crate::RejectionReason::Unreadable)), unless
+/// [`allow_broken`](crate::TransactionOptions::allow_broken) is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Precondition<T = Target> {
     /// Nothing: the edit happens whatever the ref holds.
@@ -73,8 +77,8 @@ impl<T> Precondition<T> {
 pub struct LogOptions {
     /// The entry's message; shared, since most transactions have one for all edits.
     pub message: Option<Arc<BString>>,
-    /// Create the reflog for the entry if there is none, whatever `core.logAllRefUpdates` says. A deletion creates no
-    /// reflog.
+    /// Create the reflog for the entry if there is none, whatever `core.logAllRefUpdates` says. This has no effect on a
+    /// deletion.
     pub force_create: bool,
     /// Write no entry.
     pub suppress: bool,

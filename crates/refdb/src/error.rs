@@ -40,7 +40,8 @@ pub enum Error {
     /// operation failed.
     #[error("cannot lock references: {0}")]
     StackLocked(#[source] LockError),
-    /// A stack of reftables is broken, or cannot be read or written.
+    /// An operation on a stack of reftables failed, for instance because the stack is broken. The changes were made
+    /// nevertheless if the error is [`StackError::NotDurable`], and perhaps if it is [`StackError::OutcomeUnknown`].
     #[error(transparent)]
     Stack(StackError),
     /// A reftable is broken, or cannot hold a record.
@@ -138,8 +139,8 @@ impl Error {
         matches!(self, Error::Stack(StackError::GroupGivenUp))
     }
 
-    /// The operation on a file that failed, if that is what went wrong. Returns `None` for an error of a lock
-    /// ([`Error::Lock`], [`Error::StackLocked`]), even if a file operation failed.
+    /// The operation on a file that failed, if the error is [`Error::Io`]. Returns `None` for all other errors, even
+    /// for those that contain such a failure, as [`Error::Lock`] may.
     pub fn io(&self) -> Option<&refdb_vfs::Error> {
         match self {
             Error::Io(error) => Some(error),
@@ -148,7 +149,7 @@ impl Error {
     }
 
     /// Returns whether the error is about a single ref or a folder of refs: a file that cannot be read or parsed, a
-    /// folder that may not be read, or a symbolic ref that leads to a name that no ref can have.
+    /// folder that may not be read, or a ref that has or leads to a name that no ref can have.
     pub fn is_broken_ref(&self) -> bool {
         matches!(self, Error::BrokenRef(_) | Error::BadTarget { .. })
     }

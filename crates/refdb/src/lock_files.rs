@@ -73,8 +73,8 @@ impl Store {
     }
 
     /// Removes the lock files that an ended boot has left. A batch of that boot is recovered before its locks are
-    /// removed. `told` is called for each lock file and batch of that boot, and for each folder that cannot be read, in
-    /// no order. All other locks stay, and so does a lock that somebody holds or that may be held
+    /// removed. `told` is called for each batch and each other lock file of that boot, and for each folder that cannot
+    /// be read, in no order. All other locks stay, and so does a lock that somebody holds or that may be held
     /// ([`LockRemoval::Doubtful`]).
     ///
     /// Other processes, also on other machines, may meanwhile write refs or remove such lock files.

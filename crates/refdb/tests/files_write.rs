@@ -393,7 +393,7 @@ fn a_log_that_changes_between_the_look_and_the_lock_is_judged_again() {
     assert!(fs::symlink_metadata(&log).unwrap().is_symlink(), "the file behind the link was replaced");
 }
 
-/// The first such ref ended the call, and the reflogs after it stayed as they were.
+/// Previously, the first such ref ended the call, and the reflogs after it stayed as they were.
 #[test]
 fn a_reflog_whose_ref_cannot_be_set_keeps_no_other_from_being_pruned() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

@@ -575,7 +575,7 @@ fn any_number_of_folders_in_the_way_is_no_reason_to_refuse_the_other_edits() {
     assert_eq!(store.id_of("refs/heads/free").unwrap(), Some(id));
 }
 
-/// The list gave the name of the ref itself as that of its target.
+/// Previously, the list gave the name of the ref itself as that of its target.
 #[test]
 fn a_ref_that_leads_to_no_possible_name_is_listed_with_that_name() {
     let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);

@@ -75,7 +75,8 @@ fn a_worktree_that_is_removed_while_its_reflog_is_judged_is_no_failure() {
     }
 }
 
-/// The entries kept the numbers of the busy shared stack, for which the small one of the worktree had no room.
+/// Previously, the entries kept the update indexes of the busy shared stack, which were beyond those of the worktree's
+/// stack.
 #[test]
 fn a_branch_with_a_long_reflog_becomes_a_ref_of_the_worktrees_own() {
     for format in FORMATS {

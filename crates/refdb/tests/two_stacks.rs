@@ -1,4 +1,4 @@
-//! Transactions on refs of several stacks: those that all worktrees share, and a worktree's own.
+//! Transactions on refs of several stacks: those that all worktrees share, and a linked worktree's own.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use refdb::{Environment, Error, StackError, Store};

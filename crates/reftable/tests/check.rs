@@ -59,7 +59,8 @@ fn something_in_the_padding_is_found() {
 #[test]
 fn names_out_of_order_are_found() {
     let mut bytes = table();
-    // The second record stores only the last digit of its name. A slash in its place makes the name sort before the first.
+    // The second record stores only the last digit of its name. A slash in its place makes the name sort before the
+    // first.
     let first = find(&bytes, b"change-0000000") + b"change-0000000".len();
     let second = first + bytes[first..].iter().position(|byte| *byte == b'1').unwrap();
     bytes[second] = b'/';

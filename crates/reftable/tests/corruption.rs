@@ -139,7 +139,8 @@ fn a_bogus_position_of_a_section_is_an_error() {
             assert_fault(&bytes, footer as u64, |fault| *fault == Fault::SectionPosition(position));
         }
     }
-    // The index of the log does not come before the log. Regression: a walk over the blocks began again and again there.
+    // The index of the log does not come before the log. Regression: a walk over the blocks began again and again
+    // there.
     for section in [0, 3] {
         let mut bytes = sound.clone();
         let position = u64::from_be_bytes(bytes[footer + 24 + 8 * section..][..8].try_into().unwrap());

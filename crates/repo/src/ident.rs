@@ -41,7 +41,8 @@ pub enum IdentError {
 ///
 /// # Errors
 ///
-/// Fails if `GIT_COMMITTER_DATE` is not a date, or a setting of the identity has no value.
+/// Fails if `GIT_COMMITTER_DATE` is not a date, or if a setting that takes part in the choice of the identity has no
+/// value.
 pub fn committer(config: &Config, environment: &Environment) -> Result<Ident, IdentError> {
     let (time_seconds, offset_minutes) = when(environment)?;
     let user = User::default();
@@ -169,7 +170,7 @@ fn host() -> BString {
     canonical.unwrap_or_else(|| [&name, &b".(none)"[..]].concat().into())
 }
 
-/// Removes characters that would break a line of a reflog, and, as git does, blanks, control characters and the
+/// Removes characters that would break a line of a reflog, and, as git does, the bytes up to the blank (0x20) and the
 /// characters `,:;<>"\'` at either end.
 fn without_crud(text: &BStr) -> BString {
     let is_crud = |byte: u8| byte <= b' ' || b",:;<>\"\\'".contains(&byte);

@@ -3,7 +3,7 @@
 //! [`Objects::content`], which verifies nothing, because git's listings do not verify either.
 
 // Read in this order: [`Objects`], `content` (when an object is valid), `databases` and `database` (where objects are
-// read), `known` (objects that were read) and `seen` (objects that were looked up).
+// read), `known` (the classes of objects) and `seen` (objects that were looked up).
 mod alternates;
 mod bases;
 mod check;
@@ -226,7 +226,8 @@ impl Objects {
     }
 
     /// Returns how many digits distinguish `id` from all other objects: at least `least` and [`DIGITS_MIN`], or at
-    /// least git's default, which grows with the number of objects in packs.
+    /// least git's default, which grows with the number of objects in packs. The result is at most the number of digits
+    /// of the id.
     pub fn abbreviate(&self, id: &ObjectId, least: Option<usize>) -> Result<usize, ObjectError> {
         const USUAL: usize = 7;
         let state = &mut *self.state_for(id)?;
@@ -247,7 +248,8 @@ impl Objects {
 
     /// Returns the object that an annotated tag leads to, or the object itself if it is not a tag. Returns `None` if
     /// the object or a tag on the way is missing or broken, if the object at the end is missing or of another kind than
-    /// its tag says, or if a tag exceeds the [limit on reads](Self::limit_reads).
+    /// its tag says, or if a tag exceeds the [limit on reads](Self::limit_reads) and no [`Objects::learn_tag`] told its
+    /// target.
     pub fn peel(&self, id: &ObjectId) -> Result<Option<ObjectId>, ObjectError> {
         Ok(match self.classify(id)? {
             ObjectClass::Missing => None,

@@ -218,11 +218,12 @@ async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sock
     }
 }
 
-/// Reloads the settings on each signal, in a thread of its own, because a root may be on a network that hangs.
+/// Reloads the settings when a signal comes, in a thread of its own, because a root may be on a network that hangs.
+/// Signals that come during a reload lead to one more.
 async fn reload_on(mut hup: Signal, options: Arc<Options>, kept: Arc<Kept>, server: Arc<ArcSwap<Server>>) {
     while hup.recv().await.is_some() {
         let (options, kept, server) = (Arc::clone(&options), Arc::clone(&kept), Arc::clone(&server));
-        // A reload that panics changes nothing.
+        // A reload that panics leaves the old settings in use.
         let _ = tokio::task::spawn_blocking(move || reload(&options, &kept, &server)).await;
     }
 }

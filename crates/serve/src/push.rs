@@ -108,8 +108,8 @@ impl Pushes {
     }
 
     /// Ends the pushes as SIGTERM ends `refdb receive-pack`: they release their locks and tell their programs to end. A
-    /// push is not ended if it is left to git without limits. Waits at most [`STOP`] for all pushes and for the
-    /// maintenance that is due.
+    /// push that is left to git without a screen and without limits on memory and processor time is not ended. Waits at
+    /// most [`STOP`] for all pushes and for the maintenance that is due.
     pub(crate) async fn stop(&self) {
         interrupt::pretend(Signal::TERM.as_raw());
         // A push that takes longer ends as if the server were killed.

@@ -138,8 +138,8 @@ impl Root {
     }
 }
 
-/// Resolves the links in a path. Of a path below `root`, which has no links, only the components below it are examined,
-/// because this is done for each request.
+/// Resolves the links in a path. If the path is below `root`, which has no links, only the components below `root` are
+/// looked at, because this is done for each request.
 fn resolved_below(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let Ok(below) = path.strip_prefix(root) else { return path.canonicalize() };
     let mut reached = root.to_owned();

@@ -156,8 +156,9 @@ impl Shared {
     }
 }
 
-/// The pause until the next check whether git, which has been running for this time, has finished: a tenth of the time.
-/// A lock that a dead process has left may stay for days, but once it is removed, that must be noticed soon.
+/// The pause until the next check whether git, which has been running for this time, has finished: a tenth of the time,
+/// but at least [`LOOK`] and at most [`PAUSE_MAX`]. A lock that a dead process has left may stay for days, but once it
+/// is removed, that must be noticed soon.
 fn next_look(passed: Duration) -> Duration {
     (passed / SHARE).clamp(LOOK, PAUSE_MAX)
 }

@@ -28,8 +28,9 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
-    /// Returns what a checkout left, and what it checked out, each the short name of a branch or as the user named the
-    /// commit. `None` if the message is not that of a checkout.
+    /// Returns the names in the message of a checkout: of what it left, and of what it checked out. A branch has its
+    /// short name; a detached HEAD has its id, or the name by which the user checked it out. `None` if the message is
+    /// not that of a checkout.
     pub fn checkout(&self) -> Option<(&BStr, &BStr)> {
         let (from, to) = self.message.strip_prefix(b"checkout: moving from ")?.split_once_str(" to ")?;
         Some((from.into(), to.into()))

@@ -65,7 +65,7 @@ impl std::error::Error for NameError {}
 ///
 /// # Errors
 ///
-/// The first rule that the name breaks.
+/// A rule that the name breaks.
 pub fn check_format(name: &[u8], options: FormatOptions) -> Result<(), NameError> {
     if !is_plain(name) {
         check_bytes(name, options)?;

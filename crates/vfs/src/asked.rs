@@ -25,7 +25,7 @@ thread_local! {
 /// This is meant for a caller that looks up what its locks protect. A caller that waits for what others do, or that
 /// looks up two things of which the second must be newer, has to ask [afresh](Self::afresh).
 #[derive(Debug)]
-#[must_use = "the server is asked each time again when this is dropped"]
+#[must_use = "it has an effect only until it is dropped"]
 pub struct AskingOnce {
     /// What the thread remembered before, if this value began afresh.
     outer: Option<Option<Vec<PathBuf>>>,
@@ -74,7 +74,8 @@ pub(crate) fn note(folder: &Path) {
 }
 
 /// Forgets all folders. This is called after an attempt to take a lock, because what is found afterwards must be newer
-/// than the attempt, and when a folder may have changed since the server was asked.
+/// than the attempt, and when a folder may have changed since the server was asked. It is not called when
+/// [`Lock::link_detached`](crate::Lock::link_detached) fails, whose caller then tries to take the lock in another way.
 pub(crate) fn forget() {
     ASKED.with_borrow_mut(|asked| {
         if let Some(asked) = asked {

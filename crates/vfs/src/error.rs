@@ -104,8 +104,9 @@ impl Error {
         self.source.kind() == io::ErrorKind::IsADirectory
     }
 
-    /// Returns whether the same operation may well succeed a little later: the process or the machine has too many open
-    /// files or too little memory, a disk or the network failed, or another machine replaced or removed the file.
+    /// Returns whether the system reported an error after which the same operation may well succeed a little later: the
+    /// process or the machine has too many open files or too little memory, a disk or the network failed, or another
+    /// machine replaced or removed the file.
     pub fn is_transient(&self) -> bool {
         use rustix::io::Errno;
         const TRANSIENT: [Errno; 6] =
@@ -120,7 +121,7 @@ impl Error {
 }
 
 /// Repeats a read if the server of a network file system has lost a file that was read, up to `attempts_max` reads in
-/// all. `is_loss` recognizes such an error; see [`Error::is_stale`].
+/// all, but reads once at least. `is_loss` recognizes such an error; see [`Error::is_stale`].
 ///
 /// # Errors
 ///

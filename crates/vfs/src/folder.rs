@@ -19,12 +19,12 @@ use std::{
 
 const FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The number of bytes that one call lists of a local folder.
+/// Maximum number of bytes that one call lists of a local folder.
 const LOCAL_LIST_BYTES: usize = 32 << 10;
 
-/// The number of bytes that one call lists of a folder on a network file system, enough for 30,000 entries with short
-/// names. In later calls of a listing, an NFS client may not ask for the kinds of entries together with their names,
-/// and the kind of each entry then costs a request of its own.
+/// Maximum number of bytes that one call lists of a folder on a network file system, enough for 30,000 entries with
+/// short names. In later calls of a listing, an NFS client may not ask for the kinds of entries together with their
+/// names, and the kind of each entry then costs a request of its own.
 const SHARED_LIST_BYTES: usize = 1 << 20;
 
 /// A folder that is held open.

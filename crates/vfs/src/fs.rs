@@ -83,7 +83,7 @@ impl Fs {
     ///
     /// # Errors
     ///
-    /// Fails if the folder's file system cannot be examined.
+    /// Fails if locks were not signed before and the folder's file system cannot be examined.
     pub fn signing_in(&self, folder: &Path) -> Result<Self> {
         if self.signs_locks { Ok(self.clone()) } else { self.clone().signing_locks().at(folder) }
     }
@@ -502,8 +502,9 @@ pub fn host_name() -> Vec<u8> {
     rustix::system::uname().nodename().to_bytes().to_owned()
 }
 
-/// Opens a file with `O_NONBLOCK`, which `flags` contain unless a pipe may block. If another process has a lease on the
-/// file, opens the file again without that flag, which waits until the lease has ended.
+/// Opens a file with these flags, which contain `O_NONBLOCK` unless a pipe may block. With that flag, the file cannot
+/// be opened while another process has a lease on it; then it is opened without the flag, which waits until the lease
+/// has ended.
 pub(crate) fn past_lease<T, E: Into<io::Error>>(
     flags: OFlags,
     mut open: impl FnMut(OFlags) -> std::result::Result<T, E>,

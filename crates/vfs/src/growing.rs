@@ -36,7 +36,7 @@ impl Growing {
 
     /// Does what [`Growing::grown_to`] does with bytes that may have to be read from the disk. Returns false and shows
     /// none of the new bytes if not all of them can be read, because a mapped byte that cannot be read ends the process
-    /// that looks at it. A kernel before 5.14 cannot tell, and the result is false.
+    /// that looks at it. A kernel before 5.14 cannot tell, and the result is false for any new bytes.
     #[must_use]
     pub fn fetched_to(&self, len: usize) -> bool {
         let (len, before) = (len.min(self.map.len()), self.written.load(Ordering::Acquire));
@@ -58,9 +58,9 @@ impl Growing {
             return None;
         }
         // SAFETY: the range is within the mapping, which `written` never exceeds, and lives as long as `self`. Its
-        // bytes do not change. The caller of `grown_to` (or of `new`, with their number) promises that they are never
-        // written again. Another process that writes to the file or truncates it breaks the rule of this type, as with
-        // `Mapping`.
+        // bytes do not change: the callers of `new`, `grown_to` and `fetched_to` promise that the bytes which they call
+        // written are never written again. Another process that writes to the file or truncates it breaks the rule of
+        // this type, as with `Mapping`.
         #[expect(unsafe_code, reason = "there is no safe way to map a file")]
         let bytes = unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(range.start), range.len()) };
         Some(bytes)
@@ -74,8 +74,8 @@ impl std::fmt::Debug for Growing {
 }
 
 /// Announces to the processor that these bytes will be read soon, so that it fetches their cache lines at the same time
-/// and not one after the other. This costs one instruction for each line, so pass at most a few thousand bytes. On
-/// other processors than x86-64 it does nothing.
+/// and not one after the other; the last line may be left out if the bytes fill only a part of it. This costs one
+/// instruction for each line, so pass at most a few thousand bytes. On other processors than x86-64 it does nothing.
 pub fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(CACHE_LINE_BYTES) {

@@ -73,9 +73,9 @@ const HOLDERS_MIN: Duration = Duration::from_secs(60);
 /// Why a lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Someone else holds the lock, or this process itself. The next writer removes a [signed](Fs::signing_locks) lock
-    /// file once its owner has certainly ended, or has the recovery handler remove it if the lock belongs to a batch.
-    /// An unsigned lock file usually stays until its owner or a person removes it.
+    /// Someone else holds the lock, or this process itself. The next writer of refdb removes a
+    /// [signed](Fs::signing_locks) lock file once its owner has certainly ended, or has the recovery handler remove it
+    /// if the lock belongs to a batch. An unsigned lock file usually stays until its owner or a person removes it.
     #[error(
         "'{}' is held by {}",
         path.display(),

@@ -23,11 +23,11 @@ impl Mapping {
         if !Fs::real().is_file_local(file)? {
             return Ok(Mapping(Bytes::Read(file.read_all()?)));
         }
-        // SAFETY: the mapping is private and read-only, and nothing in this process writes to the file through another
-        // path. A file to which `File` writes is renamed before any mapping, or is never mapped. Another process that
-        // truncates the file in place makes the kernel end this process with SIGBUS. No check could turn that into an
-        // error; git runs the same risk with the same files. No length or offset read from the mapping is relied on
-        // here. The slice is bounded by the file's length at the time of the call.
+        // SAFETY: the mapping is read-only, and nothing in this process writes to the file through another path. A file
+        // to which `File` writes is renamed before any mapping, or is never mapped. Another process that truncates the
+        // file in place makes the kernel end this process with SIGBUS. No check could turn that into an error; git runs
+        // the same risk with the same files. No length or offset read from the mapping is relied on here. The slice is
+        // bounded by the file's length at the time of the call.
         #[expect(unsafe_code, reason = "there is no safe way to map a file")]
         let map = unsafe { memmap2::Mmap::map(file.as_std()) };
         map.map(|map| Mapping(Bytes::Mapped(map))).map_err(|source| Error::new("map", file.path(), source))

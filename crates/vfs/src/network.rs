@@ -46,8 +46,8 @@ impl Fs {
     }
 
     /// Returns, without opening it, what a name leads to on a network file system: its attributes, and the handle by
-    /// which the server identifies it, which no other file ever has. `None` if there is nothing. The attributes come
-    /// from the server only if the client does not provide the handle.
+    /// which the server identifies it, which no other file ever has. `None` if there is nothing. If the client provides
+    /// the handle, the attributes may be those that it has cached; otherwise they come from the server.
     ///
     /// # Errors
     ///
@@ -172,8 +172,8 @@ impl Fs {
         }
     }
 
-    /// Repeats `look`, which looks up the name of a path, at most [`ATTEMPTS_MAX`] times, while it finds a file without
-    /// a name on the server, or the client may be wrong in taking the file for absent.
+    /// Repeats `look`, which looks up the name of a path, at most [`ATTEMPTS_MAX`] times, while it fails with `ESTALE`
+    /// or finds a file without a name on the server, or the client may be wrong in taking the file for absent.
     fn asking<T>(
         &self,
         path: &Path,

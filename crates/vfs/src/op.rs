@@ -78,9 +78,9 @@ pub enum LookUp {
 /// A hook that is called before operations that visibly change the disk. It can be an observer, a fault injector, or a
 /// model of a client of a network file system.
 ///
-/// It is not called for the removal of spare lock files on network file systems and of locks at an abort. A signed lock
-/// file that is written before it has a name is shown to it without its content, except that the content of a batch's
-/// lock file is shown after the file has got its name.
+/// It is not called when a process removes its own spare lock files on a network file system, or its locks at an abort.
+/// A signed lock file that is written before it has a name is shown to it without its content, except that the content
+/// of a batch's lock file is shown after the file has got its name.
 pub trait IoHook: Send + Sync {
     /// Decides whether the operation is done.
     fn before(&self, op: Op<'_>) -> Verdict;

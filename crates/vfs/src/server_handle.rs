@@ -2,7 +2,7 @@ use rustix::fd::AsFd;
 use std::os::fd::AsRawFd;
 
 /// The handle by which the server of a network file system identifies a file. Unlike an inode number, it is never
-/// reused, so files with equal handles are the same file.
+/// reused, so files of one file system with equal handles are the same file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerHandle(Box<[u8]>);
 

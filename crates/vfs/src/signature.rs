@@ -75,7 +75,8 @@ impl Signature {
         format!("held by a batch of refdb, record {id}, process {}, boot {}\n", self.pid, self.boot)
     }
 
-    /// Reads a line that [`encode_batch`](Self::encode_batch) has made; `None` for anything else.
+    /// Reads a line of the form that [`encode_batch`](Self::encode_batch) makes, even with a host at its end; `None`
+    /// for another form.
     pub(crate) fn decode_batch(bytes: &[u8]) -> Option<(Self, BatchId)> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (id, owner) = text.strip_prefix("held by a batch of refdb, record ")?.split_once(", process ")?;
@@ -91,9 +92,10 @@ impl Signature {
         Some((Signature { host: host(), ..owner }, id))
     }
 
-    /// Returns whether the absence of a `flock` on the file proves that its owner is dead. On a local file system it
-    /// always does. On other file systems, where `flock` may be local to a machine, it does if the owner belongs to the
-    /// current boot of this machine, unless `flock` may be local to a mount.
+    /// Returns whether the absence of a `flock` on the file, and on a local file system also of an NFS client's record
+    /// lock, proves that its owner is dead. On a local file system it always does. On other file systems, where `flock`
+    /// may be local to a machine, it does if the owner belongs to the current boot of this machine, unless `flock` may
+    /// be local to a mount.
     pub(crate) fn is_proof(
         &self,
         own: Option<&Signature>,

@@ -120,7 +120,8 @@ impl Folder {
 impl Fs {
     /// Removes a folder that holds nothing but folders, at any depth, as git does where it wants to write a ref.
     /// Returns `false` if something else is in the folder or in its place, or if a folder cannot be removed. Fails if
-    /// `path` has entries and its parent, `path` itself or a folder with entries below it cannot be read.
+    /// `path` has entries and its parent, `path` itself or a folder with entries below it cannot be read, or is moved
+    /// meanwhile.
     pub fn remove_empty_tree(&self, path: &Path) -> Result<bool> {
         // Nearly all such folders are empty, so one call suffices.
         match emptied(self.remove_dir(path)) {

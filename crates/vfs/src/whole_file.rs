@@ -1,6 +1,6 @@
 //! Reads whole files. Reading fails if a pipe in the place of a file would block, or for an endless device, because
-//! these would stop a server that reads other people's repositories. Only a file that the user has named as an input
-//! may be a pipe.
+//! these would stop a server that reads other people's repositories. Only [`Fs::read_input`], for files that the user
+//! has named, waits for a pipe.
 
 use crate::{Error, Fs, LookUp, Result, fs::past_lease};
 use rustix::{

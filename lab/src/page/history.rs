@@ -80,9 +80,9 @@ pub struct Step {
 }
 
 impl Step {
-    /// Returns a key that orders comparisons by importance, the most important first: slower before faster before
-    /// "cannot tell", then the larger difference (of which only the certain part counts, where a bound is
-    /// known), then the later one.
+    /// Returns a key that orders comparisons by importance, the most important first: worse before better before
+    /// "cannot tell", then the larger difference (where worse and better count only by the certain part of it, if that
+    /// is known), then the later one.
     pub fn importance(&self) -> (u8, Reverse<u64>, Reverse<u64>) {
         let rank = match self.verdict {
             Verdict::Worse => 0,
@@ -165,7 +165,7 @@ impl Series {
 
     fn compare(&mut self, line: &Line) {
         let value = line.a.median(line.judge);
-        // The level of a commit that was not compared with a known commit follows from its own cost.
+        // If no earlier line measured A, its level follows from its own cost.
         let known = self.point(&line.a.commit).map(|point| point.level);
         let level = known.unwrap_or_else(|| self.level_of(value));
         if known.is_none() {

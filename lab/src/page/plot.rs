@@ -19,7 +19,7 @@ pub const SERIES_MAX: usize = 6;
 /// important comparison found a difference have one.
 const TITLES_MAX: usize = 150;
 
-/// The height in pixels, which the style sheet repeats.
+/// The height in pixels, which the style sheet and the script repeat.
 const HEIGHT: f64 = 220.0;
 
 /// The width of the stretched picture, in its own units.

@@ -147,7 +147,7 @@ fn without_settings(line: &str) -> Vec<&str> {
     words
 }
 
-/// Returns whether two sides did the same, with up to two per cent more system calls in one of them.
+/// Returns whether two sides did the same, with up to two per cent fewer system calls in one of them.
 fn is_same_work(a: &Work, b: &Work) -> bool {
     differences(("a", a), ("b", b)).is_empty() && a.calls.abs_diff(b.calls) * 50 <= a.calls.max(b.calls)
 }

@@ -90,7 +90,7 @@ impl Ledger {
         &self.records
     }
 
-    /// Appends a record, and returns when it is on the disk.
+    /// Appends a record, and syncs the file.
     ///
     /// # Errors
     ///

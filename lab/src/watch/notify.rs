@@ -50,7 +50,7 @@ pub fn notify(command: &str, folder: &Path, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the command, and kills it with what it has started after [`LIMIT`]. A signal to the watch does not end the
+/// Waits for the command, and after [`LIMIT`] kills its group of processes. A signal to the watch does not end the
 /// command, because a command that was ended is not called again.
 fn wait(child: &mut Child) -> Result<ExitStatus> {
     let start = Instant::now();

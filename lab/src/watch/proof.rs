@@ -55,7 +55,8 @@ impl Proof {
 ///
 /// # Errors
 ///
-/// Fails if the clone cannot be made or removed, its builds cannot be read, a disk is full, or a signal arrives.
+/// Fails, for example, if the clone cannot be made or removed, git fails in it, its builds cannot be read, a disk is
+/// full, or a signal arrives.
 pub fn prove(
     setting: Setting<'_>,
     repository: &Path,
@@ -134,7 +135,8 @@ fn noted<T>(found: Result<T, String>, work: &mut Vec<String>) -> Result<Option<T
     Ok(found.map_err(|why| work.push(why)).ok())
 }
 
-/// Returns the logarithm of the ratio by processor time: the median of the pairs, and 0 where none was measured.
+/// Returns the logarithm of the ratio by processor time: the median of the pairs. A pair in which a side has
+/// none does not count; if there is no other pair, the result is 0.
 fn cpu(comparison: &Comparison) -> f64 {
     let pairs = comparison.a.iter().zip(&comparison.b);
     let ratios = pairs.map(|(a, b)| (b.user + b.system).ln() - (a.user + a.system).ln());

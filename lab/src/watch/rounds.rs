@@ -166,8 +166,8 @@ fn shuffled(count: usize, coin: &mut Coin) -> Vec<usize> {
     order
 }
 
-/// Returns the model and the number of the processors, on which times depend; [`crate::gate::machine`] finds the
-/// other properties of a machine.
+/// Returns the model of the processors and the number of those that this process may use, on which times depend;
+/// [`crate::gate::machine`] finds the other properties of a machine.
 pub fn hardware() -> Vec<(String, String)> {
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or("unknown");

@@ -114,7 +114,7 @@ impl State {
         Ok(())
     }
 
-    /// Returns the cost of a commit as a multiple of the reference's, which counts for what was not measured too.
+    /// Returns the cost of a commit as a multiple of the reference's; 1 for a commit that was not measured.
     pub fn level(&self, commit: &str) -> f64 {
         self.levels.get(commit).copied().unwrap_or(1.0)
     }
@@ -153,10 +153,10 @@ impl State {
         detector
     }
 
-    /// Returns the commits to measure now, in order: first those that another machine measured, that `line` still has
-    /// and that are not broken, then every `every`th commit of `line` for which `is_new` returns `true`, or the next
-    /// such commit that is not broken. `line` must have the commits after the anchor up to the tip, and `is_new` must
-    /// return whether no measured commit contains its argument.
+    /// Returns the commits to measure now, in order: first those in [`State::again`] that were not measured since, that
+    /// `line` still has and that are not broken, then every `every`th commit of `line` for which `is_new` returns
+    /// `true`, or the next such commit that is not broken. `line` must have the commits after the anchor up to the tip,
+    /// and `is_new` must return whether no measured commit contains its argument.
     pub fn due(&self, line: &[String], every: usize, is_new: impl Fn(&str) -> bool) -> Vec<String> {
         let done = |commit: &String| self.points.iter().any(|point| point.commit == *commit);
         let is_open = |commit: &&String| line.contains(commit) && !done(commit) && !self.broken.contains(*commit);

@@ -37,7 +37,7 @@ struct Options {
     /// Measure only with syncs (true) or without (false).
     #[arg(long)]
     synced: Option<bool>,
-    /// Measure only with this many writers; the lines with seven writers of refdb and one of git stay.
+    /// Measure only with this many writers: 1, 8, 32 or 64; the lines with seven writers of refdb and one of git stay.
     #[arg(long)]
     writers: Option<usize>,
     /// Also measure processes that answer the same requests and do nothing, which is the most that the driver's pipes

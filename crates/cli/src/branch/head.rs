@@ -99,7 +99,7 @@ fn detached_from(
     Ok(Some((short(session, &id)?, id)))
 }
 
-/// Returns whether the ref `name` holds the commit, or a tag that leads to it.
+/// Returns whether the ref `name` leads to the commit, directly or through symbolic refs or tags.
 fn leads_to(snapshot: &dyn Snapshot, history: &History<'_>, name: &BStr, commit: &ObjectId) -> Result<bool> {
     let Some((_, id)) = follow(snapshot, name)? else { return Ok(false) };
     Ok(id == *commit || history.peel_to_commit(id)? == Some(*commit))

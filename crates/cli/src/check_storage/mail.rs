@@ -107,7 +107,7 @@ impl Inbox {
     }
 
     /// Makes a file and removes it. The server's answer shows the NFS client that others have changed the folder too,
-    /// even on a mount with `nocto`, an option with which the client skips that check.
+    /// even on a mount with `nocto`, where the client does not ask the server about a folder that it opens.
     fn knock(&self) {
         let path = self.folder.join(format!("knock-{}", self.way.letter()));
         // A failure does no harm, because this is repeated.
@@ -160,8 +160,8 @@ pub(super) fn joined(office: &Path) -> Result<Vec<(String, PathBuf)>, Error> {
     Ok(boxes)
 }
 
-/// Makes a mailbox for this host in the only run in `dir` that waits for hosts. Returns `None` if there is no such run
-/// yet.
+/// Makes a mailbox for this host in the only run in `dir` for which [`open_office`] was called. Returns `None` if there
+/// is no such run yet.
 ///
 /// # Errors
 ///

@@ -70,11 +70,12 @@ fn facts_of(host: &Host, run: &RunFolder) -> Tried<Facts> {
     Ok(Facts::parse(&host.label, &told))
 }
 
-/// Notes in the findings that the test ended early if something wrong was seen before, because that counts all the same.
+/// Notes in the findings that the test ended early if something wrong was seen before, because that still counts.
 ///
 /// # Errors
 ///
-/// Fails with the trouble that ended the test if nothing wrong was seen, and if that trouble is a signal.
+/// Fails with the trouble that ended the test if nothing wrong was seen or if that trouble is a signal, and with a
+/// trouble of its own if standard output cannot be written.
 fn end(tried: Tried<()>, all: &mut [(Findings, usize)]) -> Tried<()> {
     match tried {
         Ok(()) => Ok(()),

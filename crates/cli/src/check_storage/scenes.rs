@@ -83,8 +83,8 @@ pub(super) enum Kind {
     Failed,
 }
 
-/// Plays all scenes in one format in the folder `run`, and adds those that went wrong to `wrong`. `hosts` are host 1 and
-/// host 2 of each scene, and `client` is the number of the client that answers on both.
+/// Plays all scenes in one format in the folder `run`, and adds those that went wrong to `wrong`. `hosts` are host 1
+/// and host 2 of each scene, and `client` is the number of the client that answers on both.
 pub(super) fn play_all(
     run: &Path,
     format: Format,

@@ -119,7 +119,8 @@ pub enum NameForm {
 pub enum IdForm {
     /// With all digits.
     Full,
-    /// Abbreviated to at least this number of digits, or to git's default, without becoming ambiguous.
+    /// Abbreviated without becoming ambiguous, to at least this number of digits or, if there is none, to at least the
+    /// number that `core.abbrev` sets or git's default.
     Short(Option<usize>),
 }
 

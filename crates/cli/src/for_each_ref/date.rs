@@ -12,7 +12,7 @@ use refdb::{Ident, Zone};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DateForm {
     kind: DateKind,
-    /// Whether the time is shown in the local zone instead of the author's.
+    /// Whether the time is shown in the local zone instead of its own.
     is_local: bool,
 }
 

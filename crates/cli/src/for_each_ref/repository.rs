@@ -40,7 +40,7 @@ pub struct RepositoryWorld<'a> {
     clock: Clock<'a>,
     /// The commits that `%(ahead-behind:...)` and `%(is-base:...)` name, by these names.
     bases: BTreeMap<BString, ObjectId>,
-    /// The commits of `%(is-base:...)`, by their names.
+    /// The history of each commit that `%(is-base:...)` names, and the nearest ref so far, by that name.
     begun: BTreeMap<BString, Base>,
     answers: Answers<'a>,
     trailer_rules: OnceCell<TrailerRules>,

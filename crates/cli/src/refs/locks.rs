@@ -21,8 +21,7 @@ pub(super) static COMMAND: Command = Command {
     about: "List lock files with who made them, or remove those of a machine that is gone",
     synopsis: &["[--boot=<id>] [--porcelain] [-z]", "--remove --boot=<id> [--machine-is-off] [--porcelain] [-z]"],
     options: &[
-        Opt::flag("boot", "only locks made since the start of a machine with this boot id")
-            .takes(Value::Required("id")),
+        Opt::flag("boot", "only locks that were made while a machine had this boot id").takes(Value::Required("id")),
         Opt::flag("remove", "recover that boot's batches and remove its locks, except those that are or may be held"),
         Opt::flag("machine-is-off", "remove also where the mount does not show whether another machine holds a lock"),
         Opt::flag("porcelain", "print fields with tabs between them, for programs"),

@@ -21,7 +21,7 @@ pub(super) static COMMAND: Command = Command {
         Opt::flag("ref-format", "storage format to migrate to: files or reftable")
             .takes(Value::Required("format"))
             .fixed(),
-        Opt::flag("dry-run", "write the references to a new folder, without changing the repository"),
+        Opt::flag("dry-run", "write the references to a new folder, without switching to them"),
         Opt::flag("no-reflog", "do not migrate reflogs"),
     ],
 };

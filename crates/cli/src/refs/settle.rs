@@ -18,8 +18,8 @@ pub(super) static COMMAND: Command = Command {
     options: &[],
 };
 
-/// Runs the command. The exit code is 1 if there is an entry of a batch that was recovered only in part, or if
-/// recovering one failed.
+/// Runs the command. The exit code is 1 if there is an entry of a batch that was recovered only in part, if recovering
+/// one failed, or if packed-refs could not be examined or an unused journal file could not be removed.
 pub(super) fn run(invocation: &Invocation<'_>) -> Result<u8> {
     let session = Session::begin(invocation, &COMMAND)?;
     let [] = COMMAND.arguments(invocation.words)?[..] else { return Err(COMMAND.wrong_use(None)) };

@@ -29,7 +29,7 @@ pub(super) struct PlainLister<'a> {
     found: bool,
 }
 
-/// Number of slots of each cache. A full cache takes up to 1.6 MiB.
+/// Number of slots of each cache. A full cache takes up to 1.9 MiB.
 const OBJECTS_MAX: usize = 1 << 14;
 
 impl<'a> PlainLister<'a> {

@@ -295,8 +295,8 @@ fn translate(request: Request) -> (RefName, Change, Precondition) {
 }
 
 impl Asked {
-    /// Returns the values that are reported for an edit. Symbolic values are reported as zero, as git does, although its
-    /// documentation promises the target.
+    /// Returns the values that are reported for an edit. Symbolic values are reported as zero, as git does, although
+    /// its documentation promises the target.
     fn of(edit: &Edit, store: &Store) -> Self {
         let zero = ObjectId::null(store.hash());
         let new = match &edit.change {

@@ -153,7 +153,7 @@ fn a_list_waits_for_the_reader_of_a_pipe_that_does_not_block() {
     let (mut reader, writer) = std::io::pipe().unwrap();
     rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
     let mut child = refdb(&repo).arg("for-each-ref").stdout(writer).spawn().unwrap();
-    // The pipe is full after that, or if the machine is slow, this run shows nothing.
+    // The pipe is full after that, unless the machine is slow, and then this run shows nothing.
     std::thread::sleep(Duration::from_millis(300));
     let mut listed = String::new();
     reader.read_to_string(&mut listed).unwrap();

@@ -318,7 +318,7 @@ fn an_object_of_a_partial_clone_is_fetched_unless_told_not_to() {
     }
 }
 
-/// Regression: name and value were joined and separated again at the first equals sign, so that another setting was set.
+/// Regression: name and value were joined and separated again at the first equals sign, so another setting was set.
 #[test]
 fn a_setting_from_a_variable_may_have_an_equals_sign_in_its_name() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);

@@ -23,7 +23,7 @@ const MORE_MILLIS: u64 = 50;
 const MORE_KIB: u64 = 20 << 10;
 const MORE_PROCESSES: usize = 4;
 
-/// How much slower refdb is if the compiler does not optimise it.
+/// The factor by which refdb may be slower if the compiler does not optimise it.
 const SLOWER: u64 = if cfg!(debug_assertions) { 5 } else { 1 };
 
 /// Returns the limit in seconds that refdb puts on the processor time of each of git's programs. The large cases of the

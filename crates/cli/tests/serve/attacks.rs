@@ -13,7 +13,8 @@ use std::{
 
 /// Much longer than anything here takes, even on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
-/// Less than the default of each time for which the server waits: 30 seconds or more.
+/// Less than the defaults of `serve.queueSeconds`, `serve.idleSeconds`, `serve.requestSeconds` and
+/// `serve.drainSeconds`, which are 30 seconds or more.
 pub(crate) const BELOW_DEFAULT: Duration = Duration::from_secs(25);
 
 pub(crate) fn served(options: impl FnOnce(Options) -> Options) -> (Repo, Server) {
@@ -272,7 +273,7 @@ fn whoever_asks_too_often_is_told_when_to_come_again() {
     let start = Instant::now();
     let answers: Vec<_> = (0..50).map(|_| server.ask(&Request::ls_refs("repo"))).collect();
     let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 429).collect();
-    // Those of the burst, and one for each second, the last one included, that the requests have taken.
+    // The requests of the burst, and one for each second that all requests have taken, the last, partial one included.
     let most_taken = 5 + 1 + start.elapsed().as_secs() as usize;
     let taken = answers.len() - refused.len();
     assert!((5..=most_taken).contains(&taken), "{taken} were taken in {:?}", start.elapsed());

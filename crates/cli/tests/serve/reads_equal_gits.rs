@@ -58,8 +58,8 @@ impl Served {
         }
     }
 
-    /// Asks through the socket for shims as well. The shim finds no git then, unless the repository is one that the server
-    /// leaves to git.
+    /// Asks through the socket for shims as well. The shim finds no git then, unless the repository is one that the
+    /// server leaves to git.
     fn assert_same_by_shim(&self, version: &str, body: Option<&[u8]>, git: &[u8], what: &str) {
         let is_left = ["shallow", "info/grafts"].iter().any(|name| self.repo.git_dir().join(name).exists());
         let program = if is_left { &self.git } else { Path::new("/nonexistent") };

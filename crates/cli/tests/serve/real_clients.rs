@@ -101,7 +101,8 @@ fn git_clones_and_fetches_in_every_way() {
     }
 }
 
-/// Debian's git, which finds the client's history from its refs, deepened nothing if it was shown none.
+/// Regression: Debian's git, which needs the server's refs to deepen a history, deepened nothing when all refs were
+/// hidden from it.
 #[test]
 fn a_shallow_clone_is_deepened_in_every_version() {
     for (at, git) in gits().iter().enumerate() {

@@ -12,7 +12,7 @@ use jni::{
 };
 use std::io::{self, BufReader, BufWriter, Read, Write};
 
-/// Bytes that are written to or read from a stream at a time.
+/// Maximum number of bytes that are written to or read from a stream at a time.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Writes all entries to an `OutputStream`, except for those whose record is damaged or cannot be read. Returns the

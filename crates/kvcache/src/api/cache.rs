@@ -51,9 +51,10 @@ impl Cache {
     }
 
     /// Returns the statistics that a process with the cache in `dir` open for writing last published. While such a
-    /// process runs and its disk takes writes, they are at most about five seconds old, because the process publishes
-    /// changes every four seconds. A process that has just opened the cache may publish nothing before its first
-    /// operation, so the numbers may still be those of the process before. Returns `None` if there are none.
+    /// process runs, its disk takes writes and it frees space as fast as puts take it, they are at most about five
+    /// seconds old, because the process publishes changes every four seconds. A process that has just opened the cache
+    /// may publish nothing before its first operation, so the numbers may still be those of the process before. Returns
+    /// `None` if there are none.
     ///
     /// # Errors
     ///
@@ -94,8 +95,9 @@ impl Cache {
 
     /// Stops the background threads, writes what is in memory to the files, saves the index for the next start if
     /// possible, and releases the lock of the folder. A saved index takes 14 bytes an entry, for which the limit must
-    /// have room. Reads still work afterwards, and closing again does nothing, nor does closing a cache that was opened
-    /// read-only. The call blocks until the operating system has taken everything.
+    /// have room. Reads still work afterwards. The call blocks until the operating system has taken everything. Closing
+    /// a cache that was opened read-only does nothing, nor does a second call, which may return before the first one
+    /// does.
     ///
     /// # Errors
     ///

@@ -37,11 +37,11 @@ pub struct Verified {
 
 impl Cache {
     /// Calls `entry` with the key, the value and the facts of every intact entry, expired ones included: with a few of
-    /// them first, then with the others file by file. An entry that changes during the walk is shown with its old or its
-    /// new value, or not at all if it is removed or evicted; in rare cases, one that is removed and put again is shown
-    /// with both. For entries that another process has moved since a cache was opened read-only, the files are opened
-    /// again, which takes as long as the first time and as much memory; what is moved four times before it can be read
-    /// is left out.
+    /// them first, then with the others file by file. An entry that changes during the walk is shown with its old or
+    /// its new value, or not at all if it is removed or evicted; in rare cases, one that is removed and put again is
+    /// shown with both. For entries that another process has moved since a cache was opened read-only, the files are
+    /// opened again, up to four times; each time takes as long as the first one and as much memory. What is moved again
+    /// each time before it can be read is left out.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Cache {
     }
 
     /// Reads all entries by `read`, and passes them to `entry`. The files of a cache that was opened read-only are
-    /// opened again as long as entries were moved out of them.
+    /// opened again, fewer than [`READ_AGAIN`] times, as long as entries were moved out of them.
     fn walk<T, E>(
         &self,
         mut read: impl FnMut(&View, Place, u64) -> Option<T>,

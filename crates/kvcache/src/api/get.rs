@@ -51,8 +51,10 @@ impl Cache {
     /// (see [`Cache::open`]) or has expired, if its record is damaged or cannot be read, or if the record was moved or
     /// replaced during each of 8 attempts to read it.
     ///
-    /// A get waits for a writer only to drop a damaged record, and never while that writer uses the disk. It may wait
-    /// for the disk until the pages of the record are in memory.
+    /// A get waits for another thread only to drop a damaged record or, if the files are not mapped, to look for a file
+    /// among the open ones, and never while that thread uses the disk. It may wait for the disk until the pages of the
+    /// record are in memory. The files of a cache on a local file system are mapped if possible, unless it was opened
+    /// read-only, and the kernel ends a process (`SIGBUS`) for which the disk cannot read a page of a mapped file.
     pub fn get_with<T>(&self, key: &[u8], take: impl FnOnce(&[u8], u64) -> T) -> Option<T> {
         match self.get_up_to(key, usize::MAX, take) {
             Get::Found(taken) => Some(taken),

@@ -43,10 +43,10 @@ impl Cache {
     /// Files that cannot be used, for example because they are damaged, of an older format, encrypted with a key that
     /// is not given, or not encrypted although a key is given, are deleted: the cache starts without them.
     /// [`Cache::notices`] names such damage if no crash can have caused it, and another format or key. All entries are
-    /// deleted, and a notice has the error, if a put was ever [`Synced`](crate::Durability::Synced) and the disk fails
-    /// to sync what a killed process wrote last. Opening uses the index that [`Cache::close`] saved, if there is one,
-    /// the files have not changed since and they fit into the limit. Otherwise, for example after a kill, it reads the
-    /// footers of all segments, and the whole of a segment without an intact footer, which usually is the last one.
+    /// deleted, and a notice has the error, if a write was ever [`Synced`](crate::Durability::Synced) and the disk
+    /// fails to sync what a killed process wrote last. Opening uses the index that [`Cache::close`] saved, if there is
+    /// one, the files have not changed since and they fit into the limit. Otherwise, for example after a kill, it reads
+    /// the footers of all segments, and the whole of a segment without an intact footer, which usually is the last one.
     ///
     /// If there are more than a million records, a background thread fills the index after this call has returned,
     /// unless the clock was set back since the last run and there is an age limit. Until an entry has been found, it is

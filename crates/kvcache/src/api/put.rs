@@ -60,8 +60,8 @@ pub struct PutOptions {
     pub durability: Durability,
     /// Whether the put waits neither for room nor for the disk: without room it is refused at once, and the call
     /// returns before the value is durable. Callers that hold a lock of their own set this, and call [`Cache::flush`]
-    /// later to wait for the durability. If `durability` is not `Buffered` and the disk takes nothing at all, the put
-    /// fails instead of being refused, because trying again would not help.
+    /// later to wait for the durability. If `durability` is not `Buffered`, and the write buffer is full and all writes
+    /// to the disk have failed for 2 s, the put fails instead of being refused, because trying again would not help.
     pub at_once: bool,
 }
 
@@ -126,8 +126,8 @@ impl Cache {
     /// as after [`Put::Refused`], and its removal is as durable as the put was to be; [`Error::ReadOnly`] and
     /// [`Error::Closed`]; [`Error::Encryption`] if there is no source of randomness, after which the key still has its
     /// older value; [`Error::File`] if a write or sync for a durable put fails; [`Error::WriteFailed`] if a durable put
-    /// finds no room for 30 s, or none while all writes to the disk fail for 2 s. After an error of the disk the value
-    /// may be visible, but need not be durable; without room the key has no value.
+    /// finds no room for 30 s, or none in the write buffer while all writes to the disk fail for 2 s. After an error of
+    /// the disk the value may be visible, but need not be durable; without room the key has no value.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         let until = if options.at_once { Durability::Buffered } else { options.durability };
         self.put_until(key, value, options, until)
@@ -239,8 +239,8 @@ impl Cache {
         }
     }
 
-    /// Wakes the worker. Then writes one segment to the page cache if no other thread is writing, there is one to write,
-    /// and it need not be synced; otherwise sleeps or yields the processor.
+    /// Wakes the worker. Then writes one segment to the page cache if no other thread is writing, there is one to
+    /// write, and it need not be synced; otherwise sleeps or yields the processor.
     fn give_way(&self, sleeps: bool) {
         debug_assert!(!holds_log(), "the worker needs the log's lock to make room");
         self.reclaim.calls.wake();

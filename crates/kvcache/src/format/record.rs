@@ -194,8 +194,8 @@ impl RecordHeader {
     }
 }
 
-/// The checksum of a record's header alone. If the rest of the record is damaged, it still proves which key the record
-/// is for and where the next record begins.
+/// The checksum of a record's header alone. If only the rest of the record is damaged, a header with the right one
+/// still tells which key the record is for and where the next record begins.
 fn header_check(bytes: &[u8]) -> u16 {
     crc32c::crc32c_append(crc32c::crc32c(&bytes[2..4]), &bytes[8..RECORD_HEADER_BYTES]) as u16
 }

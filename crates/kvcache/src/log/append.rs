@@ -159,7 +159,7 @@ pub(crate) struct Start {
     pub(crate) old: Vec<Old>,
     pub(crate) floor: u64,
     pub(crate) next_seq: u64,
-    /// Where the records of the preceding segment end, in bytes; 0 if there is none.
+    /// Where the records of the preceding segment end, in bytes; 0 if there is none or nothing will be written.
     pub(crate) before_end: u64,
     /// Segments up to this number are on stable storage.
     pub(crate) synced_seq: u64,

@@ -39,7 +39,8 @@ pub(crate) struct Hit {
 }
 
 impl Hit {
-    /// Counts one use of the record, up to [`MAX_USES`], unless the entry or its table was replaced meanwhile.
+    /// Counts one use of the record, up to [`MAX_USES`], unless another thread changed the entry, be it to count a use,
+    /// or replaced its table meanwhile.
     pub(crate) fn touch(&self) {
         let place = self.place;
         if place.uses() < MAX_USES {

@@ -180,7 +180,7 @@ impl Sorted {
     }
 }
 
-/// Fills the shard at a position of these runs from all its records, oldest first.
+/// Fills the shard at a position of these runs from all its records, part by part, the oldest record of a part first.
 fn fill(runs: &[Sorted], at: usize, segments: usize) -> FoundShard {
     let mut live = Live::none(segments);
     let records = || (at * PARTS..(at + 1) * PARTS).flat_map(|part| runs.iter().map(move |run| run.of_part(part)));

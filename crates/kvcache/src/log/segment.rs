@@ -204,7 +204,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Creates the file, unless it exists.
+    /// Creates the file, unless this segment has created it already and still has it open.
     pub(crate) fn create(&self, fs: &Fs) -> refdb_vfs::Result<()> {
         self.writable(fs).map(drop)
     }

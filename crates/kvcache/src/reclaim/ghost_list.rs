@@ -19,8 +19,8 @@ const RATE_SHIFT: u32 = 2;
 const WAYS: usize = 4;
 
 /// A set-associative table of evicted keys. A new key takes an empty slot of its set, or else that of the key which was
-/// evicted longest ago. Each eviction fits the table to the cache: it has 1.5 to 3 slots of four bytes for each entry,
-/// up to 6 after the cache has shrunk, and at least 1024 in all.
+/// evicted longest ago, by ticks that begin anew after 32 rounds of the log. Each eviction fits the table to the cache:
+/// it has 1.5 to 3 slots of four bytes for each entry, up to 6 after the cache has shrunk, and at least 1024 in all.
 pub(crate) struct GhostList {
     table: Shared<Box<[AtomicU32]>>,
     /// Rounds of the log so far, in ticks.

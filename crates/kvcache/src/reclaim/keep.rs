@@ -106,7 +106,7 @@ impl Threshold {
     }
 
     /// Adapts the threshold to a segment with these records, of which `share` may be kept. The threshold rises if the
-    /// records above it are a larger share, and falls otherwise, but not below [`LEAST_READS`].
+    /// records that reach it are a larger share, and falls if they are a smaller one, but not below [`LEAST_READS`].
     pub(crate) fn follow(&mut self, records: &[(Weighed, u64)], share: f32) {
         debug_assert!((0.0..=1.0).contains(&share), "a share of the segment: {share}");
         let (above, all) = records.iter().fold((0, 0), |(above, all), (weighed, len)| {

@@ -103,7 +103,7 @@ impl State {
             || (self.is_overgrown(space) && self.is_sync_late(space))
     }
 
-    /// Returns whether there are too many segments for their content, as after many restarts.
+    /// Returns whether there are more than three quarters of the possible number of segments, as after many restarts.
     pub(crate) fn is_crowded(&self, space: &Space) -> bool {
         self.segments > space.slots / 4 * 3
     }
@@ -231,8 +231,8 @@ fn oldest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
     sealed.iter().copied().min_by_key(|(_, meta)| meta.seq)
 }
 
-/// The segment with the largest share of dead space. If several have the same share, the oldest is returned, because
-/// its tombstones need not be kept.
+/// The segment with the largest share of dead space. If several have the same share, the oldest of them is returned,
+/// because no tombstones need be kept if that is the oldest of all.
 fn deadest(sealed: &[(u16, Meta)]) -> Option<(u16, Meta)> {
     let oldest = oldest(sealed)?.1.seq;
     let share_kept = |meta: &Meta| meta.kept_bytes(oldest).saturating_mul(1 << 20) / meta.file_bytes.max(1);

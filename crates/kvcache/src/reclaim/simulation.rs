@@ -73,7 +73,7 @@ impl Simulations {
         counters.sampled_hits_twice.add(twice);
     }
 
-    /// Simulates a put of a record that takes this much room.
+    /// Simulates a put of a record that takes this much room, unless another thread is using the simulations.
     pub(crate) fn on_put(&self, hash: u64, cost: u64) {
         let Some(mut caches) = self.caches.try_lock() else { return };
         let shift = self.shift.load(Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl Simulations {
         }
     }
 
-    /// Simulates a removal.
+    /// Simulates a removal, unless another thread is using the simulations.
     pub(crate) fn on_remove(&self, hash: u64) {
         if let Some(mut caches) = self.caches.try_lock() {
             caches.by_limit.iter_mut().for_each(|cache| cache.remove(known(hash)));

@@ -1,6 +1,7 @@
-//! Checks commands for symbolic refs: a command whose ref cannot be resolved is refused. If another command names the
-//! ref to which a symbolic ref leads, only that other command is executed, or neither if the two differ. As in git, two
-//! symbolic refs that lead to one ref are not compared with each other.
+//! Checks the commands for symbolic refs, except those that were refused before: a command whose ref cannot be resolved
+//! is refused. If another command names the ref to which a symbolic ref leads, the command for the symbolic ref is not
+//! executed, and both are refused if they differ. As in git, two symbolic refs that lead to one ref are not compared
+//! with each other.
 
 use super::{ServeError, session::Session};
 use bstr::{BStr, BString, ByteSlice};
@@ -13,8 +14,8 @@ use std::collections::HashMap;
 
 impl Session<'_, '_> {
     /// Refuses commands for symbolic refs that cannot be resolved. If one command names a symbolic ref and another
-    /// command names the ref to which it resolves, only the second command is executed if both make the same change;
-    /// otherwise both are refused.
+    /// command names the ref to which it resolves, marks the first as a duplicate if both make the same change, and
+    /// refuses both otherwise. Commands for symbolic refs that were refused before are left alone.
     pub(super) fn check_aliases(&mut self) -> Result<(), ServeError> {
         let commands = &self.request.commands;
         let mut order: Vec<usize> = (0..commands.len()).collect();

@@ -16,8 +16,8 @@ use std::{
 
 /// The connection to the client.
 ///
-/// Messages to the user are sent in the second side band, or printed to standard error unless the client has requested
-/// side bands.
+/// Messages to the user are sent in the second side band, or, as long as the client has not requested side bands,
+/// printed to standard error.
 pub(super) struct Channel<'c> {
     output: BorrowedFd<'c>,
     mode: WriteMode,

@@ -34,8 +34,8 @@ pub(super) struct Program {
     pub(super) variables: Vec<(OsString, Option<OsString>)>,
     /// The time after which the program is killed and is treated as failed.
     pub(super) timeout: Option<Duration>,
-    /// The resources that the program and everything that it starts may use. If together they exceed these limits,
-    /// all of them are killed, and the user is informed.
+    /// The limits on the program and its descendants together. If they exceed one, they are killed, and the user is
+    /// informed.
     pub(super) limits: Option<WorkLimits>,
 }
 

@@ -11,7 +11,7 @@ use std::{collections::HashSet, fmt::Write};
 /// Maximum number of tags about which one process of git is asked, so that its answer stays short.
 const ASKED_AT_ONCE: usize = 500;
 
-const BEYOND_LIMIT: &str = "following its tag exceeded a limit";
+const BEYOND_LIMIT: &str = "following its tag failed or exceeded a limit";
 
 impl Session<'_, '_> {
     /// Follows the tags that are too large to be read, by `refdb.receiveReadLimit` or 1 MiB if that is more, to the

@@ -16,8 +16,8 @@ impl Redactor {
         Redactor { folders: folders.into_iter().map(trimmed).filter(|folder: &BString| !folder.is_empty()).collect() }
     }
 
-    /// Makes paths below a folder of the repository relative to it, as they are in git's messages, and restores the bytes of
-    /// `names` that are not UTF-8, which the engine's text has replaced by U+FFFD.
+    /// Makes paths below a folder of the repository relative to it, as they are in git's messages, and restores the
+    /// bytes of `names` that are not UTF-8, which the engine's text has replaced by U+FFFD.
     ///
     /// A signed lock keeps the new content of a ref in a second file, `NAME.lock.lock`. The message names the lock
     /// instead, because clients know no other file.

@@ -80,11 +80,11 @@ fn environment(changes: &[(OsString, Option<OsString>)]) -> io::Result<Vec<CStri
     variables.into_iter().map(line).collect()
 }
 
-/// Returns attributes with which the program starts with no signal blocked. Signals that are ignored stay ignored, and
-/// all others have their default action.
+/// Returns attributes with which the program starts with no signal blocked. Ignored signals other than SIGPIPE stay
+/// ignored, and all others have their default action. SIGPIPE is reset because Rust ignores it and no program expects
+/// that.
 ///
 /// Without the set of signals to reset, the C library would query the action of each signal before it resets it.
-/// SIGPIPE is reset too, because Rust ignores it and no program expects that.
 fn attributes() -> io::Result<PosixSpawnAttr> {
     let mut attributes = PosixSpawnAttr::init()?;
     let mut default = SigSet::empty();

@@ -130,9 +130,10 @@ impl OptimizeOptions {
 /// What [`Maintenance::optimize`] would do.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OptimizePlan {
-    /// Loose refs that would go to packed-refs, in order.
+    /// Loose refs that would be packed, in order. Packed-refs may have their values already.
     pub pack: Vec<BString>,
-    /// Whether packed-refs would be rewritten, if only to sort it or to correct its header.
+    /// Whether packed-refs would be rewritten, if only to sort it or to correct its header. Also set if there are refs
+    /// to pack and packed-refs has the values of all of them already.
     pub rewrites_packed: bool,
     /// Tables that would be merged into one, the oldest first.
     pub compact: Vec<BString>,

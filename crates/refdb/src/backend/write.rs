@@ -49,7 +49,8 @@ impl Claims for Vec<Claim<'_>> {
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// The canonical name of the ref that is locked. Where an edit follows symbolic refs, each of them and the ref to
-    /// which they lead are claimed separately. The name may be ill-formed if a symbolic ref on disk leads to it.
+    /// which they lead are claimed separately. The name may be ill-formed; if a symbolic ref on disk leads to it, it
+    /// can be anything.
     pub name: &'a BStr,
     /// What the transaction will do with the ref.
     pub kind: ClaimKind,

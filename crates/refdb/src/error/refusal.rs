@@ -145,7 +145,7 @@ pub enum Limit {
     /// A batch is in progress, or somebody else holds a lock of a batch that was not finished.
     #[error("'{}': a batch of refs is not finished; try again, or see `refdb stat`", .0.display())]
     Unrecovered(PathBuf),
-    /// Another program holds the lock of the stack or of one of its tables, and compaction can wait.
+    /// The lock of the stack, or of one of its tables, did not become free in time for a compaction.
     #[error("unable to compact stack: data is locked")]
     StackLocked,
 }

@@ -24,7 +24,7 @@ pub enum RejectionReason {
     Missing,
     /// The ref exists, and the edit expects that it does not.
     Exists {
-        /// Whether the ref is symbolic and leads to a ref that does not exist.
+        /// Whether the ref is symbolic and leads to no object.
         is_dangling: bool,
     },
     /// The ref has another value than the edit expects.
@@ -44,7 +44,8 @@ pub enum RejectionReason {
         /// Whether git notices the conflict while it locks the ref.
         prevents_lock: bool,
     },
-    /// A folder that is not empty stands where the ref's file belongs.
+    /// A folder that cannot be removed, usually because it is not empty, stands where the ref's file belongs or, in a
+    /// rename, its reflog.
     Folder {
         /// The folder.
         path: PathBuf,
@@ -118,13 +119,13 @@ pub enum RejectionReason {
     },
 }
 
-/// The classes of reasons that `git update-ref --batch-updates` reports.
+/// The classes of reasons: those that `git update-ref --batch-updates` reports, and [`TooLarge`](Self::TooLarge).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RejectionClass {
-    /// The name conflicts with that of another ref, because one of them would have to be a folder; a folder that is not
-    /// empty is in the way of the ref's file; or a symbolic ref leads to a bad name, or to a ref that the transaction
-    /// edits too.
+    /// The name conflicts with that of another ref, because one of them would have to be a folder; a folder that cannot
+    /// be removed is in the way of the ref's file; or a symbolic ref leads to a bad name, or to a ref that the
+    /// transaction edits too.
     NameConflict,
     /// The ref exists, but must not, or its lock is held.
     CreateExists,
@@ -150,7 +151,8 @@ pub enum RejectionClass {
 }
 
 impl RejectionClass {
-    /// The words in the output of `git update-ref --batch-updates`.
+    /// The words for the class, which except for [`TooLarge`](Self::TooLarge) are those in the output of
+    /// `git update-ref --batch-updates`.
     pub fn as_str(self) -> &'static str {
         match self {
             RejectionClass::NameConflict => "refname conflict",

@@ -182,7 +182,8 @@ impl FilesBackend {
         self.store.cache.shed(Shed::Blocks(bytes));
     }
 
-    /// How many bytes of private memory hold parts of packed-refs.
+    /// How many bytes of private memory packed-refs takes; 0 for a file that is mapped, or read in place of being
+    /// mapped.
     pub fn loaded_bytes(&self) -> usize {
         self.store.cache.loaded_bytes()
     }

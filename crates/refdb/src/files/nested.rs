@@ -1,6 +1,6 @@
 //! Transactions in which one ref makes room for refs below its name, or the reverse, for example a rename from `a` to
-//! `a/b`. One name cannot be a file and a folder at once, so the changes go to packed-refs, and the reflog in the way
-//! is moved aside.
+//! `a/b`. One name cannot be a file and a folder at once, so changes that must become visible together go to
+//! packed-refs, and the reflog in the way is moved aside.
 
 use super::{
     lock::set::{self, Held},

@@ -76,7 +76,8 @@ impl Store {
         self.options.format.as_ref().map_or(Ok(()), |format| Ok(format.check(&self.options.fs)?))
     }
 
-    /// The length of packed-refs in bytes, by which a transaction decides how it writes; 0 if it does not exist.
+    /// The length of packed-refs in bytes, by which a transaction decides how it writes; 0 if it does not exist. On a
+    /// network file system, it may be an earlier length.
     pub(super) fn packed_len_bytes(&self) -> Result<u64> {
         Ok(self.options.fs.probable_len(&self.layout.packed_path())?)
     }

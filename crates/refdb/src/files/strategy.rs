@@ -13,8 +13,8 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 pub(super) enum WriteStrategy {
     /// One loose file for each ref.
     Loose,
-    /// All [`packable`] ones into packed-refs at once, except those whose loose file would hide the packed value. The
-    /// others become loose files.
+    /// All [`packable`] ones into packed-refs at once, except those whose loose file would hide the packed value and
+    /// those to which a symbolic link gives a second name. The others become loose files.
     Bulk,
     /// One loose file for each ref, with a journal entry that makes the change atomic: a small batch.
     Batch,

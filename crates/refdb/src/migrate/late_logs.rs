@@ -11,12 +11,13 @@ use bstr::{BStr, BString, ByteSlice};
 use refdb_types::{LogEntry, ObjectId, RefName};
 use reftable::{LogRecord, LogValue, Merged, MergedLogCursor, WriteOptions, stack::AdditionWriter};
 
-/// The changes that make a reflog in the tables equal to the one in the file.
+/// The changes that bring a reflog in the tables up to date with the one in the file.
 pub(super) struct LateLog {
     pub(super) name: BString,
-    /// The entries that the file has and the tables do not, newest first.
+    /// The entries to add, newest first: those that only the file has, and newer ones that only the tables have, which
+    /// get new update indexes.
     entries: Vec<LogEntry>,
-    /// The update indexes of the records that the file no longer has, greatest first.
+    /// The update indexes of the records to remove, greatest first.
     gone: Vec<u64>,
     /// Whether the file exists but the tables would have no record of the reflog.
     needs_marker: bool,

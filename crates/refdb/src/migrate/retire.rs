@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Maximum number of attempts to move a folder that writers may recreate after it was moved.
+/// How many times the entries of `refs` are listed and moved at most, because writers may add others meanwhile.
 const ROUNDS_MAX: usize = 8;
 
 /// Fails if a folder or file that has refs of a worktree cannot be renamed to another folder of the repository.
@@ -51,7 +51,7 @@ pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
                 let is_folder = |path: &Path| site.fs.find(path).ok().flatten().is_some_and(|stat| stat.is_dir());
                 match kind {
                     EntryKind::Dir => waiting.push(path),
-                    // A symbolic link to a file is a symbolic ref.
+                    // A symbolic link to a file is a symbolic ref, or a ref with the value of that file.
                     EntryKind::Symlink if !has_links || is_folder(&path) => {
                         return Err(MigrateError::NotMovable(path));
                     }
@@ -370,8 +370,8 @@ pub(super) fn take_blanks(site: &Site<'_>, root: &Root, place: &Place) -> Result
     Ok(site.fs.rename(&heads, &folder.join("heads"))?)
 }
 
-/// Removes empty folders at a path. Returns whether a file can be renamed to the path now: nothing is there, or only
-/// the file HEAD, which is replaced.
+/// Removes empty folders at a path. Returns whether a file or folder can be renamed to the path now: nothing is there,
+/// or only the file HEAD, which is replaced.
 pub(super) fn make_room(site: &Site<'_>, path: &Path) -> Result<bool> {
     match site.fs.find_link(path)? {
         None => Ok(true),

@@ -176,7 +176,7 @@ impl Edits {
             position,
             root,
             deref: edit.deref,
-            // The deletion of a ref creates no reflog.
+            // A deletion asks for no reflog.
             force_log: edit.log.force_create && !matches!(edit.change, Change::Delete),
             suppress_log: edit.log.suppress,
             rejected: false,

@@ -27,8 +27,8 @@ use std::fmt;
 /// disk while values are staged leaves every ref as it was. What a commit that fails, is killed or loses power half-way
 /// leaves behind depends on the backend:
 ///
-/// - *reftable*: all changes of one stack appear at once. A transaction on shared refs and on refs of worktrees' own
-///   changes several stacks one after the other, the shared one first.
+/// - *reftable*: all changes of one stack appear at once. Each linked worktree has a stack for its own refs; a
+///   transaction on several stacks changes one after the other, the shared one first.
 /// - *files*: packed-refs is replaced first, then loose files are renamed into place one by one, then the loose files
 ///   of deleted refs are removed. After an I/O error, a kill or a loss of power **earlier refs of the transaction can
 ///   be changed and later ones not**, as with git. Changes that go to packed-refs together appear at once: often those
@@ -161,7 +161,9 @@ impl<'s> Transaction<'s> {
     /// Waits for locks that others hold: in files for `core.filesRefLockTimeout` (each ref, but once the lock of one
     /// ref has been waited for in vain, at most 0.1 seconds for each of the others) and `core.packedRefsTimeout`, or 10
     /// seconds if they are not set, in reftables for `reftable.lockTimeout`, or 15 seconds if that is not set, and in
-    /// memory for 10 seconds, unless [`lock_timeout`](crate::memory::MemoryBackend::lock_timeout) was called.
+    /// memory for 10 seconds, unless [`lock_timeout`](crate::memory::MemoryBackend::lock_timeout) was called. In files
+    /// and reftables each new holder of a lock is waited for anew, up to the limit that
+    /// [`LockTimeout::For`](refdb_vfs::LockTimeout::For) gives.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ pub struct TransactionOptions {
     ///
     /// # Atomicity
     ///
-    /// Reftable makes all changes of one stack visible together anyway; refs of a worktree's own are in another
+    /// Reftable makes all changes of one stack visible together anyway; a linked worktree's own refs are in another
     /// stack. The files backend makes changes visible together by rewriting packed-refs, whose rename is the one
     /// moment at which everything changes, or, where `refdb.smallBatches` allows it, by a journalled batch of loose
     /// files. Neither way can include symbolic or broken refs, refs outside `refs/`, refs of a worktree's own and refs
@@ -46,7 +46,8 @@ pub struct TransactionOptions {
     /// underscores. In [`Mode::PerEdit`], an edit that a broken ref prevents nevertheless is rejected alone.
     pub allow_broken: bool,
     /// Write only refs whose names are [safe](refdb_types::is_safe), whether the edit names them or a symbolic ref
-    /// leads to them. Git accepts every well-formed name, such as `foo/bar`.
+    /// leads to them. Other names that an edit mentions must be safe, too, such as that of a ref that is only verified.
+    /// Git accepts every well-formed name, such as `foo/bar`.
     pub safe_names: bool,
     /// Reject the deletion of the current worktree's HEAD itself, without which git does not recognise the repository.
     /// Git deletes it.

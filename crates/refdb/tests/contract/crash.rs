@@ -258,8 +258,9 @@ fn a_renamed_ref_is_there_once_with_its_reflog_wherever_it_stops() {
     }
 }
 
-/// The new ref's own reflog, which the one of the old ref replaces, was lost, and later still if another value was
-/// visible before the failure: the deletion in packed-refs, while the new value is a loose file.
+/// Previously, the reflog that the ref of the new name had was lost if the rename failed, because that of the old ref
+/// had replaced it. After a first fix, it was still lost if the deletion of the old ref was visible already, in
+/// packed-refs, and the new value, in a loose file, was not.
 #[test]
 fn a_rename_that_fails_leaves_the_reflog_that_the_new_name_had() {
     for (whole, is_packed, is_symbolic) in

@@ -155,7 +155,7 @@ fn taking(from: &str, edit: Edit) -> Edit {
     Edit { log: edit.log.clone().take_over(name(from)), ..edit }
 }
 
-/// Files panicked, because the lock bears the short name, and memory dropped the reflog.
+/// Previously, files panicked, because the lock bears the short name, and memory dropped the reflog.
 #[test]
 fn a_reflog_is_taken_over_from_a_ref_by_either_of_its_names() {
     everywhere(|subject| {
@@ -170,7 +170,7 @@ fn a_reflog_is_taken_over_from_a_ref_by_either_of_its_names() {
     });
 }
 
-/// In files such a transaction panicked in its commit, and a rename could be made by half.
+/// Previously, such a transaction on files panicked in its commit, and a rename could be made by half.
 #[test]
 fn a_reflog_is_not_taken_over_from_a_ref_that_may_stay() {
     everywhere(|subject| {
@@ -220,7 +220,7 @@ impl LogJudge for Stops {
     }
 }
 
-/// In files, a signal was taken for a failure of one log, and the next one was begun.
+/// Previously, files took a signal for a failure of one log, and began the next one.
 #[test]
 fn a_signal_ends_the_removal_of_entries_from_all_logs() {
     everywhere(|subject| {

@@ -152,7 +152,7 @@ fn a_symbolic_ref_to_a_folder_is_refused_by_the_folders_name() {
     });
 }
 
-/// The error could not name the ref, and the write panicked.
+/// Previously, the error could not name the ref, and the write panicked.
 #[test]
 fn a_folder_or_reflogs_in_place_of_an_ill_formed_target_are_an_error() {
     on_disk(|subject| {

@@ -178,7 +178,7 @@ impl IoHook for FailsInCopy {
     }
 }
 
-/// What was copied stayed, and was in the way of each further run.
+/// Previously, what was copied stayed, and was in the way of each further run.
 #[test]
 fn a_part_of_a_ref_that_only_update_ref_makes_is_not_in_the_way() {
     let repo = scene(RefFormat::Reftable, HashKind::Sha1);

@@ -111,7 +111,7 @@ fn what_git_writes_before_the_old_files_go_is_taken_over() {
     }
 }
 
-/// The new ref was reported as a conflict with the old one, which was deleted nevertheless.
+/// Previously, the new ref was reported as a conflict with the old one, which was deleted nevertheless.
 #[test]
 fn a_late_ref_may_take_the_place_of_one_that_goes_late() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);
@@ -304,7 +304,7 @@ fn a_git_that_still_takes_the_refs_for_reftables_loses_nothing_while_they_become
     assert!(written > 0, "git found a stack of the migration");
 }
 
-/// A JGit that still takes the refs for reftables makes the folder of a stack if there is none.
+/// A JGit that opened the repository when its refs were in reftables makes the folder of a stack if there is none.
 #[test]
 fn a_stack_that_another_program_makes_meanwhile_fails_the_migration_and_stays() {
     for is_killed in [false, true] {

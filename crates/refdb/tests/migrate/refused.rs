@@ -285,7 +285,8 @@ impl IoHook for FailsAt {
     }
 }
 
-/// In files, such a ref was lost: it was built with the others, but not moved to its place. git loses it still.
+/// Previously, a migration to files lost such a ref: it was built with the others, but not moved to its place. Git's
+/// migration loses it.
 #[test]
 fn a_ref_that_only_update_ref_makes_survives_in_files_and_is_reported_where_no_table_has_it() {
     let repo = scene(RefFormat::Reftable, HashKind::Sha1);

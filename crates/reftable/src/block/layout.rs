@@ -27,7 +27,7 @@ pub(crate) fn peek(bytes: &[u8], at: usize) -> Result<(BlockKind, usize), Fault>
 }
 
 impl Layout {
-    /// Determines the parts of a block of exactly these bytes, whose header at `at` was checked with [`peek`].
+    /// Determines the parts of a block of exactly these bytes, whose own header is at `at` and valid.
     pub(crate) fn of(kind: BlockKind, bytes: &[u8], at: usize) -> Result<Self, Fault> {
         let records_at = at + BLOCK_HEADER_LEN;
         debug_assert!(bytes.len() >= records_at + RESTART_COUNT_LEN, "`peek` refuses shorter blocks");

@@ -30,7 +30,7 @@ pub(super) fn compare(table: &Table, found: &Found, kind: BlockKind, report: &mu
     for _ in 0..LEVELS_MAX {
         let mut below = Vec::new();
         for block in &level {
-            // No block is listed twice, so there are no more entries than blocks.
+            // A sound index lists no block twice, so a level has no more entries than there are blocks.
             if below.len() > found.blocks.len() {
                 return report.add(section.index, Fault::IndexIncomplete);
             }

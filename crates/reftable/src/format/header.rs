@@ -68,7 +68,7 @@ impl Header {
     /// The number of bytes that C git reads of a log block which has `inflated` bytes when it is inflated: that number
     /// or the block size, whichever is larger.
     pub(crate) fn log_block_max(&self, inflated: usize) -> usize {
-        // Git assumes its default for a file that is not aligned.
+        // Git assumes its default where the header has no block size.
         const GUESS: u32 = crate::WriteOptions::DEFAULT_BLOCK_SIZE;
         let block_size = if self.block_size == 0 { GUESS } else { self.block_size };
         inflated.max(block_size as usize)

@@ -159,7 +159,7 @@ impl WriteOptions {
     /// The bytes that a block has for its only log entry. C git reads no more of a log block than the block size if the
     /// inflated block is not larger, so the entry must fit even if deflate cannot shrink it.
     ///
-    /// The header of a table that is not aligned has no block size, and git assumes its default then.
+    /// refdb writes no block size into the header of a table that is not aligned, and git assumes its default then.
     fn log_room(&self, is_behind_others: bool) -> usize {
         let unread = if self.aligned { 0 } else { self.block_size.saturating_sub(Self::DEFAULT_BLOCK_SIZE) as usize };
         self.room(is_behind_others).saturating_sub(stored_extra(self.block_size as usize) + unread)

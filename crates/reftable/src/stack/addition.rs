@@ -23,10 +23,10 @@ const MERGE_AT_ONCE_BYTES: u64 = 32 << 10;
 /// longer.
 const LOGS_COUNT_TIMES: u64 = 4;
 
-/// A new table that will have to be merged with older ones is written merged at once only if the older ones are at most
-/// this many times as large, or at most [`MERGE_AT_ONCE_BYTES`]: writing it alone and then all of them again would cost
-/// more. The list stays locked during the merge, but checking the new refs under the same lock has taken several times
-/// as long.
+/// A new table that will have to be merged with older ones is written merged at once only if the [cost] of the older
+/// ones is at most this many times its expected size, or at most [`MERGE_AT_ONCE_BYTES`]: writing it alone and then all
+/// of them again would cost more. The list stays locked during the merge, but checking the new refs under the same lock
+/// has taken several times as long.
 const MERGE_AT_MOST_TIMES: u64 = 2;
 
 /// A locked stack, to which tables are being added. Dropping it removes what it made and unlocks the stack.
@@ -391,9 +391,9 @@ pub(super) fn turn_ended<'s>(stack: &'s Stack, base: &Snapshot, locked: Instant,
     backoff
 }
 
-/// Returns whether a writer outside the queue of `stack` has written since this process's last turn. `left` is the next
-/// update index at the end of that turn, or `None` if there was no turn yet, and `found` is the stack as read under its
-/// lock. On a network file system, where there is no queue, such a writer is assumed from the second turn on.
+/// Returns whether a writer outside the queue of `stack` has written since the last turn of this open stack. `left` is
+/// the next update index at the end of that turn, or `None` if there was no turn yet, and `found` is the stack as read
+/// under its lock. On a network file system, where there is no queue, such a writer is assumed from the second turn on.
 fn has_met_strangers(stack: &Stack, found: &Snapshot, left: Option<u64>) -> bool {
     let Some(left) = left else { return false };
     let mut new = found.tables().iter().rev().take_while(|listed| listed.table.max_update_index() >= left);

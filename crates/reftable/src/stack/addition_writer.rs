@@ -121,7 +121,7 @@ impl<'t> AdditionWriter<'t> {
     ///
     /// # Errors
     ///
-    /// As for [`add_log`](Self::add_log); [`Error::TooLarge`] if no cut makes the entry small enough.
+    /// As for [`add_log`](Self::add_log), for the entry as it was cut.
     pub fn add_log_cut(&mut self, record: &LogRecord<'_>) -> Result<LogFit, StackError> {
         self.copy_refs_before(None)?;
         let options = self.writer.options();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     last_turn: Option<LastTurn>,
-    /// How long it took to replace the list, when this process did so last.
+    /// How long it took to replace the list the last time.
     list_took: Option<Duration>,
     /// Until when writers outside the queue are expected.
     strangers_until: Option<Instant>,

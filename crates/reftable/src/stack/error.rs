@@ -67,7 +67,8 @@ pub enum StackError {
     GroupGivenUp,
     /// The process that writes this addition together with its own, which may have been stopped, has not answered: not
     /// within a second after a signal asked this process to end, or not within a minute, or sixty times the lock
-    /// timeout if that is more. Or that process has ended, and what it left cannot be read.
+    /// timeout if that is more. Or the answer cannot be decoded, or that process has ended and what it left cannot be
+    /// read.
     #[error(
         "a process that was writing this change together with its own has not answered; whether the change was made is \
          not known: read the refs once that process goes on or is killed"

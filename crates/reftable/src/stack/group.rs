@@ -12,8 +12,8 @@
 //!
 //! Only the leader writes to the stack, and it depends on no member: one that is killed, stopped or slow in its turn is
 //! left out, and has changed nothing. If the leader is killed, a member finds out by the file of the new list, of which
-//! it holds a descriptor, whether the list was replaced: it was if the file no longer has its first name, and is not
-//! marked as given up. Otherwise the member begins anew.
+//! it holds a descriptor, whether the list was replaced: it was if the file now has the list's name, or if it has lost
+//! its first name and is neither empty nor marked as given up. Otherwise the member begins anew.
 
 use super::{
     Snapshot, Stack, StackError,
@@ -49,10 +49,11 @@ const LEAVE_AFTER: Duration = Duration::from_secs(1);
 /// How often a member looks whether another one has removed the lock of their dead leader.
 const REMOVED_EVERY: Duration = Duration::from_micros(200);
 
-/// The least time for which a group leaves the lock to a writer outside the queue that is expected to write. Usually it
-/// is three times as long as the group held the lock, and the queue waits for 10 ms at most. Git pauses for a millisecond
-/// after a failed attempt, and longer after each further one, and JGit does not wait for the lock at all; with this
-/// minimum and this factor together, each of the two gets at least half of an equal share.
+/// The least time for which a group leaves the lock to a writer outside the queue that is expected to write. The group
+/// leaves the lock for three times the time for which it held it, if that is more, but the queue waits for 10 ms at
+/// most. Git pauses for a millisecond after a failed attempt, and longer after each further one, and JGit does not wait
+/// for the lock at all; with this minimum and this factor together, each of the two gets at least half of an equal
+/// share.
 const FREE_MIN: Duration = Duration::from_millis(4);
 
 /// The members of the leader's group, who wait for the outcome.
@@ -288,8 +289,8 @@ fn judge(stack: &Stack, new_list: &File, is_signed: bool, lock_timeout: LockTime
     let was_replaced = || {
         let own = new_list.stat()?.file_id();
         if is_at(stack.fs(), &path, own)? {
-            // A signed lock is removed by the next one who wants it. If the removal fails, the lock is in the way of the
-            // next writer, who is told so.
+            // A signed lock is removed by the next writer that wants it. If the removal of an unsigned one fails, it is
+            // in the way of the next writer, who is told so.
             if !is_signed {
                 let _ = remove_dead(stack.fs(), new_list, &path, lock_timeout);
             }

@@ -26,8 +26,8 @@ enum OpenError {
 
 /// Reads the file from its start until it ends or `bytes` is full. Returns the number of bytes read.
 ///
-/// A local file system gives fewer bytes than it was asked for only at the end of a file, so that nothing has to be
-/// read there. If a file were cut short nevertheless, it would have no valid footer.
+/// A local file system gives fewer bytes than it was asked for only at the end of a file, so it is asked only once. If
+/// a file were cut short nevertheless, it would have no valid footer.
 fn read_start(fs: &Fs, file: &File, bytes: &mut [u8]) -> Result<usize, Error> {
     let mut len = 0;
     while len < bytes.len() {

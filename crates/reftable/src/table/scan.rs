@@ -6,7 +6,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Reads all blocks of a file in the order of their positions, without the indexes.
+/// Reads all blocks of a file in the order of their positions, without following the indexes.
 pub(crate) struct BlockScan {
     table: Arc<Table>,
     loader: BlockLoader,

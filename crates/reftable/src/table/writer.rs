@@ -26,8 +26,9 @@ pub struct Summary {
 
 /// Writes one table: refs in order, then log entries in order, then [`finish`](Self::finish).
 ///
-/// C git and, with SHA-1, JGit can read the table, unless it has a log entry that [`check_log`](Self::check_log)
-/// refuses. Each index has exactly one root block, and tables with SHA-1 have version 1 of the format.
+/// C git can read the table, unless it has a log entry that [`check_log`](Self::check_log) refuses. So that JGit can
+/// read it, too, each index has exactly one root block, and tables with SHA-1 have version 1 of the format. What JGit
+/// cannot read nevertheless is listed in `docs/formats/reftable.md`.
 ///
 /// After an error the table is incomplete and has to be given up, unless the method says otherwise.
 #[must_use = "a table is not complete before `finish`"]

@@ -58,8 +58,8 @@ pub enum ConfigError {
     /// `~user/` names an unknown user, or there is no home for `~/`.
     #[error("failed to expand user dir in: '{0}'")]
     NoHome(BString),
-    /// A setting is out of range, a hook has no command, or the friendly name of a hook is that of an event. The text
-    /// is git's message.
+    /// A setting has a number that is not allowed, a hook has no command, or the friendly name of a hook is that of an
+    /// event. The text is git's message.
     #[error("{0}")]
     OutOfRange(String),
     /// Includes are nested too deeply, usually because they form a cycle.

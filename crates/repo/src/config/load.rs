@@ -110,8 +110,8 @@ impl<'a> Loader<'a> {
         })
     }
 
-    /// Follows a variable if it is an include whose condition holds. Fails if it is a remote URL that must not be
-    /// configured in this file.
+    /// Follows a variable if it is an include whose condition holds. Fails, for example, if it is a remote URL that
+    /// must not be configured in this file.
     fn maybe_include(&mut self, key: &[u8], value: Option<&[u8]>, from: &From<'_>) -> Result<(), ConfigError> {
         if self.urls_forbidden && is_remote_url(key) {
             return Err(ConfigError::RemoteUrlInInclude);

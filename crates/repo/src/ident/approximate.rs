@@ -106,7 +106,8 @@ struct Words<'z> {
     /// Whether the text named a time of day, such as `noon`, that is later than the present one. Yesterday is meant
     /// then, unless a day follows.
     is_day_before: bool,
-    /// The day of the week, 0 for Sunday, of the date to which `fields` was last set as a whole.
+    /// The day of the week, 0 for Sunday, of the date to which `fields` was last set as a whole, and of the present day
+    /// until then.
     weekday: i64,
     touched: bool,
 }
@@ -226,7 +227,8 @@ impl Words<'_> {
         true
     }
 
-    /// Goes back to the `number`-th day of the week `day` before the date to which `fields` was last set as a whole.
+    /// Goes back by as many days as the `number`-th day of the week `day` lies before the date that has the day of the
+    /// week `weekday`.
     fn weekdays_ago(&mut self, day: i64, number: i64) {
         debug_assert!((0..7).contains(&day) && (0..7).contains(&self.weekday), "a week has seven days");
         let since = self.weekday - day;

@@ -27,7 +27,8 @@ impl<'a> Zone<'a> {
 
     fn load(&self) -> TimeZone {
         let file = |path: &Path| TimeZone::tzif("local", &std::fs::read(path).ok()?).ok();
-        // Like the C library: a file below the folder of zones, or a rule such as EST5EDT, or else UTC.
+        // Like the C library: a file, by its absolute path or by its path below the folder of zones, or a rule such as
+        // EST5EDT, or else UTC.
         let zone = match self.environment.get("TZ") {
             None => file(Path::new("/etc/localtime")),
             Some(name) => {

@@ -7,7 +7,7 @@ use super::{
 use bstr::ByteSlice;
 use refdb_types::{HashKind, ObjectId};
 
-/// A verified object, as far as refs are concerned.
+/// What refs need to know of an object: of one that was verified, or of one that is too large to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Content {
     Commit,

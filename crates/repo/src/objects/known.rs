@@ -1,4 +1,4 @@
-//! A compact map from objects that were read to their classes. There may be a million of them.
+//! A compact map from objects to their classes. There may be a million of them.
 
 use super::ObjectClass;
 use hashbrown::HashTable;

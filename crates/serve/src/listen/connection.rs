@@ -50,7 +50,8 @@ const HEADERS_MAX: usize = 100;
 /// Maximum number of concurrent requests on one HTTP/2 connection.
 const STREAMS_MAX: u32 = 100;
 
-/// The time that a new connection has for its first request while the server shuts down.
+/// The time that a new connection has for the first bytes of its first request while the server shuts down, and again
+/// for the rest of that request's header.
 const FIRST_REQUEST: Duration = Duration::from_secs(2);
 
 /// The open connections.
@@ -229,8 +230,8 @@ fn http2(limits: &Limits) -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// Serves a connection until its client leaves, `idle` returns, or the server shuts down. It fails if its client
-/// disconnects or does not speak HTTP, which concerns nobody else.
+/// Serves a connection until its client leaves, `idle` returns, or the server shuts down. That a client disconnects or
+/// does not speak HTTP concerns nobody else, and is not reported.
 async fn attend<C: GracefulConnection>(
     connection: C,
     requests: &Requests,

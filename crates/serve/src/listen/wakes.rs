@@ -47,7 +47,8 @@ impl Wake for Alarm {
     }
 }
 
-/// Waits for a future, and polls it again at once, up to [`POLLS_MAX`] times, if it was woken while it was polled.
+/// Waits for a future, and polls it again at once if it was woken while it was polled, but at most [`POLLS_MAX`] times
+/// in a row.
 pub(super) async fn sparing<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let alarm = Arc::new(Alarm::default());

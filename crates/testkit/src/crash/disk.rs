@@ -45,7 +45,8 @@ pub(super) enum Rest {
     /// The new length survives, with zeros instead of the new bytes. If bytes were overwritten in place, the second
     /// half of the changed bytes survives instead.
     Zeros,
-    /// As [`Rest::Whole`], with zeros instead of the middle third of the new bytes.
+    /// As [`Rest::Whole`], with zeros instead of the middle third of the new bytes. If bytes were overwritten in place,
+    /// as [`Rest::Zeros`].
     Ends,
 }
 

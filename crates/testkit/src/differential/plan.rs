@@ -22,8 +22,8 @@ pub struct Plan {
 /// copies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// A ref and the id of its object. A name that is invalid or has no slash is created without any check. Any other
-    /// ref is left out if the object is missing, or if the ref is a branch and the object is no commit.
+    /// A ref and the id of its object. If the name is invalid or has no slash, the object is missing, or the ref is a
+    /// branch and the object is no commit, the ref is created without a check of its name and its object.
     Ref(BString, BString),
     /// A symbolic ref and its target.
     Symbolic(BString, BString),

@@ -77,8 +77,8 @@ impl StaleLock {
     }
 }
 
-/// Creates the lock file of a batch, which is signed and locked before it has a name. Returns `None` if that is not
-/// possible.
+/// Creates the lock file of a batch, which is signed and locked before it has a name. Returns `None` if the system has
+/// no boot id, or if the file system does not support files without a name, or `flock`.
 pub(super) fn create(
     fs: &Fs,
     path: &Path,

@@ -27,7 +27,7 @@ pub(super) fn reaches_server(device: u64) -> bool {
     mounts().is_some_and(|mounts| is_kept_by_server(&mounts, device))
 }
 
-/// Returns whether an open file is on a file system of this machine alone.
+/// Returns whether an open file is on a local file system of this machine, which may be a file server.
 pub(super) fn is_local(fs: &Fs, file: &File) -> Result<bool> {
     #[cfg(test)]
     if SHARED.get().is_some() {

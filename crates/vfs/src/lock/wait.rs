@@ -69,8 +69,9 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Waits for `pause` at most behind the head of the queue. A writer that is not in the queue enters it first.
-    /// Returns at once if this writer is the head, or if there is no queue.
+    /// Waits for `pause` at most behind the head of the queue. A writer that is not in the queue enters it first, and
+    /// one that becomes the head waits a moment for others. Returns at once if this writer is the head already, or if
+    /// there is no queue.
     fn wait_behind(&mut self, fs: &Fs, pause: Duration) -> Queued {
         if self.head.is_some() {
             return Queued::Polls;

@@ -8,8 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Asks `git upload-pack` of version 2 for its capabilities, then sends it a request, each over a new connection. The
-/// lines of the second answer are passed to `line`.
+/// Asks `git upload-pack` of version 2 for its capabilities over a new connection, and then sends it a request over the
+/// same one. The lines of the second answer are passed to `line`.
 pub(crate) fn ask(address: &str, repository: &str, request: &[u8], mut line: impl FnMut(&[u8])) -> Result<Answer> {
     let mut stream = TcpStream::connect(address).context("cannot connect")?;
     stream.set_nodelay(true)?;

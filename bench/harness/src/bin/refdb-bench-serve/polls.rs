@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Connections over which polls come at the same time.
+/// Clients that poll at the same time, each in a thread of its own.
 const CONNECTIONS: usize = 4;
 
 /// How a client reaches the server.
@@ -144,7 +144,7 @@ pub(crate) fn paced(options: &Options, target: &Target, repository: &Repository,
     Ok(percentile(&mut times, 99.0))
 }
 
-/// Runs a client, which gets its number, in a thread for each connection, and returns what all of them have measured.
+/// Runs [`CONNECTIONS`] clients, each with its number in a thread of its own, and returns what all of them measured.
 pub(crate) fn at_once<T: Send>(client: &(dyn Fn(usize) -> Result<Vec<T>> + Sync)) -> Result<Vec<T>> {
     thread::scope(|scope| {
         let threads: Vec<_> = (0..CONNECTIONS).map(|number| scope.spawn(move || client(number))).collect();

@@ -34,7 +34,7 @@ impl Rival {
     pub(crate) fn measure(&self, options: &Options, repository: &Repository) -> Result<()> {
         let ways: &[_] = if self.is_daemon { &[Way::Daemon] } else { &[Way::Kept, Way::New] };
         let (mut rates, mut proxy) = (Vec::new(), String::new());
-        // A Java machine compiles what it does often.
+        // These polls are not counted: a Java machine first compiles what it does often.
         polls::rate(options, &self.target, repository, ways[0])?;
         for way in ways {
             let before = self.proxy.as_ref().map(Usage::cpu).transpose()?;

@@ -24,12 +24,12 @@ const VALUES: usize = 1000;
 /// A program that updates a ref of its own again and again.
 struct Writer {
     branch: &'static str,
-    /// Updates that have begun, and those that were acknowledged.
+    /// The number of the last update that has begun, and of the last one that was acknowledged; 0 before the first.
     begun: AtomicUsize,
     acknowledged: AtomicUsize,
 }
 
-/// What the pollers of one kind of run have seen.
+/// What one poller, or all of them together, have seen.
 #[derive(Default)]
 struct Seen {
     answers: usize,

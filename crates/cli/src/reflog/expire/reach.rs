@@ -73,7 +73,8 @@ impl<'a> Reach<'a> {
         }
     }
 
-    /// Returns whether a commit can be reached from any ref below `refs/` that this worktree sees.
+    /// Returns whether a commit can be reached from any ref below `refs/` that this worktree sees and that is not
+    /// symbolic.
     pub(super) fn is_below_refs(&mut self, commit: ObjectId) -> Result<bool> {
         let at = self.place(commit) as usize;
         if self.below_refs.is_none() {

@@ -27,7 +27,7 @@ pub(super) struct Incoming {
 impl Incoming {
     /// Reads which objects are in the folder. Returns `None` if git has to do the walk: there are too many objects,
     /// an object that must be read, or a base of its deltas, is larger than `read_max_bytes`, the object has too long a
-    /// delta chain, or an object cannot be read. No object that takes more memory than that is read later.
+    /// delta chain, or an object cannot be read. No object that takes more memory than `read_max_bytes` is read later.
     pub(super) fn of(folder: PathBuf, hash: HashKind, read_max_bytes: u64, deadline: Deadline) -> Option<Self> {
         let objects = Objects::in_dir(folder.clone(), hash);
         objects.limit_reads(read_max_bytes);
@@ -63,8 +63,8 @@ impl Incoming {
     }
 
     /// Passes every link of an object to `found`, and returns the kind of the object. Returns `None` if the object is
-    /// not in the push, cannot be read within the limits on memory and time, or is malformed. A blob has no links and is
-    /// not read.
+    /// not in the push, cannot be read within the limits on memory and time, or is malformed. A blob has no links and
+    /// is not read.
     pub(super) fn links(&self, id: &ObjectId, found: &mut dyn FnMut(Link<'_>)) -> Option<ObjectKind> {
         let kind = self.kind(id)?;
         if kind == ObjectKind::Blob {

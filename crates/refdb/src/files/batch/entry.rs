@@ -35,11 +35,12 @@ pub struct JournalRef {
     pub log: Option<BString>,
 }
 
-/// Why bytes are not a journal entry.
+/// Why bytes are not a journal entry, or not a [`GlobalIntent`](crate::global::GlobalIntent).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("at byte {offset}: {what}")]
 pub struct JournalFault {
-    /// The byte offset at which the faulty line begins, at which a line is missing, or at which the longest entry ends.
+    /// The byte offset at which the faulty line begins, at which a line is missing, or at which the longest entry or
+    /// intent ends.
     pub offset: usize,
     /// What is wrong there.
     pub what: &'static str,

@@ -267,7 +267,7 @@ pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<StaleLock>)
     Ok(TakenOver::Recovered(outcome))
 }
 
-/// Removes the lock file of a ref, unless a folder on the way to it was replaced by a symbolic link.
+/// Removes the lock file of a ref. Fails if a folder on the way to it was replaced by a symbolic link.
 fn remove_lock(store: &Store, lock: &Path) -> Result<()> {
     // `refs` itself may be a link, since a repository can share its refs with another.
     let refs = store.layout.common_dir.join("refs");

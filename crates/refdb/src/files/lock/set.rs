@@ -57,7 +57,8 @@ pub(crate) struct Locks {
     made: Vec<PathBuf>,
     packed: Option<Lock>,
     any: bool,
-    /// Whether locks are not to be waited for at length: one was waited for in vain, or the caller can do without them.
+    /// Whether locks of refs are not to be waited for at length: one was waited for in vain, or the caller can do
+    /// without them.
     waits_briefly: bool,
     /// Whether there is only one claim.
     is_single: bool,
@@ -128,7 +129,8 @@ pub(crate) fn lock(
     lock_patiently(store, claims, plan, journal_file, true)
 }
 
-/// Locks every claim that can be locked soon, as [`lock`] does, but waits for each lock at most [`NEXT_LOCK_TIMEOUT`].
+/// Locks every claim that can be locked soon, as [`lock`] does, but waits at most [`NEXT_LOCK_TIMEOUT`] for each holder
+/// of a ref's lock. The lock of packed-refs is waited for as long as [`lock`] does.
 pub(crate) fn lock_briefly(store: &Arc<Store>, claims: &dyn Claims, plan: WritePlan) -> Result<Option<Locked>> {
     lock_patiently(store, claims, plan, None, false)
 }

@@ -71,8 +71,8 @@ const CONTENT_LEN_USUAL: usize = 512;
 /// symbolic link that was replaced is read again.
 pub(crate) const REPLACED_LOOKS_MAX: usize = 50;
 
-/// Opens a loose ref's file. Waits for a file that another machine may be replacing, for about 0.1 seconds at most,
-/// unless the caller holds the ref's lock, which rules that out.
+/// Opens a loose ref's file. With [`Rivals::Possible`], waits for a file that another machine may be replacing, for
+/// about 0.1 seconds at most.
 fn open(fs: &Fs, path: &Path, rivals: Rivals) -> refdb_vfs::Result<File> {
     let mut looks_left = if rivals == Rivals::Possible { REPLACED_LOOKS_MAX } else { 0 };
     loop {

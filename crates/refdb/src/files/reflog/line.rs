@@ -15,7 +15,7 @@ pub(crate) fn encode(line: &LogLine<'_>, out: &mut Vec<u8>) {
     line.new.write_hex(out);
     out.push(b' ');
     let Ident { name, email, time_seconds, offset_decimal } = line.committer;
-    // Like git and JGit, this leaves out of names what would end the line or a part of it.
+    // Like git and JGit, this leaves out of names and emails what would end the line or a part of it.
     let is_plain = |byte: &&u8| !b"<>\n\0".contains(*byte);
     out.extend(name.iter().filter(is_plain));
     // git writes the space after an empty name, too.

@@ -16,8 +16,9 @@ public record BatchResult(boolean done, List<Rejection> rejections) {
    */
   public enum Reason {
     /**
-     * A ref exists where this one needs a folder, or the reverse; a folder with files is in the place of the ref; two
-     * edits concern the same ref; or a symbolic ref leads to an invalid name.
+     * This ref needs a folder where another one, which exists or is in the same batch, has its file, or the reverse; a
+     * folder with files is in the place of the ref; two edits concern the same ref; or a symbolic ref leads to an
+     * invalid name.
      */
     NAME_CONFLICT,
     /** The ref exists but should not. */

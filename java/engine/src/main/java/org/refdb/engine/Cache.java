@@ -318,8 +318,9 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Visits every intact entry, expired ones included, in the order of the files. An entry that changes during the walk
-   * is visited in its old or new form, or not at all if it is removed or evicted; rarely, in both.
+   * Visits every intact entry, expired ones included, first a few and then the others file by file. An entry that
+   * changes during the walk is visited in its old or new form, or not at all if it is removed or evicted; rarely, in
+   * both.
    *
    * @param values whether to pass the values too, which have to be copied to arrays of Java
    * @return the numbers of intact and damaged records; if the visitor stopped the walk, the number of entries that it

@@ -8,8 +8,8 @@ import java.util.List;
  *
  * @param refs the number of refs that were compared
  * @param broken the broken refs, which lists omit
- * @param differences the refs for which the view is wrong, because of a bug or because file attributes were trusted
- *     wrongly
+ * @param differences the refs for which the view is wrong, because of a bug, because file attributes were trusted
+ *     wrongly, or because {@code refdb.trustMillis} lets the view repeat an older answer
  */
 public record VerifyReport(long refs, List<BrokenRef> broken, List<Difference> differences) {
   /**

@@ -5,7 +5,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * Fills a new Gerrit with changes that look alike. Its project {@value #PROJECT} gets changes 1 to N. Each has a new
- * file, two messages, an inline comment and a vote.
+ * file and three reviews: a message, an inline comment, and a message with a vote.
  *
  * <p>Arguments: address, number of changes, threads.
  */

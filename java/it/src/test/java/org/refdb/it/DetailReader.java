@@ -22,8 +22,8 @@ import java.util.Random;
  * and is always the same.
  *
  * <p>{@code all URL CHANGES CLIENTS}: each change once. {@code timed URL CHANGES CLIENTS SECONDS}: any of them for this
- * time. Both print requests a second, and the milliseconds of mean, p50, p95 and p99. They end with the share of the
- * changes' notes that came from the disk, in percent.
+ * time. Both print requests a second, and the milliseconds of mean, p50, p95 and p99. They end with
+ * {@link Result#foundOnDisk}.
  */
 final class DetailReader {
   /** What the web UI of Gerrit 3.13 asks for. */
@@ -49,7 +49,7 @@ final class DetailReader {
    *
    * @param p50 milliseconds, as the other percentiles
    * @param foundOnDisk how many percent of the look-ups of change notes that memory could not answer were answered by
-   *     the disk
+   *     the disk, since the start of the server
    */
   record Result(int requests, double seconds, double mean, double p50, double p95, double p99, int foundOnDisk) {}
 

@@ -22,7 +22,7 @@ final class GlobalTrouble {
     this.random = random;
   }
 
-  /** Makes trouble at random. In each minute a node is killed, and once, from half a minute on, etcd gets full. */
+  /** Makes trouble at random. About once a minute a node is killed, and once in all etcd gets full. */
   void run(long seconds, Callable<Void> full) throws Exception {
     long start = System.nanoTime();
     long kills = 0;

@@ -5,8 +5,8 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * What a user does in one Gerrit project, one journey after the other. A change is pushed, looked at, voted on and
- * submitted. Then the user lists all accounts, lists refs and clones.
+ * What a user does in one Gerrit project, one journey after the other. A change is pushed and looked at, open changes
+ * are listed, and the change is voted on and submitted. Then the user lists accounts, asks for master and clones.
  */
 final class Journeys implements AutoCloseable {
   /** The journeys, in the order in which they must be made. */

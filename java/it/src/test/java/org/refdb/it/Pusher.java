@@ -20,8 +20,8 @@ import org.eclipse.jgit.transport.UsernamePasswordCredentialsProvider;
 import org.refdb.it.History.Outcome;
 
 /**
- * The clone from which several clients push. Each push names the old values of its refs, so that the server compares
- * them before it sets the refs.
+ * The clone from which several clients push. A push of {@link Move}s names the old values of the refs, so that the
+ * server compares them before it sets the refs.
  */
 final class Pusher implements AutoCloseable {
   private static final int TIMEOUT_SECONDS = 60;
@@ -110,8 +110,8 @@ final class Pusher implements AutoCloseable {
   }
 
   /**
-   * Pushes a commit for review. Returns the number of its change, or 0 if it was not taken, or if Gerrit tells of
-   * several changes: then the branch has moved, and commits below this one are changes as well.
+   * Pushes a commit for review. Returns the number of its change, or 0 if Gerrit does not say that it was taken, or
+   * tells of several changes: then the branch has moved, and commits below this one are changes as well.
    */
   int pushForReview(String url, String branch, String commit) throws IOException {
     String target = branch.replace("refs/heads/", "refs/for/");

@@ -13,7 +13,7 @@ public final class NotAgreedException extends IOException {
   public enum Why {
     /**
      * The global ref database has another value for one of the refs, because another node was faster or this one lags
-     * behind, or the project was removed, renamed or imported meanwhile, or another node gave the batch up.
+     * behind, or the project was removed or imported meanwhile, or another node gave the batch up.
      */
     DIFFERS,
     /** The batch is too large for the record that makes its outcome known after a crash. */

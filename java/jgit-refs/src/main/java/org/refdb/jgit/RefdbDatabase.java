@@ -444,8 +444,8 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   /**
-   * Returns what {@link #getTipsWithSha1} returns for each of many objects, in the order of the ids. With files each
-   * loose ref is read once, however many objects there are.
+   * Returns what {@link #getTipsWithSha1} returns for each of many objects, in the order of the ids. With files one
+   * walk through the loose refs serves all objects.
    *
    * @param ids distinct object ids
    */
@@ -547,8 +547,8 @@ public final class RefdbDatabase extends RefDatabase {
   }
 
   /**
-   * Commits a batch of edits, and notifies the listeners if any of them was carried out. From then on requests no
-   * longer use what they have cached.
+   * Commits a batch of edits, and notifies the listeners if an edit was carried out and no error is thrown. From then
+   * on requests no longer use what they have cached.
    */
   BatchResult commit(RefBatch batch) throws IOException {
     try {

@@ -157,9 +157,9 @@ public final class CacheTools {
     }
   }
 
-  /** Returns why a cache that {@link #isSecret} can be neither exported nor imported while it is in use. */
+  /** Returns why {@link #exportTo} and {@link #importFrom} refuse a cache that {@link #isSecret}. */
   public String whySecret() {
-    return name() + " holds secrets: use the program refdb on its folder, which asks for --secrets";
+    return name() + " holds secrets: use `refdb cache` on its folder, which exports such a cache only with --secrets";
   }
 
   /** Returns whether the content of the cache is secret: it contains sessions or tokens, or is encrypted. */

@@ -364,7 +364,7 @@ final class DiskTier<K, V> {
     return name;
   }
 
-  /** Returns whether the keys are secrets, which is so for the durable caches of sessions and tokens. */
+  /** Returns whether keys or values are secrets, which is so for the durable caches of sessions and tokens. */
   boolean isSecret() {
     return durable;
   }

@@ -210,7 +210,7 @@ public final class Warming {
     }
   }
 
-  /** Returns whether nothing more is to be copied, because somebody has stopped it or the server stops. */
+  /** Returns whether nothing more is to be copied, because somebody has stopped the copy or Gerrit ends. */
   private boolean hasEnded() {
     return isStopped || shared.isClosed();
   }

@@ -91,8 +91,8 @@ public final class EtcdServer implements AutoCloseable {
 
   /**
    * Returns a free port below the range that the system gives to connections, because otherwise a connection could take
-   * the port before etcd has it, or while etcd is killed. A port is not returned again before 299 others, and processes
-   * that start after each other have different ranges.
+   * the port before etcd has it, or while etcd is killed. A port is not tried again before 299 others, and processes
+   * that start after each other usually have different ranges.
    */
   public static int freePort() throws IOException {
     while (true) {

@@ -109,8 +109,8 @@ final class Figures {
   }
 
   /**
-   * Writes the same keys and values by puts alone, with as many of them in a request and as many requests at the same
-   * time.
+   * Writes the values of an import under keys of the same length by puts alone, with as many of them in a request and
+   * as many requests at the same time as an import has.
    */
   private static void bare(GlobalRefs node, int count, String folder) throws Exception {
     KV kv = node.etcd().client().getKVClient();

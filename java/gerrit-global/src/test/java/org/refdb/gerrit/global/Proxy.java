@@ -23,7 +23,7 @@ public final class Proxy implements AutoCloseable {
     OPEN,
     /** Requests arrive, answers get lost. */
     NO_ANSWERS,
-    /** Requests wait until {@link #deliverHeld}, also if their sender has hung up. */
+    /** Requests wait until {@link #deliverHeld}, also if their sender has hung up. Answers get lost. */
     HELD,
     /** Nothing gets through, and connections break. */
     CUT

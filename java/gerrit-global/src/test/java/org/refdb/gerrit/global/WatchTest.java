@@ -229,7 +229,7 @@ final class WatchTest {
         .anyMatch(at -> at.getClassName().startsWith(RefWatch.class.getName()) && at.getMethodName().equals("put"));
   }
 
-  /** In native mode nobody locks refs in etcd, so the watch of locks stays where it began. */
+  /** Without a lock in etcd, as is usual in native mode, the watch of locks stays where it began. */
   @Test
   void compactedHistoryWithoutALockIsNoLoss() throws Exception {
     put("old", id(2));

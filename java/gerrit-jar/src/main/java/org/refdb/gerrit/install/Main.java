@@ -30,12 +30,12 @@ public final class Main {
         --no-git-config  leave the git configuration of Gerrit's user alone, so that git may still pack refs
         --war      the site's gerrit.war, where it is not SITE/bin/gerrit.war
       uninstall  undoes what install did
-      status     says whether Gerrit uses the installed files; ends with 1 if it does not, or could not
+      status     says whether Gerrit uses the installed files or, if it is stopped, could; ends with 1 if not
       of a stopped site's persistent caches (--dry-run changes nothing and says what would be done):
       import-caches      takes them from Gerrit's H2 files, and from those of cache-chroniclemap, to refdb
         --chronicle-map  where ChronicleMap's jars are, if the module is not in SITE/lib any more
       export-caches      takes them from refdb to H2 files
-      wipe-caches        deletes what refdb has, and the H2 files it was taken from: Gerrit starts with empty caches
+      wipe-caches        deletes what refdb has, and the H2 files it was taken from, but not exported ones
       delete-old-caches  deletes the H2 files that were taken over; the server may run""";
 
   private static final List<String> ONLY = List.of("refs", "caches");

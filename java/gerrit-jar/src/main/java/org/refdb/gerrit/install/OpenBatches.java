@@ -11,7 +11,7 @@ import java.util.List;
 /**
  * Finds journal entries and locks of small batches in the repositories of a site. A running server has them for a
  * moment, and one that was killed leaves them. JGit and git do not know them, so the refs of such a batch would stay
- * locked, and partly changed.
+ * locked, and may be changed in part.
  */
 final class OpenBatches {
   private static final String RECORDS = "refdb-batches";

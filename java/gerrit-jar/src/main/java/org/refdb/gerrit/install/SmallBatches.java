@@ -6,8 +6,8 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * {@code refdb.smallBatches = auto} in the site's jgit.config. With it small atomic batches become loose refs, in
- * each repository where git packs no refs by itself.
+ * {@code refdb.smallBatches = auto} in the site's jgit.config. With it small atomic batches may become loose refs in
+ * repositories where git packs no refs by itself.
  */
 final class SmallBatches {
   private static final String SECTION = "refdb";

@@ -25,7 +25,7 @@ record Figure(
     COUNTER,
     /** Goes up and down; the figures of projects are added up. */
     GAUGE,
-    /** Goes up and down; the largest figure of any project is taken. */
+    /** A gauge, too, but the largest figure of any project is taken. */
     MAXIMUM
   }
 

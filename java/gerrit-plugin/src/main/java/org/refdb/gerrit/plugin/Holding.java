@@ -45,7 +45,7 @@ record Holding(String name, String description, boolean grows, ToLongFunction<Re
               RefHoldings::bytesMax),
           new Holding(
               "folds",
-              "Times that loose refs of small batches were folded into packed-refs",
+              "Times that loose refs were folded into packed-refs in the background",
               true,
               RefHoldings::folds),
           new Holding(

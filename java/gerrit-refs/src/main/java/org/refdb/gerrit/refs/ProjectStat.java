@@ -11,8 +11,8 @@ import org.refdb.engine.RefStats;
  * @param plainEvicted how many times a {@code Repository} that does not use refdb was found in JGit's cache and evicted
  * @param compared queries that both JGit and refdb were asked in shadow mode
  * @param different queries that refdb answered differently from JGit, or with an error other than a broken ref
- * @param refreshed how many times the engine was told to check the disk, because of an invalidation from another node
- *     or because an administrator flushed the cache
+ * @param refreshed how many times {@link RefdbAdmin#refresh} told the engine to check the disk, for example because of
+ *     an invalidation from another node
  * @param engine the engine's figures for the project, or null if the project's refs were not used yet
  * @param staleness what the verifier found
  */

@@ -23,7 +23,7 @@ final class ProjectState {
   /** Queries that refdb answered differently from JGit, or with an error other than a broken ref. */
   final LongAdder different = new LongAdder();
 
-  /** Checks caused by a hint from another node or by an administrator. */
+  /** How many times {@link RefdbAdmin#refresh} told the engine to check the disk. */
   final LongAdder refreshed = new LongAdder();
 
   /** What the verifier knows about the project. */

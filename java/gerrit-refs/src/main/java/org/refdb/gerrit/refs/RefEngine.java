@@ -29,7 +29,7 @@ interface RefEngine {
     return Optional.empty();
   }
 
-  /** Releases the memory held for a repository. */
+  /** Makes the next user of a repository read it again. Present users go on with what is in memory. */
   void forget(Path gitDir);
 
   /** Figures of one repository since it was opened; nothing if it is not open. */

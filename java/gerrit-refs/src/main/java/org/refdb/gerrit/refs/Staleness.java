@@ -6,8 +6,8 @@ import java.time.Duration;
  * What the verifier knows about a project. Times are those of {@link System#nanoTime()}.
  *
  * <p>For how long stale answers were given cannot be known, but it is bounded by the time since the last comparison,
- * after which stale refs are read again, or since the project was last found unused, unless a comparison failed
- * before.
+ * after which stale refs are read again, or since the project was last found unused. The bound does not hold if a
+ * comparison failed before the project was found unused.
  */
 final class Staleness {
   private long lookedAt;

@@ -24,8 +24,8 @@ import org.eclipse.jgit.lib.Repository;
  * as refused for ever.
  *
  * <p>Stale refs are counted, and up to {@value #LOGGED_MAX} of a comparison are logged by name. Everything that is
- * known of their project is then read again. Stale refs should never occur: if they do, either the trust settings
- * promise more than the file system keeps, or there is a bug.
+ * known of their project is then read again. Stale refs should never occur: if they do, either {@code
+ * refdb.trustMillis} is set, or the other trust settings promise more than the file system keeps, or there is a bug.
  */
 @Singleton
 final class Verifier implements LifecycleListener {

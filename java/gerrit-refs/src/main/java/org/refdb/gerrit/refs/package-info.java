@@ -7,7 +7,7 @@
  *   <li>{@link org.refdb.gerrit.refs.RefdbRepository}: a repository with refdb's ref database
  *   <li>{@link org.refdb.gerrit.refs.RefEngine}: opens the ref database, or reports why it cannot
  *   <li>{@link org.refdb.gerrit.refs.ShadowRefDatabase}: compares refdb's answers with JGit's
- *   <li>{@link org.refdb.gerrit.refs.Hints}: tells other nodes which refs have changed
+ *   <li>{@link org.refdb.gerrit.refs.Hints}: tells other nodes in which projects refs have changed
  *   <li>{@link org.refdb.gerrit.refs.Verifier}: looks for stale refs in the background
  *   <li>{@link org.refdb.gerrit.refs.RefdbAdmin}: operations and figures for administrators
  * </ul>

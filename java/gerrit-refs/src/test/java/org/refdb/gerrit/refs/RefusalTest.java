@@ -53,7 +53,7 @@ final class RefusalTest {
     }
   }
 
-  /** Opens the project until the engine tries again, and returns how often it was opened before that. */
+  /** Opens the project until the engine may try again, and returns how often it was opened before that. */
   private int openUntilDue() throws IOException {
     Refusal refusal = manager.state(DEMO).refusal();
     for (int times = 0; ; times++) {

@@ -101,8 +101,8 @@ public final class OfflineCaches {
 
   /**
    * Imports the content of the H2 caches, which replaces the older content of the same caches in refdb. A cache whose
-   * import does not finish stays with H2, and the next import starts over. An import that a running server had begun
-   * is continued.
+   * import does not finish stays with H2, and the next import starts over. But an import that a server had begun is
+   * continued, and can be continued again if it does not finish.
    *
    * @param dryRun whether only to read the H2 files, and return the expected results
    * @throws InUseException if a server has the caches open; a dry run notices only a server with H2 caches

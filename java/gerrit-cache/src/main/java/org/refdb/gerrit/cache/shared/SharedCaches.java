@@ -170,7 +170,7 @@ public final class SharedCaches implements AutoCloseable {
   public void flush(String cache) throws IOException, InterruptedException {
     raise(cache == null ? Generations.ALL : cache);
     if (!awaitTold(FLUSH_SECONDS_MAX)) {
-      throw new IOException("the shared cache does not answer; other nodes do not know of the flush yet");
+      throw new IOException("the shared cache does not answer; other nodes may not know of the flush yet");
     }
   }
 

@@ -21,7 +21,7 @@ import redis.clients.jedis.exceptions.JedisException;
  * for a bounded time, and only {@link #read} throws because of it.
  */
 public final class SharedTier {
-  /** For each group of so many keys that are asked for at once, a request may wait one deadline longer. */
+  /** For each group of so many keys that are asked for at once, a request may wait {@link Patience#nanos} longer. */
   private static final int KEYS_PER_DEADLINE = 16;
 
   /** A wait below this is no use, as an answer takes longer. */

@@ -47,10 +47,10 @@ public final class Metrics implements LifecycleListener {
         () -> counts.failed.sum() + inNativeMode().failed());
     counter(
         "unknown",
-        "Updates reported as unknown because no response came",
+        "Updates and lock requests reported as unknown because no response came",
         () -> counts.unknown.sum() + inNativeMode().unknown());
     gauge(
-        "unresolved", "Updates whose outcome is still unknown",
+        "unresolved", "Updates and lock requests whose outcome is still unknown",
         () -> refs.slots().unresolvedCount() + inNativeMode().unresolved());
     counter("locks", "Locks of refs that were taken", counts.locks::sum);
     counter(

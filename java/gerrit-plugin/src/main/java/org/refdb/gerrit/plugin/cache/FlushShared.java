@@ -31,7 +31,7 @@ final class FlushShared {
       throw new ResourceConflictException(e.getMessage(), e);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new ResourceConflictException("interrupted; other servers do not know of the flush yet", e);
+      throw new ResourceConflictException("interrupted; other servers may not know of the flush yet", e);
     }
   }
 
