@@ -229,7 +229,7 @@ impl Builds {
 }
 
 /// Returns a command in which git finds the repository by the current folder, also where the lab was called by a hook.
-fn without_local_variables(program: &str) -> Command {
+pub(crate) fn without_local_variables(program: &str) -> Command {
     let mut command = Command::new(program);
     for name in LOCAL_VARIABLES {
         command.env_remove(name);

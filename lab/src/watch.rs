@@ -21,8 +21,9 @@ pub mod state;
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fs::{self, DirBuilder},
     io::Write,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     thread::sleep,
     time::{Duration, Instant},
@@ -101,7 +102,10 @@ impl Place {
         let name = format!("refdb-lab.watch.{:016x}", ledger::hash(history.as_os_str().as_encoded_bytes()));
         let place = Place { folder: options.place.clone().unwrap_or_else(usual).join(name) };
         place.remove();
-        fs::create_dir_all(&place.folder).with_context(|| format!("cannot make '{}'", place.folder.display()))?;
+        let parent = place.folder.parent().map_or(Ok(()), fs::create_dir_all);
+        // What runs there must not be another user's, so a folder that is there already is not used.
+        let made = parent.and_then(|()| DirBuilder::new().mode(0o700).create(&place.folder));
+        made.with_context(|| format!("cannot make '{}'", place.folder.display()))?;
         Ok(place)
     }
 

@@ -235,6 +235,27 @@ fn runs_whose_output_nobody_reads_come_to_an_alert() {
 }
 
 /// In the clone of the proof, the commit costs as much as the one before.
+/// Previously, such a sample was recorded, and the history could not be read any more.
+#[test]
+fn a_sample_of_the_reference_without_a_cost_is_not_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let flag = folder.path().join("flag");
+    let run = format!("[ -e '{}' ] && [ \"$(cat \"$BUILD/cost\")\" = 1000 ] || {COST}", flag.display());
+    let planted = Synthetic::new(&run, "judge = 'reported'");
+    let first = planted.commit("cost", "1000");
+    let watched = Watched::of(planted, first);
+    watched.planted.commit("cost", "2000");
+    watched.watch(3, &[]);
+    watched.planted.commit("cost", "2001");
+    fs::write(&flag, "").unwrap();
+    let output = finish(&mut watched.command(&[]));
+    assert!(!output.status.success(), "{}", said(&output));
+    fs::remove_file(&flag).unwrap();
+    let known = watched.records("point").len();
+    watched.watch(0, &[]);
+    assert_eq!(watched.records("point").len(), known + 1);
+}
+
 #[test]
 fn what_the_proof_does_not_confirm_is_recorded_and_not_reported() {
     let watched = Watched::new();

@@ -53,7 +53,7 @@ pub struct WatchOptions {
     pub once: bool,
 
     /// Goes on, and looks for new commits each time this much time has passed, such as 90s, 10m or 2h
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = interval)]
     pub interval: Option<Duration>,
 
     /// Fetches from all remotes before it looks for new commits
@@ -151,6 +151,12 @@ fn time(text: &str) -> Result<Duration> {
     number.checked_mul(unit).filter(|seconds| *seconds <= TIME_MAX).map(Duration::from_secs).context("that is too long")
 }
 
+fn interval(text: &str) -> Result<Duration> {
+    let interval = time(text)?;
+    anyhow::ensure!(!interval.is_zero(), "a watch looks for new commits once a second at most");
+    Ok(interval)
+}
+
 /// The longest time that an option accepts, in seconds: a thousand days.
 const TIME_MAX: u64 = 1000 * 24 * 60 * 60;
 
@@ -166,5 +172,6 @@ mod tests {
         for text in ["", "m", "10 m", "1w", "-1", "1.5h", "99999999999999999999", "1001d"] {
             assert!(time(text).is_err(), "{text}");
         }
+        assert!(interval("0m").is_err() && interval("1s").is_ok());
     }
 }

@@ -82,6 +82,9 @@ impl Ledger {
         let length = complete as u64;
         file.set_len(length).with_context(|| format!("cannot cut off the torn end of '{}'", path.display()))?;
         let records = parse(&bytes).with_context(|| format!("the history '{}'", path.display()))?;
+        // Otherwise a new file, with all that is appended and synced, could be gone after a loss of power.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder).and_then(|folder| folder.sync_all()).with_context(context)?;
         Ok(Ledger { path: path.to_owned(), file, length, records })
     }
 

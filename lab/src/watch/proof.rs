@@ -1,7 +1,7 @@
 //! Proves a change again, with a fresh clone, fresh builds and another order of the runs, and compares the work of both
 //! sides.
 
-use std::{fs, io::ErrorKind, path::Path, process::Command};
+use std::{fs, io::ErrorKind, path::Path};
 
 use anyhow::{Context, Result};
 use refdb_vfs::interrupt;
@@ -17,7 +17,7 @@ use crate::{
     process::tool,
     profile::{Profile, changes},
     progress::progress,
-    revision::Builds,
+    revision::{Builds, without_local_variables},
     series::detector::Direction,
     stage::{Stage, traces},
     stats::centre,
@@ -71,7 +71,7 @@ pub fn prove(
     let (clone, cache) = (folder.join("clone"), folder.join("builds"));
     progress("cloning for the proof");
     // The clone borrows the objects, so it takes little room; its work trees and builds are its own.
-    let mut git = Command::new("git");
+    let mut git = without_local_variables("git");
     git.args(["clone", "--quiet", "--no-checkout", "--shared"]).arg(repository).arg(&clone);
     tool(&mut git).context("cannot clone the repository for the proof")?;
     let builds = Builds::new(&clone, &cache, setting.scenario)?;

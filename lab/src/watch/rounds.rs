@@ -105,6 +105,9 @@ impl<'a> Setting<'a> {
                 }
             }
             let cost = |side: usize| all[side][all[side].len() - 1].deciding(self.judge);
+            if let Some(reference) = beside {
+                cost(2).with_context(|| format!("{reference} cannot be measured now"))?;
+            }
             match (cost(0)?, cost(1)) {
                 (anchor, Ok(commit)) => detector.add(commit.ln() - anchor.ln()),
                 (_, Err(error)) => return Ok(Err(format!("{error:#}"))),
