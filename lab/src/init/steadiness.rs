@@ -1,4 +1,5 @@
-//! Predicts from equal runs which steps a scenario can find, with pure functions.
+//! Predicts from pairs of runs of one and the same build how small an increase in cost (a step, as a fraction) a
+//! comparison with this scenario can find. All functions are pure.
 
 use crate::{
     coin::Coin,

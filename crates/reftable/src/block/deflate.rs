@@ -8,7 +8,7 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 ///
 /// Setting the state up clears some 240 KiB, which costs more than all the rest of writing a table of one ref.
 /// Therefore a log of a single small block, as most transactions write it, is "stored" instead, which is a valid zlib
-/// stream. A compaction deflates it when it becomes part of a longer log.
+/// stream. A compaction deflates it once the joined log has several blocks, or one of more than [`STORED_MAX`] bytes.
 #[derive(Default)]
 pub(crate) struct Deflater {
     state: Option<Compress>,

@@ -60,8 +60,8 @@ pub(crate) struct Rows {
 /// The number of bytes at which a piece is complete. The last refs may exceed it.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// The number of refs, hidden ones included, with which a piece is full if one more follows, so that many hidden refs
-/// do not delay other requests.
+/// The number of refs, hidden ones included, after which the next one is the last of its piece, so that many hidden
+/// refs do not delay other requests.
 const PIECE_ROWS: usize = 10_000;
 
 /// The capacity in bytes that is reserved for the last ref of a piece, and for a short response.

@@ -88,8 +88,8 @@ impl JournalEntry {
     ///
     /// # Errors
     ///
-    /// Returns the fault of an entry that is too long or incomplete, has a wrong checksum or has no ref, or else that
-    /// of the first line that is not valid.
+    /// Returns the fault of an entry that is too long or incomplete or has a wrong checksum, or else that of the first
+    /// line that is not valid, or else that there is no ref.
     pub fn parse(bytes: &[u8]) -> Result<Self, JournalFault> {
         let fault = |offset, what| Err(JournalFault { offset, what });
         if bytes.len() > LEN_MAX_BYTES {

@@ -227,8 +227,8 @@ pub enum TakenOver {
     Busy,
 }
 
-/// Takes over the locks of a batch whose process has ended, recovers it and releases the locks, except those that name
-/// another batch with an entry. `met` is one of these locks, if the caller has taken one over already.
+/// Takes over the locks of a batch whose process has ended, recovers the batch and releases the locks, except those that
+/// name another batch with an entry. `met` is a lock that names this batch, if the caller has taken one over already.
 pub(crate) fn take_over(store: &Arc<Store>, id: BatchId, met: Option<StaleLock>) -> Result<TakenOver> {
     let Some(bytes) = journal::read(store, id)? else {
         if let Some(met) = met {

@@ -249,7 +249,10 @@ final class Installer {
     requireSafe(said.status(), site.jgitConfig());
   }
 
-  /** Fails unless {@link RepositoryLook} has ended with a status that says that refdb may write to all repositories. */
+  /**
+   * Fails if {@link RepositoryLook} has found a repository to which refdb would refuse to write because of its storage,
+   * or could not examine the repositories at all.
+   */
   static void requireSafe(int status, Path jgitConfig) throws InstallException {
     if (status == RepositoryLook.UNSAFE) {
       throw new InstallException(
