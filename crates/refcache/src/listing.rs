@@ -16,7 +16,7 @@ pub(crate) trait Source: Send {
     /// Moves to the next row of the range; `false` at its end.
     fn advance(&mut self) -> Result<bool>;
 
-    /// The row moved to; `None` if its ref is broken or was deleted, or if there is no row.
+    /// The row moved to; `None` if its ref is broken or was deleted. Called only after `advance` has returned `true`.
     fn current(&self) -> Result<Option<Row<'_>>>;
 
     /// Shows the remaining rows of the range until `show` breaks. Returns whether it broke.

@@ -183,6 +183,15 @@ impl Served {
         Ok(fresh)
     }
 
+    /// Returns whether a shallow boundary or grafts may change the parents of commits, or whether that cannot be found
+    /// out. Only git takes these into account.
+    pub(crate) fn has_grafts(&self, facts: &Facts) -> bool {
+        ["shallow", "info/grafts"].iter().any(|name| match self.fs.stat(&facts.common_dir.join(name)) {
+            Ok(file) => file.len_bytes > 0,
+            Err(error) => !error.is_not_found(),
+        })
+    }
+
     fn locked_facts(&self) -> MutexGuard<'_, Arc<Facts>> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -230,15 +239,6 @@ impl Facts {
             });
         }
         Err(io::Error::other("the configuration changes faster than it can be read"))
-    }
-
-    /// Returns whether a shallow boundary or grafts may change the parents of commits. Only git takes these into
-    /// account.
-    pub(crate) fn has_grafts(&self) -> bool {
-        ["shallow", "info/grafts"].iter().any(|name| {
-            let file = std::fs::metadata(self.common_dir.join(name));
-            file.is_ok_and(|file| file.len() > 0)
-        })
     }
 }
 

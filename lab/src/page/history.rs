@@ -37,7 +37,8 @@ pub struct Series {
 /// A commit in a series.
 ///
 /// The last measurement of a commit is the last comparison that judged the commit or, if there is none, the first one
-/// in which another commit was compared with it. In a series of imported values, it is the last value of the commit.
+/// in which another commit, or the commit itself, was compared with it. In a series of imported values, it is the last
+/// value of the commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
     /// The id of the commit.

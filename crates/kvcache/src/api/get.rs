@@ -122,7 +122,7 @@ impl Cache {
                 }
                 Read::OtherKey => return Lookup::None,
                 // The segment may have been deleted since the index was read, so the record counts as damaged only if
-                // this happens twice at the same place.
+                // the index, when it is asked again, still names this place.
                 Read::Damaged => failed = Some(place),
                 Read::Gone => yield_now(),
             }

@@ -61,8 +61,8 @@ fn sealed(fs: &Fs, path: &Path, seq: u64, store: u64) -> Option<Sealed> {
     Some(Sealed { content: Content::new(seq, file_bytes, &head, &end), found })
 }
 
-/// The segments of the folder; `None` if there are none, or if one of them is void or is not a sealed segment of this
-/// cache.
+/// The segments of the folder; `None` if there are none, if one of them is not a sealed segment of this cache, or if a
+/// later segment has made one of them void, because its number is below the floor that the later one names.
 fn all_sealed(fs: &Fs, names: &[(u64, PathBuf)], store: u64) -> Option<Vec<Sealed>> {
     let all: Option<Vec<_>> = on_files(names, |(seq, path)| sealed(fs, path, *seq, store)).into_iter().collect();
     let floor = all.iter().flatten().map(|sealed| sealed.found.header.floor).max().unwrap_or(0);

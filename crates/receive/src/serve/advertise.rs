@@ -59,7 +59,7 @@ struct Advertiser<'a, 'c> {
     hidden: &'a HiddenRefs,
     advertisement: Advertisement,
     packets: Vec<u8>,
-    /// The values that were sent, if there are alternates.
+    /// The values that were sent, if there are alternates, whose refs with the same values need not be sent.
     seen: Option<HashSet<ObjectId>>,
     /// Whether anything has been sent to the client.
     has_sent: &'a Cell<bool>,
@@ -124,12 +124,14 @@ impl Advertiser<'_, '_> {
         if id.is_null() {
             return self.pass_over("ignoring broken ref", name);
         }
-        let is_new = self.seen.as_mut().is_none_or(|seen| seen.insert(id));
-        if !is_new && name == HAVE {
+        if name == HAVE && self.seen.as_ref().is_some_and(|seen| seen.contains(&id)) {
             return Ok(Advertised::One);
         }
         if !self.advertisement.add(&id, name, &mut self.packets) {
             return self.pass_over("ignoring ref whose name is too long for the protocol", name);
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.insert(id);
         }
         if self.channel.send_if_full(&mut self.packets)? {
             self.has_sent.set(true);

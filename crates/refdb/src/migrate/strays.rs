@@ -122,7 +122,8 @@ fn files(site: &Site<'_>, place: &Place, unlisted: Unlisted, found: &mut Vec<BSt
     Ok(())
 }
 
-/// Returns whether this is the file of a ref whose name is spelt like that of a root ref.
+/// Returns whether this is the file of an unlisted ref, such as `TEMP_TAG`: one whose name is spelt like that of a root
+/// ref but is none, nor that of a pseudo ref or another file of git.
 fn is_unlisted_ref(site: &Site<'_>, path: &Path, name: &BStr) -> bool {
     let may_be_ref = is_unlisted(name) && !is_pseudo(name) && !is_file_of_git(name);
     let read = |buffer: &mut Vec<u8>| {

@@ -299,8 +299,8 @@ impl<S: Sink> TableWriter<S> {
         Err(Error::TooLarge { name: name.to_owned(), block_size: self.options.block_size })
     }
 
-    /// Writes the block and adds it to the list for the index. `padded` says whether it is padded if another block
-    /// follows, and `last` whether it is the last block of the section.
+    /// Writes the block and adds it to the list for the index. If blocks are aligned, `padded` says whether this one is
+    /// padded when another block follows; `last` says whether it is the last block of the section.
     fn flush_block(&mut self, padded: bool, last: bool) -> Result<()> {
         let kind = self.block.kind();
         assert!(!self.block.is_empty(), "a block has records, and the index its last key");

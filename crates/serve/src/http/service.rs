@@ -229,7 +229,7 @@ impl Server {
         }
         let Job { served, facts, .. } = &job;
         let may_be_ours = job.service == Service::UploadPack && job.grant.namespace.is_none();
-        let is_ours = may_be_ours && !at_disk(served.is_remote(), || facts.has_grafts());
+        let is_ours = may_be_ours && !at_disk(served.is_remote(), || served.has_grafts(facts));
         let source = if !is_ours {
             let turn = self.turn(&job, record).await?;
             let running = self.git.advertise(job.service, &job.place(), turn, record.cpu.clone())?;

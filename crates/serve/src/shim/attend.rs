@@ -94,7 +94,8 @@ fn find(server: &Server, request: &Request) -> Result<(Arc<Served>, Vec<Turn>), 
         }
         let known = server.repositories.known(&request.folder);
         let served = known.map_or_else(|| server.repositories.open(&request.folder), Ok).map_err(text)?;
-        if served.facts().map_err(text)?.has_grafts() {
+        let facts = served.facts().map_err(text)?;
+        if served.has_grafts(&facts) {
             return Err("the repository is shallow or has grafts".into());
         }
         Ok((served, turns))

@@ -160,9 +160,10 @@ final class Offers implements AutoCloseable {
   }
 
   /**
-   * Returns whether the change is still to be made. A lease is ended only while it lasts and is this node's, because
-   * another node may take it once it has run out. If it runs out between this check and the deletion, the deletion can
-   * hit the lease of another node, which then saves no work.
+   * Returns whether the change is still to be made. An offer with a lease is the ending of that lease; it is made only
+   * while the lease lasts and is this node's, because another node may take it once it has run out. If it runs out
+   * between this check and the deletion, the deletion can end the other node's lease, and then a third node may do the
+   * same work again.
    */
   private boolean isDue(Offer offer) throws TimeoutException {
     if (offer.lease == null) {
