@@ -37,9 +37,15 @@ pub(crate) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge
     for name in names {
         set::heed_signals()?;
         match look(store, name, how, judge) {
-            Ok(found) => {
-                kept_bytes += found.as_ref().map_or(0, Due::kept_bytes);
-                due.extend(found);
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                // `HEAD` is also `main-worktree/HEAD`, and one ref cannot be locked twice.
+                if due.iter().any(|due| due.path == found.path) {
+                    kept_bytes = 0;
+                    prune_locked(store, std::mem::take(&mut due), how, judge)?;
+                }
+                kept_bytes += found.kept_bytes();
+                due.push(found);
             }
             Err(error) => tell_failed(judge, name, error)?,
         }
