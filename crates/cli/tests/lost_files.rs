@@ -167,7 +167,7 @@ fn a_list_that_was_shown_in_part_ends_with_an_error_and_does_not_mix_two_states(
         let lost = run(&repo, "vfs-stale-late", words);
         let said = String::from_utf8_lossy(&lost.stderr);
         assert_eq!(lost.status.code(), Some(128), "{words:?}: {said}");
-        assert!(said.contains("while it was being read: try again"), "{words:?}: {said}");
+        assert!(said.contains("meanwhile: try again"), "{words:?}: {said}");
         let plain = run(&repo, "", words);
         assert!(plain.stdout.starts_with(&lost.stdout) && !lost.stdout.is_empty(), "{words:?}");
     }

@@ -384,3 +384,40 @@ fn removals_of_keys_that_are_not_there_take_no_room_while_a_segment_is_dropped()
     assert!(removes.times.load(Ordering::Relaxed) > 50, "segments were dropped");
     assert_eq!(removes.took_bytes.load(Ordering::Relaxed), 0, "nothing has to be said of keys that never were");
 }
+
+/// Tears the first write to a segment.
+#[derive(Default)]
+struct FullSoon(AtomicBool);
+
+impl IoHook for FullSoon {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        match op {
+            Op::Write(path, _)
+                if path.extension().is_some_and(|end| end == "seg") && !self.0.swap(true, Ordering::Relaxed) =>
+            {
+                Verdict::Tear(20_000, std::io::ErrorKind::StorageFull.into())
+            }
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+/// Previously, the part of the footer was not counted, so that the files exceeded the limit.
+#[test]
+fn a_footer_that_fills_the_disk_when_a_cache_is_opened_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = || Options::new(4 * MIB);
+    let cache = Cache::open_idle(Fs::real(), dir.path(), options()).unwrap();
+    for i in 0..2_000u32 {
+        put_durably(&cache, &i.to_le_bytes(), &[1], Durability::Buffered);
+    }
+    cache.work().unwrap();
+    cache.abandon();
+    let disk = Arc::new(FullSoon::default());
+    let cache = Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), options()).unwrap();
+    assert!(disk.0.load(Ordering::Relaxed), "a segment without a footer was found");
+    let files = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap());
+    let segments = files.filter(|file| file.path().extension().is_some_and(|end| end == "seg"));
+    let used_bytes: u64 = segments.map(|file| file.metadata().unwrap().len()).sum();
+    assert!(used_bytes <= cache.stats().disk_bytes, "{used_bytes} {:?}", cache.stats());
+}

@@ -44,9 +44,9 @@ pub use batch::{
 pub use budget::{Charge, PageBudget};
 pub(crate) use fresh::{FreshFiles, Lines};
 pub use loose::file::{At as AtLoosePath, LooseRef, parse as parse_loose, read as read_loose};
-pub(crate) use loose::folders::share;
 #[doc(hidden)]
 pub use loose::listing::Rivals;
+pub(crate) use loose::{file::is_symbolic_ref, folders::share};
 pub use options::{CommitObserver, FilesOptions, PackedAccess};
 pub(crate) use own::Walked;
 pub use packed::{

@@ -56,8 +56,8 @@ pub struct PruneLogs {
     /// Make the old value of each entry that stays equal to the new value of the one that stays before it. In files, as
     /// in git, the first entry that stays gets a null old value.
     pub rewrite: bool,
-    /// Set each ref that is not symbolic to the new value of the last entry that stays, unless that value is null. In
-    /// reftables and in memory, only refs that exist are set.
+    /// Set each ref that is neither symbolic nor broken to the new value of the last entry that stays, unless that
+    /// value is null. In reftables and in memory, only refs that exist are set.
     pub update_ref: bool,
     /// Only judge and report, and change nothing.
     pub dry_run: bool,

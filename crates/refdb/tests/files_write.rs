@@ -6,10 +6,22 @@ mod files_common;
 
 use bstr::BStr;
 use files_common::*;
-use refdb::{Backend, Error, HashKind, LogJudge, LoggedChange, Maintenance, PruneLogs, RejectionClass};
+use refdb::{
+    Backend, Error, HashKind, LogJudge, LoggedChange, Maintenance, PruneLogs, RejectionClass, files::FilesBackend,
+};
 use refdb_testkit::{RefFormat, Repo, files_below};
 use refdb_types::{ObjectId, RefName};
-use std::{fs, slice, time::Duration};
+use refdb_vfs::{Fs, IoHook, LookUp, Op, Verdict};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    slice,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
 
@@ -411,4 +423,44 @@ fn a_reflog_whose_ref_cannot_be_set_keeps_no_other_from_being_pruned() {
     let [(name, Error::Rejected(rejection))] = &judge.failed[..] else { panic!("{:?}", judge.failed) };
     assert_eq!((name.as_str(), rejection.class()), ("refs/heads/a", RejectionClass::NameConflict));
     assert_eq!(fs::read_to_string(&logs[1]).unwrap(), line);
+}
+
+/// Fails the first look-up of one file as if the disk had failed.
+struct Unread(PathBuf, AtomicBool);
+
+impl IoHook for Unread {
+    fn before(&self, _: Op<'_>) -> Verdict {
+        Verdict::Proceed
+    }
+
+    fn look_up(&self, path: &Path, _: LookUp) -> io::Result<Option<PathBuf>> {
+        let fails = path == self.0 && !self.1.swap(true, Ordering::Relaxed);
+        if fails { Err(io::Error::from_raw_os_error(5)) } else { Ok(None) }
+    }
+}
+
+/// Previously, the value from the reflog replaced whatever could not be read, even a symbolic ref.
+#[test]
+fn a_ref_that_cannot_be_read_is_not_set_to_the_end_of_its_reflog() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let id = repo.commit();
+    let [link, broken] = ["refs/heads/link", "refs/heads/broken"];
+    for (name, content) in [(link, "ref: refs/heads/main\n"), (broken, "rubbish\n")] {
+        fs::write(repo.git_dir().join(name), content).unwrap();
+        let log = repo.git_dir().join("logs").join(name);
+        fs::create_dir_all(log.parent().unwrap()).unwrap();
+        fs::write(log, format!("{id} {id} A <a@example.com> 1 +0000\tx\n").repeat(2)).unwrap();
+    }
+    let before = [link, broken].map(|name| fs::read(repo.git_dir().join(name)).unwrap());
+    let disk = Arc::new(Unread(repo.git_dir().join(link), AtomicBool::new(false)));
+    let store = FilesBackend::new(options(Fs::with_hook(disk), repo.git_dir(), repo.hash()));
+    let mut judge = Oldest { is_first: true, meddle: None, failed: Vec::new() };
+    let names = [link, broken].map(|name| RefName::new(name).unwrap());
+    store.prune_logs(&names, PruneLogs::new().update_ref(true), &KnownTags::default(), &mut judge).unwrap();
+    assert_eq!([link, broken].map(|name| fs::read(repo.git_dir().join(name)).unwrap()), before);
+    let [(name, Error::Io(error))] = &judge.failed[..] else { panic!("{:?}", judge.failed) };
+    assert!(name == link && error.is_transient(), "{error}");
+    // git does not set a broken ref either.
+    repo.git(["reflog", "expire", "--updateref", "--expire=never", "--expire-unreachable=never", "--all"]);
+    assert_eq!(fs::read(repo.git_dir().join(broken)).unwrap(), before[1]);
 }

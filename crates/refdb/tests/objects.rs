@@ -6,14 +6,15 @@
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
     Cursor, Environment, HashKind, Ident, LogEntry, NameError, ObjectId, Objects, Probe, RefName, RefView, Repository,
-    Result, Snapshot, Target,
+    Result, Snapshot, Store, Target,
     backend::Answers,
     objects::ObjectKind,
     resolve_name,
     transaction::{ObjectCheck, ObjectClass},
 };
 use refdb_testkit::{RefFormat, Repo};
-use refdb_vfs::Fs;
+use refdb_vfs::{Fs, LockTimeout};
+use reftable::stack::{Stack, StackError, StackOptions};
 use std::{collections::BTreeMap, fs, ops::ControlFlow, os::unix::fs::PermissionsExt, path::PathBuf};
 
 const HASHES: [HashKind; 2] = [HashKind::Sha1, HashKind::Sha256];
@@ -574,4 +575,22 @@ fn a_name_with_very_many_suffixes_is_resolved() {
     assert_eq!(resolve(&format!("main{}", "^0".repeat(100_000))).unwrap(), id);
     assert_eq!(resolve(&format!("main{}", "^{commit}".repeat(100_000))).unwrap(), id);
     assert!(matches!(resolve(&format!("main{}", "^".repeat(100_000))), Err(NameError::NotFound(_))));
+}
+
+/// Previously, the warning was missing for refs in tables.
+#[test]
+fn a_symbolic_ref_in_a_table_to_an_impossible_name_is_warned_of_as_by_git() {
+    let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+    let options = StackOptions::new(reftable::WriteOptions::new(repo.hash()));
+    let stack = Stack::open(Fs::real(), &repo.git_dir().join("reftable"), options).unwrap();
+    let mut addition = stack.lock(LockTimeout::None).unwrap();
+    let (update_index, value) = (addition.next_update_index(), reftable::RefValue::Symbolic("../x".into()));
+    let link = reftable::RefRecord { name: "refs/heads/link".into(), update_index, value };
+    addition.add_table::<StackError>(update_index..=update_index, 0, |writer| writer.add_ref(&link)).unwrap();
+    drop(addition.commit().unwrap());
+    let (store, mut said) = (Store::open(repo.git_dir()).unwrap(), Vec::new());
+    let mut keep = |text| said.push(format!("warning: {text}\n"));
+    resolve_name(&|| store.snapshot(), &objects(&repo), "link".into(), false, &mut keep).unwrap_err();
+    let git = repo.try_git(["rev-parse", "--verify", "link"], "").stderr;
+    assert!(said.len() == 1 && git.starts_with(said[0].as_bytes()), "{said:?} {}", git.as_bstr());
 }

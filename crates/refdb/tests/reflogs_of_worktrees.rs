@@ -66,6 +66,25 @@ fn a_head_that_moves_while_its_reflog_is_judged_stays_where_it_went() {
     }
 }
 
+/// Previously, the second name failed, because the lock of its ref was held already.
+#[test]
+fn a_reflog_that_is_given_by_two_names_is_pruned() {
+    for format in FORMATS {
+        let (repo, ids) = repository(format);
+        for id in &ids {
+            repo.git(["update-ref", "--no-deref", "HEAD", &id.to_string()]);
+        }
+        let names = ["HEAD", "main-worktree/HEAD"].map(|name| RefName::new(name).unwrap());
+        let store = Store::open(repo.git_dir()).unwrap();
+        for (new, how) in [(ids[2], PruneLogs::new()), (ids[3], PruneLogs::new().update_ref(true))] {
+            store.prune_logs(&names, how, &mut Without { new, meddle: None }).unwrap();
+            let log = repo.git(["reflog", "show", "--format=%H", "HEAD"]);
+            assert!(!log.contains(&new.to_string()) && log.contains(&ids[1].to_string()), "{format:?}: {log}");
+        }
+        assert_eq!(store.id_of("HEAD").unwrap(), Some(ids[1]), "{format:?}");
+    }
+}
+
 #[test]
 fn a_worktree_that_is_removed_while_its_reflog_is_judged_is_no_failure() {
     for format in FORMATS {

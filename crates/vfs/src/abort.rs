@@ -47,15 +47,16 @@ static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 ///
 /// The path of a lock is recorded in memory before the lock is created, unless the lock is that of a batch or the
 /// memory for paths is used up. A handler of `SIGABRT` unlinks the paths of the locks that are held. The handler
-/// allocates nothing and waits for nothing: it reads the paths from atomics in memory that is never freed.
+/// allocates nothing and waits for nothing but a thread that already removes the locks: it reads the paths from atomics
+/// in memory that is never freed.
 pub(crate) fn install() -> io::Result<()> {
     static ONCE: Once = Once::new();
     let mut installed = Ok(());
     ONCE.call_once(|| {
         OWNER.store(Pid::as_raw(Some(getpid())), Ordering::Relaxed);
         // SAFETY: what runs in the handler must be async-signal-safe. `on_abort` reads statics through atomics,
-        // `OnceLock::get` (a load) and `Mutex::try_lock` (a compare-and-swap, which does not wait). It calls unlink and
-        // getpid by rustix' bare system calls, which leave errno alone. It ends the process by signal-hook's
+        // `OnceLock::get` (a load) and `Mutex::try_lock` (a compare-and-swap, which does not wait). It calls unlink,
+        // pause and getpid by rustix' bare system calls, which leave errno alone. It ends the process by signal-hook's
         // `emulate_default_handler`, which is documented to be async-signal-safe. It neither allocates nor panics:
         // every index is checked by `get`.
         #[expect(unsafe_code, reason = "there is no safe way to run more than a flag's store in a handler")]
@@ -165,20 +166,22 @@ fn empty_chunk(words: usize) -> Option<usize> {
 /// The handler of `SIGABRT`.
 fn on_abort() {
     if Pid::as_raw(Some(getpid())) == OWNER.load(Ordering::Relaxed) {
-        let path = match PATH.try_lock() {
-            Ok(path) => Some(path),
-            Err(TryLockError::Poisoned(path)) => Some(path.into_inner()),
-            // Another thread is removing the locks.
-            Err(TryLockError::WouldBlock) => None,
+        let mut path = match PATH.try_lock() {
+            Ok(path) => path,
+            Err(TryLockError::Poisoned(path)) => path.into_inner(),
+            // Another thread is removing the locks, and ends the process when that is done.
+            Err(TryLockError::WouldBlock) => loop {
+                rustix::event::pause();
+            },
         };
-        if let Some(mut path) = path {
-            // If another thread has discarded paths meanwhile, new paths may have overwritten those that were read.
-            for _ in 0..3 {
-                if remove_all(&mut path) {
-                    break;
-                }
+        // If another thread has discarded paths meanwhile, new paths may have overwritten those that were read.
+        for _ in 0..3 {
+            if remove_all(&mut path) {
+                break;
             }
         }
+        // No other thread begins once this one is done, because the names may be locks of other processes by then.
+        std::mem::forget(path);
     }
     // Ends the process. If the handler returned instead, a signal from outside would let the process continue without
     // its locks.

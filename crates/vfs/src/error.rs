@@ -23,7 +23,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StaleNetworkFileHandle => {
-            "; another machine replaced or removed the file on the file server while it was being read: try again"
+            "; another machine replaced or removed the file on the file server meanwhile: try again"
         }
         _ => "",
     }
@@ -109,9 +109,9 @@ impl Error {
     /// machine replaced or removed the file.
     pub fn is_transient(&self) -> bool {
         use rustix::io::Errno;
-        const TRANSIENT: [Errno; 6] =
-            [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO, Errno::STALE, Errno::TIMEDOUT];
-        Errno::from_io_error(&self.source).is_some_and(|errno| TRANSIENT.contains(&errno))
+        const TRANSIENT: [Errno; 5] = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO, Errno::TIMEDOUT];
+        self.source.kind() == io::ErrorKind::StaleNetworkFileHandle
+            || Errno::from_io_error(&self.source).is_some_and(|errno| TRANSIENT.contains(&errno))
     }
 
     /// Returns whether the server of a network file system no longer has the file or folder (`ESTALE`): open it again.
@@ -142,4 +142,17 @@ pub fn again_if_lost<T, E>(
 
 pub(crate) fn is_stale(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StaleNetworkFileHandle && !planted("vfs-no-retry")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_file_is_transient_whether_the_system_says_so_or_this_crate() {
+        let path = Path::new("ref");
+        assert!(Error::stale("read", path).is_transient());
+        assert!(Error::new("read", path, rustix::io::Errno::STALE).is_transient());
+        assert!(!Error::unsupported("read", path).is_transient());
+    }
 }

@@ -48,8 +48,10 @@ impl File {
     /// Duplicates the descriptor. The copy shares its position and its locks with this one; the locks end when the
     /// handle that took them is dropped.
     pub fn duplicate(&self) -> Result<Self> {
-        let inner = self.inner.try_clone().map_err(|source| Error::new("open", &self.path, source))?;
-        Ok(File::new(&self.hooks, inner, &self.path))
+        match self.hooks.opening(|| self.inner.try_clone()) {
+            Ok(inner) => Ok(File::new(&self.hooks, inner, &self.path)),
+            Err(source) => Err(Error::new("open", &self.path, source)),
+        }
     }
 
     pub(crate) fn renamed(mut self, path: &Path) -> Self {

@@ -290,7 +290,7 @@ impl Folder {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || -> io::Result<_> {
             let (folder, found) = self.place_of(Path::new(name), LookUp::Name)?;
-            Ok(rustix::fs::openat(folder, &*found, flags, Mode::empty())?)
+            self.fs.hooks().opening(|| rustix::fs::openat(folder, &*found, flags, Mode::empty()))
         };
         match self.looking(open) {
             Ok(now) => Ok(ServerHandle::of(&now) == Some(handle)),

@@ -177,6 +177,11 @@ impl Fs {
         self.open_as(std::fs::OpenOptions::new().read(true).write(true), path, OFlags::NONBLOCK | OFlags::NOFOLLOW)
     }
 
+    /// Opens an existing file for appending. Fails if the path is a symbolic link.
+    pub(crate) fn open_to_append(&self, path: &Path) -> Result<File> {
+        self.open_as(std::fs::OpenOptions::new().append(true), path, OFlags::NONBLOCK | OFlags::NOFOLLOW)
+    }
+
     fn open_with(&self, path: &Path, flags: OFlags) -> Result<File> {
         self.open_as(std::fs::OpenOptions::new().read(true), path, flags)
     }

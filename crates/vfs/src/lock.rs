@@ -125,6 +125,8 @@ pub struct Lock {
     place: Place,
     /// The new content, while it is open.
     content: Option<File>,
+    /// The device and the inode of the content file, if it was closed.
+    closed: Option<(u64, u64)>,
     /// The signature of this lock file, which is valid as long as the file is open.
     signature: Option<SignedFile>,
     /// The queue of those who wait for the lock, which is passed on after the lock is released.
@@ -307,6 +309,7 @@ impl Lock {
             content_note,
             place,
             content: None,
+            closed: None,
             signature: None,
             head: None,
             is_led: false,
@@ -376,7 +379,7 @@ impl Lock {
         let file = match (self.content.take(), self.place) {
             (Some(file), _) => file,
             (None, Place::Beside) => self.begin()?,
-            (None, Place::Within | Place::BesideBegun) => self.fs.append(&self.content_path(), self.mode)?,
+            (None, Place::Within | Place::BesideBegun) => self.reopen()?,
         };
         Ok(self.content.insert(file))
     }
@@ -423,7 +426,7 @@ impl Lock {
 
     /// Closes the content file but keeps the lock, so that thousands of locks do not need thousands of descriptors.
     pub fn close(&mut self) {
-        self.content = None;
+        self.closed = self.content.take().and_then(|file| file.stat().ok()).map(|stat| stat.file_id());
     }
 
     /// Replaces the file by the content that was written. This releases the lock if the lock file itself contained the

@@ -55,7 +55,8 @@ impl Fs {
     pub fn identify(&self, path: &Path) -> Result<Option<(Stat, Option<ServerHandle>)>> {
         let look = || {
             let path = self.hooks().look_up(path, LookUp::Attributes)?;
-            let opened = rustix::fs::open(&*path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+            let flags = OFlags::PATH | OFlags::CLOEXEC;
+            let opened = self.hooks().opening(|| rustix::fs::open(&*path, flags, Mode::empty()))?;
             let handle = ServerHandle::of(&opened);
             let flags =
                 if handle.is_some() { AtFlags::EMPTY_PATH } else { AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC };
@@ -219,7 +220,7 @@ impl Fs {
             return send();
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(folder, from, flags, Mode::empty())?;
+        let file = self.hooks().opening(|| rustix::fs::openat(folder, from, flags, Mode::empty()))?;
         // Only this process changes the file, so the client knows its attributes without a request.
         let (own, links) = identity(&file, AtFlags::empty())?;
         self.hooks().sent(send).or_else(|error| {
@@ -245,7 +246,8 @@ impl Fs {
     fn identity_of(&self, path: &Path) -> io::Result<(Identity, u32)> {
         self.asking(path, true, || {
             let found = self.hooks().look_up(path, LookUp::Attributes)?;
-            let file = rustix::fs::open(&*found, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = self.hooks().opening(|| rustix::fs::open(&*found, flags, Mode::empty()))?;
             Ok((identity(&file, AtFlags::STATX_FORCE_SYNC)?, Name::Some))
         })
     }
@@ -356,7 +358,8 @@ impl Fs {
     /// Opens a folder, which asks the server for its attributes; `None` if it has been removed.
     fn ask_about(&self, folder: &Path) -> io::Result<Option<OwnedFd>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(&*self.hooks().look_up(folder, LookUp::Folder)?, flags, Mode::empty())?;
+        let found = self.hooks().look_up(folder, LookUp::Folder)?;
+        let opened = self.hooks().opening(|| rustix::fs::open(&*found, flags, Mode::empty()))?;
         Ok(matches!(Name::of_open(&opened)?, Name::Some).then_some(opened))
     }
 }

@@ -10,6 +10,7 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
+    sync::Barrier,
     time::Duration,
 };
 
@@ -123,6 +124,27 @@ fn a_process_that_is_told_to_abort_ends_with_its_locks() {
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::ABORT).unwrap();
     assert_aborted(child.wait().unwrap());
+    assert_eq!(files(dir.path()), Vec::<String>::new());
+}
+
+/// Previously, the second thread ended the process while the first was still removing locks.
+#[test]
+fn threads_that_abort_at_the_same_time_leave_no_lock() {
+    if let Some(dir) = aborting() {
+        interrupt::catch_signals().unwrap();
+        let _held: Vec<Lock> = (0..2_000).map(|at| acquire(&dir, &at.to_string())).collect();
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    start.wait();
+                    std::process::abort()
+                });
+            }
+        });
+    }
+    let dir = tempfile::tempdir().unwrap();
+    assert_aborted(again("threads_that_abort_at_the_same_time_leave_no_lock", dir.path()).status().unwrap());
     assert_eq!(files(dir.path()), Vec::<String>::new());
 }
 

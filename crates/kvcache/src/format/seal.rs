@@ -43,7 +43,7 @@ pub(crate) fn new_secret() -> std::io::Result<Secret> {
 }
 
 fn cipher(key: &[u8; 32]) -> XChaCha20Poly1305 {
-    XChaCha20Poly1305::new(&(*key).into())
+    XChaCha20Poly1305::new(key.into())
 }
 
 /// Encrypts the secrets with the user's key.

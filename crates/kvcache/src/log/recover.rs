@@ -381,9 +381,10 @@ pub(crate) fn seal(fs: &Fs, found: &mut Found, promised: bool) -> Result<()> {
     if promised {
         file.sync()?;
     }
-    if file.write_all(&footer).is_ok() {
-        found.file_bytes += footer.len() as u64;
-        found.sealed = true;
+    found.sealed = file.write_all(&footer).is_ok();
+    // A disk that fills meanwhile has taken a part.
+    if let Ok(stat) = file.stat() {
+        found.file_bytes = stat.len_bytes;
     }
     Ok(())
 }

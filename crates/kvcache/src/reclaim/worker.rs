@@ -20,6 +20,8 @@ use std::{
 const REST: Duration = Duration::from_millis(2);
 /// Number of pauses without work after which the worker goes to sleep, so that steady puts need not wake it.
 const ROUNDS_AWAKE: u32 = 25;
+/// How long a round may last, because a constant load may never leave the worker without work.
+const ROUND_MAX: Duration = Duration::from_secs(1);
 const AFTER_AN_ERROR: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(4);
 /// The rest of a syncer that nobody wakes.
@@ -120,15 +122,22 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
 
 /// One round of work; true if there was any.
 pub(crate) fn round(reclaim: &Reclaim) -> Result<bool> {
+    round_until(reclaim, Instant::now() + ROUND_MAX)
+}
+
+fn round_until(reclaim: &Reclaim, end: Instant) -> Result<bool> {
     let mut worked = false;
     reclaim.pending_deletion.drop_garbage();
     loop {
-        worked |= reclaim.write_full_segments()?;
+        worked |= reclaim.write_full_segments(end)?;
         if !reclaim.step()? || reclaim.calls.is_closed() {
             break;
         }
         worked = true;
         reclaim.write_step()?;
+        if Instant::now() >= end {
+            break;
+        }
     }
     // A single write: while there are puts, more records are there after each one, and each write costs a system call.
     worked |= reclaim.write_step()?;
@@ -140,14 +149,14 @@ pub(crate) fn round(reclaim: &Reclaim) -> Result<bool> {
 }
 
 impl Reclaim {
-    /// Writes full segments until there is something more urgent.
-    fn write_full_segments(&self) -> Result<bool> {
+    /// Writes full segments until there is something more urgent, or until `end`.
+    fn write_full_segments(&self, end: Instant) -> Result<bool> {
         let mut worked = false;
         while self.store.log().has_full() {
             worked |= self.write_step()?;
             debug_assert!(!holds_log(), "no lock that writers need is held during a write");
             let state = self.state(&self.store.log());
-            if state.is_short(&self.store.space) || state.is_untidy(&self.store.space) {
+            if state.is_short(&self.store.space) || state.is_untidy(&self.store.space) || Instant::now() >= end {
                 break;
             }
         }
@@ -156,5 +165,26 @@ impl Reclaim {
 
     fn write_step(&self) -> Result<bool> {
         self.store.write_step(&mut self.store.files.turn())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cache, Options};
+    use refdb_vfs::Fs;
+
+    /// Previously, a round went on as long as puts kept it busy, and what is done between rounds was never done.
+    #[test]
+    fn a_round_ends_in_time_though_there_is_more_to_do() {
+        let dir = tempfile::tempdir().expect("there is room");
+        let cache = Cache::open_idle(Fs::real(), dir.path(), Options::new(Options::SMALLEST_LIMIT_BYTES));
+        let cache = cache.expect("it is new");
+        for i in 0..40u32 {
+            cache.put(&i.to_le_bytes(), &[1; 4_000]).expect("there is room");
+        }
+        let rounds = || round_until(&cache.reclaim, Instant::now()).expect("the disk works");
+        assert!(rounds() && cache.store.log().has_full());
+        assert!(round(&cache.reclaim).expect("the disk works") && !cache.store.log().has_full());
     }
 }

@@ -46,8 +46,12 @@ pub enum MigrateError {
         /// The number of files that are not named here.
         more: usize,
     },
-    /// A folder or file that has to be moved is a symbolic link, or lies on another file system.
-    #[error("'{}' cannot be moved aside: it is a symbolic link or lies on another file system", .0.display())]
+    /// A folder or file that has to be moved is a symbolic link, or lies on another file system. A symbolic ref in the
+    /// form of a link can be replaced by a file with `ref: ` and the name.
+    #[error(
+        "'{}' cannot be moved aside: it is a symbolic link or lies on another file system; replace it by its content",
+        .0.display()
+    )]
     NotMovable(PathBuf),
     /// A folder with the sticky bit belongs to another user, so that this user may not move the files of others in it.
     #[error("'{}' cannot be moved aside: it is another user's, and has the sticky bit", .0.display())]

@@ -37,9 +37,15 @@ pub(crate) fn prune(store: &Arc<Store>, names: &[RefName], how: PruneLogs, judge
     for name in names {
         set::heed_signals()?;
         match look(store, name, how, judge) {
-            Ok(found) => {
-                kept_bytes += found.as_ref().map_or(0, Due::kept_bytes);
-                due.extend(found);
+            Ok(None) => {}
+            Ok(Some(found)) => {
+                // `HEAD` is also `main-worktree/HEAD`, and one ref cannot be locked twice.
+                if due.iter().any(|due| due.path == found.path) {
+                    kept_bytes = 0;
+                    prune_locked(store, std::mem::take(&mut due), how, judge)?;
+                }
+                kept_bytes += found.kept_bytes();
+                due.push(found);
             }
             Err(error) => tell_failed(judge, name, error)?,
         }
@@ -107,9 +113,9 @@ fn prune_locked(store: &Arc<Store>, mut due: Vec<Due<'_>>, how: PruneLogs, judge
     let mut steps = Vec::new();
     let held = (0..due.len()).filter(|at| !refused.iter().any(|(refused, _)| refused == at));
     for due in held.map(|at| &due[at]) {
-        match prune_one(store, due, how, judge) {
-            Ok(Some(end)) => steps.extend(step(locked.snapshot(), due.name.as_bstr(), end)),
-            Ok(None) => {}
+        let end = prune_one(store, due, how, judge);
+        match end.and_then(|end| end.map_or(Ok(None), |end| step(locked.snapshot(), due.name.as_bstr(), end))) {
+            Ok(step) => steps.extend(step),
             Err(error) => tell_failed(judge, due.name, error)?,
         }
     }
@@ -141,14 +147,15 @@ fn prune_one(store: &Arc<Store>, due: &Due<'_>, how: PruneLogs, judge: &mut dyn 
     Ok(judged.end.filter(|_| how.update_ref))
 }
 
-/// The step that sets a ref to the last value of its reflog. Symbolic refs are not changed.
-fn step<'n>(snapshot: &dyn Snapshot, name: &'n BStr, end: ObjectId) -> Option<Step<'n>> {
-    let (old, is_broken) = match snapshot.get(name) {
-        Ok(Some(Target::Symbolic(_))) => return None,
-        Ok(old) => (old.and_then(|old| old.id()).map(TargetView::Direct), false),
-        Err(_) => (None, true),
+/// The step that sets a ref to the last value of its reflog. As in git, symbolic and broken refs are not changed.
+fn step<'n>(snapshot: &dyn Snapshot, name: &'n BStr, end: ObjectId) -> Result<Option<Step<'n>>> {
+    let old = match snapshot.get(name) {
+        Ok(Some(Target::Symbolic(_))) => return Ok(None),
+        Ok(old) => old.and_then(|old| old.id()).map(TargetView::Direct),
+        Err(error) if error.is_broken_ref() => return Ok(None),
+        Err(error) => return Err(error),
     };
-    Some(Step { name, old, is_broken, new: Some(NewValue::Direct(end, None)), log: None })
+    Ok(Some(Step { name, old, is_broken: false, new: Some(NewValue::Direct(end, None)), log: None }))
 }
 
 /// The verdict on a reflog.

@@ -3,7 +3,10 @@
 
 use super::Result;
 use super::place::{BLANK_HEAD, BLANK_HEADS, Place, Root, Site, holds, make_folders};
-use crate::{MigrateError, RefFormat, files::share};
+use crate::{
+    MigrateError, RefFormat,
+    files::{is_symbolic_ref, share},
+};
 use bstr::{BStr, ByteSlice};
 use refdb_types::{is_root_ref, is_root_syntax};
 use refdb_vfs::{EntryKind, Lock, Stat};
@@ -35,10 +38,13 @@ pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a folder of refs or reflogs cannot be moved, or if it or a reflog is a symbolic link: what the link leads
-/// to would stay behind and no longer be read.
+/// Fails if a folder of refs or reflogs cannot be moved, or if it, a reflog or the file of a ref is a symbolic link:
+/// what the link leads to would stay behind and no longer be read.
 pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
-    for (top, has_links) in [("refs", true), ("logs", false)] {
+    for path in root_ref_files(site, place)? {
+        check_ref(site, path, true)?;
+    }
+    for (top, has_refs) in [("refs", true), ("logs", false)] {
         let mut waiting = vec![place.dir.join(top)];
         while let Some(folder) = waiting.pop() {
             let entries = match site.fs.read_dir(&folder) {
@@ -48,19 +54,25 @@ pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
             check_own(site, &folder)?;
             for (name, kind) in entries {
                 let path = folder.join(OsStr::from_bytes(&name));
-                let is_folder = |path: &Path| site.fs.find(path).ok().flatten().is_some_and(|stat| stat.is_dir());
                 match kind {
                     EntryKind::Dir => waiting.push(path),
-                    // A symbolic link to a file is a symbolic ref, or a ref with the value of that file.
-                    EntryKind::Symlink if !has_links || is_folder(&path) => {
-                        return Err(MigrateError::NotMovable(path));
-                    }
+                    EntryKind::Symlink if has_refs => check_ref(site, path, false)?,
+                    EntryKind::Symlink => return Err(MigrateError::NotMovable(path)),
                     _ => {}
                 }
             }
         }
     }
     Ok(())
+}
+
+/// Fails if the file of a ref is a symbolic link, unless that leads nowhere and so is no ref. A root ref may be a
+/// symbolic ref in this form; one below `refs` would not be copied, because lists of refs leave it out.
+fn check_ref(site: &Site<'_>, path: PathBuf, is_root: bool) -> Result<()> {
+    let Some(content) = site.fs.find_link_content(&path)? else { return Ok(()) };
+    let is_ref =
+        if is_symbolic_ref(&content) { !is_root } else { site.fs.find(&path).is_ok_and(|found| found.is_some()) };
+    if is_ref { Err(MigrateError::NotMovable(path)) } else { Ok(()) }
 }
 
 /// Fails if the files of a folder cannot be moved or removed.

@@ -191,6 +191,9 @@ impl Plan {
             let inner = |at: u32| names.route(at as usize).1;
             part.logs.sort_by_key(|(at, index, _)| (inner(*at), Reverse(*index)));
             part.refs.sort_by_key(|(at, ..)| inner(*at));
+            // `HEAD` and `main-worktree/HEAD` may be two names of one ref, whose reflog was planned for twice then.
+            part.logs.dedup_by(|a, b| (inner(a.0), a.1) == (inner(b.0), b.1));
+            part.refs.dedup_by(|a, b| inner(a.0) == inner(b.0));
             // A worktree that was removed before its stack could be locked has no reflogs any more.
             let Some(addition) = additions.get_mut(&place) else { continue };
             let index = addition.next_update_index();

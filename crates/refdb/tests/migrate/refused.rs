@@ -83,6 +83,37 @@ fn a_folder_of_refs_or_reflogs_that_leads_elsewhere_is_refused() {
     }
 }
 
+/// Previously, such a ref was lost: once its link lay elsewhere, the file to which it leads was no longer found.
+#[test]
+fn a_ref_whose_file_is_a_symbolic_link_is_refused() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let shared = repo.scratch().join("shared");
+    std::fs::copy(repo.git_dir().join("refs/heads/main"), &shared).unwrap();
+    let links = [
+        ("refs/heads/linked", shared.to_str().unwrap()),
+        ("refs/heads/linked", "../../../shared"),
+        ("refs/heads/linked", "refs/heads/main"),
+        ("ORIG_HEAD", "../shared"),
+    ];
+    for (name, leads_to) in links {
+        let path = repo.git_dir().join(name);
+        let _ = std::fs::remove_file(&path);
+        symlink(leads_to, &path).unwrap();
+        assert!(Store::open(repo.git_dir()).unwrap().snapshot().unwrap().get(name.into()).unwrap().is_some());
+        let before = state(repo.git_dir());
+        let said = refusal(&repo, RefFormat::Reftable);
+        assert!(said.contains("symbolic link") && said.contains(path.to_str().unwrap()), "{said}");
+        assert_eq!(state(repo.git_dir()), before);
+        std::fs::remove_file(&path).unwrap();
+    }
+    let before = state(repo.git_dir());
+    symlink("nowhere", repo.git_dir().join("refs/heads/nothing")).unwrap();
+    std::fs::remove_file(repo.git_dir().join("HEAD")).unwrap();
+    symlink("refs/heads/main", repo.git_dir().join("HEAD")).unwrap();
+    migrate(&Fs::real(), repo.git_dir(), RefFormat::Reftable).unwrap();
+    assert_eq!(state(repo.git_dir()), before, "a link that leads nowhere is no ref");
+}
+
 #[test]
 fn an_extension_that_nobody_knows_is_refused_before_anything_is_made() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);

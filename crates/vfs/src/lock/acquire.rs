@@ -2,11 +2,14 @@
 
 use super::{Lock, LockError, LockTimeout, Place, SignedFile, signing, spare, wait};
 use crate::{
-    Fs,
+    Error, File, Fs,
     abort::Note,
     queue::{ALONE, Crowd, JOINS, QueueHead, Turn},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 use wait::{Got, Line};
 
 /// The result of waiting for a lock that writers can use together.
@@ -107,6 +110,22 @@ impl Lock {
         if is_signed { signing::content_of(&lock) } else { lock }
     }
 
+    /// Opens the content file again, unless someone has removed it although the lock is held.
+    pub(super) fn reopen(&mut self) -> Result<File, Error> {
+        let path = self.content_path().into_owned();
+        let file = self.fs.open_to_append(&path)?;
+        let id = file.stat()?.file_id();
+        if self.closed.is_none_or(|own| own == id) {
+            return Ok(file);
+        }
+        if self.place == Place::Within {
+            // This is the lock of another writer, which stays.
+            self.held = false;
+            self.note.forget();
+        }
+        Err(Error::new("write", &path, io::Error::other("the file was replaced although its lock was held")))
+    }
+
     /// Makes an abort of the process leave the new content from now on, and the lock file too if it contains the new
     /// content.
     pub fn keep_content(&mut self) {
@@ -166,4 +185,29 @@ fn create_signed(
         signing::sign(&mut file);
         SignedFile::Own(file)
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Previously, the file was created again, or the new content was added to that of the other writer.
+    #[test]
+    fn a_closed_lock_that_is_gone_or_that_of_another_writer_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("ref");
+        for another in [None, Some("theirs")] {
+            let mut lock = Lock::acquire(&Fs::real(), &target, 0o666, LockTimeout::None).unwrap();
+            lock.close();
+            lock.content().unwrap().write_all(b"ours").unwrap();
+            lock.close();
+            // The inode stays in use, so that no other file gets its number.
+            let path = lock.path().to_owned();
+            std::fs::rename(&path, dir.path().join("removed")).unwrap();
+            another.into_iter().for_each(|content| std::fs::write(&path, content).unwrap());
+            assert!(lock.content().is_err());
+            drop(lock);
+            assert_eq!(std::fs::read_to_string(&path).ok().as_deref(), another);
+        }
+    }
 }

@@ -53,11 +53,10 @@ impl Lock {
     /// Fails if the file cannot be locked or examined.
     pub fn keep(fs: &Fs, file: &mut File) -> Result<bool> {
         let is_locked = file.try_lock()?;
-        if is_locked
-            && !reach::is_local(fs, file)?
-            && let Some(own) = Signature::own()
-        {
-            let _ = file.write_all(own.encode().as_bytes());
+        if is_locked && !reach::is_local(fs, file)? {
+            if let Some(own) = Signature::own() {
+                let _ = file.write_all(own.encode().as_bytes());
+            }
         }
         Ok(is_locked)
     }

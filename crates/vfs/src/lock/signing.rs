@@ -80,8 +80,9 @@ pub(super) fn remove_if_lost(fs: &Fs, path: &Path) -> Result<bool> {
 fn open(fs: &Fs, path: &Path) -> Result<Option<(File, Stat)>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     // NFS locks a file exclusively only if it is open for writing.
-    let opened = OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path);
-    let Ok(file) = opened.map(|file| fs.file(file, path)) else { return Ok(None) };
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(flags.bits() as i32);
+    let Ok(file) = fs.hooks().opening(|| options.open(path)).map(|file| fs.file(file, path)) else { return Ok(None) };
     let stat = file.stat()?;
     Ok(stat.is_file().then_some((file, stat)))
 }

@@ -141,7 +141,7 @@ fn unread<'a>(fs: &Fs, path: &Path, error: refdb_vfs::Error) -> Result<At<'a>> {
 
 /// Returns whether a symbolic link with this content is a symbolic ref, which it shows by being spelt like the name of
 /// a ref below `refs/`. Any other link is followed.
-fn is_symbolic_ref(content: &Path) -> bool {
+pub(crate) fn is_symbolic_ref(content: &Path) -> bool {
     let content = content.as_os_str().as_bytes();
     content.starts_with(b"refs/") && check_format(content, FormatOptions::default()).is_ok()
 }
