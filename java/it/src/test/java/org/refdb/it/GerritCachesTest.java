@@ -18,6 +18,7 @@ import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
+import org.refdb.gerrit.global.Folders;
 
 /** A real Gerrit whose persistent caches are refdb's: restarts, kills, offline programs, plugins. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
