@@ -127,7 +127,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
       String project, EngineView view, RefBatch batch, Consumer<EtcdArbiter.Ahead> ahead)
       throws IOException {
     for (int attempt = 1; ; attempt++) {
-      EtcdArbiter arbiter = new EtcdArbiter(refs, project, storedOf(project), intents::begin);
+      EtcdArbiter arbiter = new EtcdArbiter(refs, project, storedOf(project), batch.isRename(), intents::begin);
       try {
         return view.commit(batch, arbiter);
       } catch (EngineException e) {

@@ -273,6 +273,26 @@ final class NativeModeTest {
     assertEquals("refs/heads/new", node.refs.exactRef("HEAD").getTarget().getName());
   }
 
+  /** Previously, HEAD followed each batch that looks like a rename on disk. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void headFollowsNoOtherBatchThatDeletesABranchAndCreatesOneOfThisValue(boolean isReftable) throws Exception {
+    openHasty(isReftable);
+    node.refs.newUpdate("HEAD", true).link(MAIN);
+    proxy.mode(Proxy.Mode.NO_ANSWERS);
+    node.change(
+        true,
+        List.of(
+            new ReceiveCommand(ids.get(0), ObjectId.zeroId(), MAIN),
+            new ReceiveCommand(ObjectId.zeroId(), ids.get(0), "refs/heads/new")));
+    assertEquals(1, node.intents());
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    await(() -> node.intents() == 0);
+    assertEquals(Optional.of(ids.get(0)), node.value("refs/heads/new"));
+    assertEquals(MAIN, node.refs.exactRef("HEAD").getTarget().getName());
+  }
+
   /** Previously, the second attempt finished the first one, failed, and let HEAD lead to the name that was gone. */
   @ParameterizedTest
   @ValueSource(booleans = {false, true})
