@@ -22,7 +22,7 @@ public final class EngineException extends IOException {
     /**
      * The file of the ref itself is corrupt or cannot be read, or a folder of refs may not be read; refs elsewhere are
      * not affected. The message names the file or folder, and {@link #refName} returns the ref, or the folder as if it
-     * were one.
+     * were one, unless there are several.
      */
     BROKEN_REF,
     /**
@@ -67,6 +67,11 @@ public final class EngineException extends IOException {
     this.kind = Kind.valueOf(kind);
     this.refName = refName;
     this.path = path;
+  }
+
+  /** Creates an error of the kind {@link Kind#BROKEN_REF} that may concern several refs, which its message names. */
+  public static EngineException ofBrokenRefs(String message) {
+    return new EngineException(Kind.BROKEN_REF.name(), message, null, null);
   }
 
   /** Returns the kind of the error. */

@@ -44,6 +44,7 @@ public final class RefBatch {
   private int objectCount;
   private final List<String> names = new ArrayList<>();
   private String lastMessage;
+  private boolean isRename;
 
   /**
    * Creates an empty batch.
@@ -109,6 +110,11 @@ public final class RefBatch {
     return Collections.unmodifiableList(names);
   }
 
+  /** Returns whether a ref takes the reflog of another one, see {@link Edit#takeLog}. */
+  public boolean isRename() {
+    return isRename;
+  }
+
   /** Returns the number of edits. */
   public int size() {
     return names.size();
@@ -171,6 +177,7 @@ public final class RefBatch {
     /** Gives the ref the reflog of {@code source}, which the same batch deletes; the batch must be atomic. */
     public Edit takeLog(String source) {
       logSource = source;
+      isRename = true;
       return this;
     }
 

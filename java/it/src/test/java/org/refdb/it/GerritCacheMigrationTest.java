@@ -12,6 +12,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.refdb.gerrit.global.Folders;
 
 /** A real Gerrit's caches from its own H2 files to refdb and back, while it is stopped. */
 final class GerritCacheMigrationTest {

@@ -18,6 +18,7 @@ import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
+import org.refdb.gerrit.global.Folders;
 
 /** A real Gerrit whose persistent caches are refdb's: restarts, kills, offline programs, plugins. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
@@ -109,6 +110,8 @@ final class GerritCachesTest {
     Browser stays = new Browser(server.url()).login();
     leaves.logout();
     server.kill();
+    Folders.delete(caches().resolve("change_kind"));
+    Files.writeString(caches().resolve("change_kind"), "a cache without files, because this is no folder");
     server.start();
     assertFalse(leaves.isLoggedIn());
     assertTrue(stays.isLoggedIn());
@@ -162,6 +165,7 @@ final class GerritCachesTest {
     assertTrue(imported.contains("\"kept\"") && !imported.contains("\"kept\":0"), imported);
     assertEquals(400, rest.upload("/config/server/caches/accounts/refdb~import", new byte[100]).status());
     assertEquals(409, rest.ask("GET", "/config/server/caches/web_sessions/refdb~export", null).status());
+    assertEquals(409, rest.ask("GET", "/config/server/caches/change_kind/refdb~export", null).status(), "no files");
     assertEquals(404, rest.ask("GET", "/config/server/caches/projects/refdb~stat", null).status(), "in memory only");
   }
 

@@ -24,6 +24,7 @@ import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
+import org.refdb.gerrit.global.Folders;
 
 /**
  * Two Gerrits on one folder of repositories, which exchange no messages, as if all hints between nodes were lost. First

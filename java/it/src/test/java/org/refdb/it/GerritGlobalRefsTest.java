@@ -16,6 +16,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
+import org.refdb.gerrit.global.Folders;
 
 /**
  * The plugin refdb-global.jar in a real Gerrit with a real etcd. It starts, and has its commands over SSH and REST. The

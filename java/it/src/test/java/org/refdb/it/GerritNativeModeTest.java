@@ -19,6 +19,7 @@ import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
+import org.refdb.gerrit.global.Folders;
 
 /**
  * Native mode in a real Gerrit with a real etcd: etcd is stopped, refs move in it as if by another node, and Gerrit

@@ -29,6 +29,7 @@ import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
 import org.junit.jupiter.api.TestMethodOrder;
+import org.refdb.gerrit.global.Folders;
 
 /**
  * One Gerrit's life with refdb, from the installation to the removal. Starting one takes long, so the tests share it.

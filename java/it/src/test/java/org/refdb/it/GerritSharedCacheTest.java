@@ -18,6 +18,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
+import org.refdb.gerrit.global.Folders;
 
 /** A real Gerrit that shares its caches: what it finds after its own are deleted, and what it sends to the server. */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)

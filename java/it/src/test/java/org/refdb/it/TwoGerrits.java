@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.Callable;
+import org.refdb.gerrit.global.Folders;
 import org.refdb.gerrit.global.Proxy;
 import org.refdb.it.History.Outcome;
 

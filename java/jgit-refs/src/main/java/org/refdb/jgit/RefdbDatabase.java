@@ -420,7 +420,7 @@ public final class RefdbDatabase extends RefDatabase {
     List<BrokenRef> broken = view.broken();
     if (!broken.isEmpty()) {
       logProblems();
-      throw new IOException(
+      throw EngineException.ofBrokenRefs(
           "nothing is deleted as garbage, since what these refs hold is not known; write them again or delete them: "
               + broken.stream().map(BrokenRef::text).collect(Collectors.joining("; ")));
     }

@@ -13,12 +13,16 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.KeyStore;
 import java.security.cert.CertificateFactory;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.refdb.gerrit.cache.shared.Counts;
 import org.refdb.gerrit.cache.shared.RedisServer;
 import org.refdb.gerrit.cache.shared.SharedStatus;
+import redis.clients.jedis.exceptions.JedisDataException;
 
 /** The ways to a server: several addresses, sentinels, a cluster, and TLS. */
 class SharedRoutesTest {
@@ -67,6 +71,52 @@ class SharedRoutesTest {
   }
 
   @Test
+  void slotsThatMoveCostOnlyTheirOwnKeys() throws Exception {
+    String bus = "" + freePort();
+    try (RedisServer one = cluster("" + freePort());
+        RedisServer two = cluster(bus)) {
+      one.call("CLUSTER", "ADDSLOTSRANGE", "0", "16383");
+      one.call("CLUSTER", "MEET", InetAddress.getLoopbackAddress().getHostAddress(), "" + two.port(), bus);
+      SharedNode.await(() -> isWhole(one) && isWhole(two), "the cluster is not whole");
+      two.call("CLUSTER", "BUMPEPOCH"); // else old news of the other server could undo a move
+      try (SharedNode node = node(SharedNode.config(one.address().replace("redis:", "redis-cluster:")))) {
+        for (int slot = 0; slot < 4000; slot++) {
+          move("" + slot, one, two);
+          if (slot % 100 == 0) {
+            node.cache.get("key " + slot);
+          }
+        }
+        AtomicInteger next = new AtomicInteger();
+        SharedNode.await(
+            () -> {
+              node.cache.getUnchecked("later " + next.incrementAndGet());
+              return !two.names("site", "fleet").isEmpty();
+            },
+            "the new server is not asked");
+        assertTrue(node.count(Counts.Event.FAILED) > 0, "no request met a moved slot: this test shows nothing");
+        assertEquals(0, node.shared().status().opened());
+      }
+    }
+  }
+
+  /** Moves a slot, with the loss of its keys. */
+  private static void move(String slot, RedisServer from, RedisServer to) {
+    String id = new String((byte[]) to.call("CLUSTER", "MYID"), UTF_8);
+    to.call("CLUSTER", "SETSLOT", slot, "NODE", id);
+    SharedNode.await(
+        () -> {
+          try {
+            ((List<?>) from.call("CLUSTER", "GETKEYSINSLOT", slot, "9")).forEach(key -> from.call("DEL", (byte[]) key));
+            from.call("CLUSTER", "SETSLOT", slot, "NODE", id);
+            return true;
+          } catch (JedisDataException e) { // a key has come since
+            return false;
+          }
+        },
+        "slot " + slot + " does not move");
+  }
+
+  @Test
   void aNodeThatBelongsToNoClusterIsNotAskedForEver() throws Exception {
     try (RedisServer stranger = cluster("" + freePort());
         RedisServer one = cluster("" + freePort())) {
@@ -78,7 +128,8 @@ class SharedRoutesTest {
 
   private RedisServer cluster(String bus) throws Exception {
     Path folder = Files.createTempDirectory(site, "node");
-    return new RedisServer(folder, "--cluster-enabled", "yes", "--cluster-port", bus);
+    return new RedisServer(
+        folder, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-allow-replica-migration", "no");
   }
 
   private static int freePort() throws Exception {

@@ -80,6 +80,25 @@ class SharedTroubleTest extends WithRedis {
   }
 
   @Test
+  void aNameThatLeadsToNoStringIsReplacedAndCostsNoOtherKeys() throws Exception {
+    try (SharedNode first = new SharedNode(
+            site, SharedNode.config(redis.address()), TestDef.named("fleet"), key -> "value of " + key).awaitInUse();
+        SharedNode second = new SharedNode(
+            site, SharedNode.config(redis.address()), TestDef.named("fleet"), key -> "value of " + key).awaitInUse()) {
+      first.cache.get("a");
+      first.awaitStored(1);
+      String name = redis.names("site", "fleet").getFirst();
+      redis.call("DEL", name);
+      redis.call("LPUSH", name, "a list");
+      assertEquals("value of a", second.cache.get("a"));
+      assertEquals(1, second.count(Event.FAILED));
+      assertEquals(0, second.shared().status().opened());
+      second.awaitStored(1);
+      assertTrue(redis.call("GET", name) instanceof byte[]);
+    }
+  }
+
+  @Test
   void aKilledServerComesBackEmptyAndIsFilledAnew() throws Exception {
     try (SharedNode first = node(redis.address());
         SharedNode second = node(redis.address())) {

@@ -47,12 +47,37 @@ import org.refdb.jgit.NotAgreedException;
 public final class NativeMode implements GlobalDecision, AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
   private static final long SETTLE_MILLIS = 500;
+  private static final long PAUSE_MILLIS_MAX = 10_000;
+
+  /** After how many failures in a row, which take some 8 s, an intent is worth a line in the log. */
+  private static final int TOLD_FAILURES = 5;
 
   /** How many attempts a batch has to get past intents of other batches before it fails. */
   private static final int ATTEMPTS_MAX = 5;
 
-  /** The project of an intent of this node that is to be settled, and a view of the repository. */
-  private record Open(String project, EngineView view) {}
+  /** The project of an intent of this node that is to be settled, a view of the repository, and earlier attempts. */
+  private static final class Open {
+    final String project;
+    final EngineView view;
+    volatile int failures;
+    private long dueNanos = System.nanoTime();
+
+    Open(String project, EngineView view) {
+      this.project = project;
+      this.view = view;
+    }
+
+    boolean isDue() {
+      return System.nanoTime() - dueNanos >= 0;
+    }
+
+    /** Makes the pause before the next attempt twice as long as the last one, up to {@link #PAUSE_MILLIS_MAX}. */
+    void failed() {
+      long pause = Math.min(SETTLE_MILLIS << Math.min(failures, 10), PAUSE_MILLIS_MAX);
+      dueNanos = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(pause);
+      failures++;
+    }
+  }
 
   private final GlobalRefs refs;
   private final StoredRefs stored;
@@ -127,7 +152,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
       String project, EngineView view, RefBatch batch, Consumer<EtcdArbiter.Ahead> ahead)
       throws IOException {
     for (int attempt = 1; ; attempt++) {
-      EtcdArbiter arbiter = new EtcdArbiter(refs, project, storedOf(project), intents::begin);
+      EtcdArbiter arbiter = new EtcdArbiter(refs, project, storedOf(project), batch.isRename(), intents::begin);
       try {
         return view.commit(batch, arbiter);
       } catch (EngineException e) {
@@ -203,15 +228,18 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   private void settleOpen() {
     open.forEach(
         (id, one) -> {
+          if (!one.isDue()) {
+            return;
+          }
           try {
             List<GlobalIntent> there =
-                one.view().globalIntents().stream()
+                one.view.globalIntents().stream()
                     .filter(intent -> intent.id().equals(id))
                     .toList();
             boolean isSettled = true;
             for (GlobalIntent intent : there) {
               isSettled =
-                  intents.settle(one.project(), one.view(), intent, storedOf(one.project()))
+                  intents.settle(one.project, one.view, intent, storedOf(one.project))
                       != Outcome.UNDER_WAY;
             }
             if (isSettled) {
@@ -221,9 +249,18 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
             // The intent is settled when the project is opened again.
             open.remove(id, one);
           } catch (IOException | GlobalRefException | RuntimeException | Error e) {
-            log.atFine().withCause(e).log("an update of %s is not settled yet", one.project());
+            one.failed();
+            if (one.failures >= TOLD_FAILURES) {
+              log.atWarning().atMostEvery(1, TimeUnit.MINUTES).log(
+                  "%d updates of this node are not settled, so that their refs cannot be updated, for example one of"
+                      + " %s, %s: %s", unsettled(), one.project, id, e);
+            }
           }
         });
+  }
+
+  private long unsettled() {
+    return open.values().stream().filter(one -> one.failures > 0).count();
   }
 
   @Override
@@ -283,7 +320,8 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
         counts.refused.sum(),
         counts.failed.sum(),
         counts.unknown.sum(),
-        refs.slots().unresolvedCount());
+        // The intent of an update whose outcome is unknown cannot be settled either.
+        Math.max(refs.slots().unresolvedCount(), unsettled()));
   }
 
   @Override

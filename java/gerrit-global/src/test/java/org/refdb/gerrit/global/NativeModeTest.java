@@ -273,6 +273,44 @@ final class NativeModeTest {
     assertEquals("refs/heads/new", node.refs.exactRef("HEAD").getTarget().getName());
   }
 
+  /** Previously, HEAD followed each batch that looks like a rename on disk. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void headFollowsNoOtherBatchThatDeletesABranchAndCreatesOneOfThisValue(boolean isReftable) throws Exception {
+    openHasty(isReftable);
+    node.refs.newUpdate("HEAD", true).link(MAIN);
+    proxy.mode(Proxy.Mode.NO_ANSWERS);
+    node.change(
+        true,
+        List.of(
+            new ReceiveCommand(ids.get(0), ObjectId.zeroId(), MAIN),
+            new ReceiveCommand(ObjectId.zeroId(), ids.get(0), "refs/heads/new")));
+    assertEquals(1, node.intents());
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    await(() -> node.intents() == 0);
+    assertEquals(Optional.of(ids.get(0)), node.value("refs/heads/new"));
+    assertEquals(MAIN, node.refs.exactRef("HEAD").getTarget().getName());
+  }
+
+  @Test
+  void anUpdateThatThisDiskCannotHaveIsCountedUntilItCan() throws Exception {
+    GlobalRefs refs = Nodes.openHastyNative(proxy.url(), prefix);
+    node = new NativeNode(disk.folder(), refs);
+    surely(ids.get(0));
+    proxy.mode(Proxy.Mode.NO_ANSWERS);
+    assertThrows(NotAgreedException.class, () -> node.set("refs/heads/a/b", ids.get(1)));
+    disk.set("refs/heads/a", ids.get(2)); // as git would, which does not ask etcd
+    proxy.hangUp();
+    proxy.mode(Proxy.Mode.OPEN);
+    await(() -> refs.slots().unresolvedCount() == 0);
+    await(() -> node.counts().unresolved() == 1);
+    assertEquals(1, node.intents());
+    disk.set("refs/heads/a", null);
+    await(() -> node.intents() == 0 && node.counts().unresolved() == 0);
+    assertEquals(Optional.of(ids.get(1)), node.value("refs/heads/a/b"));
+  }
+
   /** Previously, the second attempt finished the first one, failed, and let HEAD lead to the name that was gone. */
   @ParameterizedTest
   @ValueSource(booleans = {false, true})

@@ -23,12 +23,15 @@ import java.util.regex.Pattern;
 final class ConfigFile {
   private static final Pattern SECTION =
       Pattern.compile("^\\uFEFF?\\s*\\[\\s*([A-Za-z0-9.-]+)\\s*(\"[^\"]*\")?\\s*\\]");
-  private static final Pattern SETTING = Pattern.compile("^\\s*([A-Za-z][A-Za-z0-9-]*)\\s*=\\s*(.*?)\\s*$");
+  private static final Pattern SETTING =
+      Pattern.compile("^\\s*([A-Za-z][A-Za-z0-9-]*)\\s*(?:=\\s*(.*?)\\s*|[#;].*)?$", Pattern.DOTALL);
 
   /** Marks a line that the installer, not the administrator, has added. */
   private static final String MARK = " # set by refdb's installer";
 
   private final Path path;
+
+  /** The lines of the file; one that ends with a backslash is one element with the line that continues it. */
   private final List<String> lines;
 
   /** The charset of the file, in which it is written back. */
@@ -36,7 +39,7 @@ final class ConfigFile {
 
   private ConfigFile(Path path, String text, Charset charset) {
     this.path = path;
-    this.lines = new ArrayList<>(List.of(text.split("(?<=\n)")));
+    this.lines = linesOf(text);
     this.charset = charset;
   }
 
@@ -56,7 +59,35 @@ final class ConfigFile {
     return Files.exists(path) ? read(path) : new ConfigFile(path, "", StandardCharsets.UTF_8);
   }
 
-  /** All values of a setting, in the order of the file. */
+  private static List<String> linesOf(String text) {
+    List<String> lines = new ArrayList<>();
+    boolean quoted = false;
+    boolean comment = false;
+    int start = 0;
+    for (int i = 0; i < text.length(); i++) {
+      char c = text.charAt(i);
+      if (c == '\n') {
+        lines.add(text.substring(start, i + 1));
+        start = i + 1;
+        quoted = false;
+        comment = false;
+      } else if (comment) {
+        continue;
+      } else if (c == '\\') {
+        i += text.startsWith("\r\n", i + 1) ? 2 : 1;
+      } else if (c == '"') {
+        quoted = !quoted;
+      } else {
+        comment = !quoted && (c == '#' || c == ';');
+      }
+    }
+    if (start < text.length()) {
+      lines.add(text.substring(start));
+    }
+    return lines;
+  }
+
+  /** All values of a setting, in the order of the file. A setting without {@code =} counts as {@code true}. */
   List<String> values(String section, String key) {
     return values(section, null, key);
   }
@@ -181,7 +212,7 @@ final class ConfigFile {
       }
       Matcher setting = SETTING.matcher(line);
       if (inside && setting.find() && setting.group(1).equalsIgnoreCase(key)) {
-        visitor.visit(i, unquoted(setting.group(2)));
+        visitor.visit(i, setting.group(2) == null ? "true" : unquoted(setting.group(2)));
       }
     }
   }
@@ -201,13 +232,16 @@ final class ConfigFile {
     return -1;
   }
 
-  /** A value without quotes and trailing comment. */
+  /** A value without quotes, trailing comment and ends of continued lines, and with escapes replaced. */
   private static String unquoted(String raw) {
     StringBuilder value = new StringBuilder();
     boolean quoted = false;
     for (int i = 0; i < raw.length(); i++) {
       char c = raw.charAt(i);
-      if (c == '"') {
+      if (c == '\\' && i + 1 < raw.length()) {
+        i += raw.startsWith("\r\n", i + 1) ? 2 : 1;
+        value.append(unescaped(raw.charAt(i)));
+      } else if (c == '"') {
         quoted = !quoted;
       } else if (!quoted && (c == '#' || c == ';')) {
         break;
@@ -216,6 +250,16 @@ final class ConfigFile {
       }
     }
     return value.toString().strip();
+  }
+
+  private static String unescaped(char c) {
+    return switch (c) {
+      case '\n' -> "";
+      case 'n' -> "\n";
+      case 't' -> "\t";
+      case 'b' -> "\b";
+      default -> String.valueOf(c);
+    };
   }
 
   private void endLastLine() {

@@ -28,9 +28,11 @@ final class Status {
     ConfigFile config = ConfigFile.read(site.config());
     Set<ServerNote.Half> halves = configured(config);
     if (halves.isEmpty()) {
-      faults.add("gerrit.config names no module of refdb: it is not installed");
-      if (site.hasRefdb()) {
-        faults.add("there are jars of refdb all the same: run install, or uninstall");
+      if (faults.isEmpty()) {
+        faults.add("gerrit.config names no module of refdb: it is not installed");
+        if (site.hasRefdb()) {
+          faults.add("there are jars of refdb all the same: run install, or uninstall");
+        }
       }
       return verdict();
     }

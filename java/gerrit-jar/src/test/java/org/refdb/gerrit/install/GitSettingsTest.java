@@ -54,6 +54,34 @@ final class GitSettingsTest {
     assertTrue(GitSettings.run("check", config()));
   }
 
+  /** Each file sets gc.packRefs in a spelling of its own, and leaves the other setting to the installer. */
+  @Test
+  void everySpellingOfWhatTheUserHasSetIsReadAsGitReadsIt() throws Exception {
+    for (String theirs :
+        List.of(
+            "[gc]\n\tpackRefs\n",
+            "[gc] packRefs\r\n",
+            "[gc]\n\tauto = 5\n\tpackRefs \n\tpruneExpire = now\n",
+            "[gc]\n\tpackRefs = fal\\\nse\n",
+            "[gc]\n\tpackRefs = \\\r\n\ttrue\n",
+            "[gc]\n\tpackRefs = \"not\\\nbare\" # why \\\n",
+            "[gc] pruneExpire = \\\n now\n",
+            "[gc]\n\tpruneExpire = now\\\npackRefs = true\n",
+            "[gc]\n\tlogExpiry = \"a \\\" # b \\\n packRefs = c\"\n# \\\n\tpackRefs = off\n")) {
+      Files.writeString(config(), theirs);
+      boolean good = GitSettings.run("set", config());
+      String packs = git(home, "config", "--type=bool-or-str", "--get", "gc.packRefs");
+      assertEquals(List.of("false", "notbare").contains(packs), good, theirs + " is " + packs + " to git");
+      for (String key : List.of("auto", "pruneExpire", "logExpiry")) {
+        String after = git(home, "config", "--default", "-", "--get", "gc." + key);
+        Files.writeString(home.resolve("before"), theirs);
+        assertEquals(git(home, "config", "--file", "before", "--default", "-", "--get", "gc." + key), after, theirs);
+      }
+      GitSettings.run("unset", config());
+      assertTrue(Files.readString(config()).startsWith(theirs), theirs);
+    }
+  }
+
   private Path config() {
     return home.resolve(".gitconfig");
   }

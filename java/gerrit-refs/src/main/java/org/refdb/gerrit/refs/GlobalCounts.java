@@ -8,7 +8,7 @@ package org.refdb.gerrit.refs;
  * @param failed batches that failed, for example because the database was unreachable or full, and those reported as
  *     unknown
  * @param unknown batches that were reported as unknown
- * @param unresolved batches whose outcome is still unknown
+ * @param unresolved batches whose outcome is still unknown, or that could not be finished on this disk so far
  */
 public record GlobalCounts(long updates, long refused, long failed, long unknown, long unresolved) {
   /** All zero, for a server without native mode. */

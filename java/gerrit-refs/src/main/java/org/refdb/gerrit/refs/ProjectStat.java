@@ -54,7 +54,8 @@ public record ProjectStat(
   public String text() {
     StringBuilder text = new StringBuilder(project);
     if (refusal != null) {
-      text.append(" NOT SERVED by refdb (JGit serves it unless its refs are reftables), because ").append(refusal);
+      text.append(" NOT SERVED by refdb (JGit serves it unless its refs are reftables or native mode is on), because ");
+      text.append(refusal);
     } else {
       text.append(shadow ? " in shadow mode" : " served by refdb");
     }

@@ -12,8 +12,9 @@ import java.time.Duration;
 final class Staleness {
   private long lookedAt;
   private long cleanAt;
-  private long uses;
 
+  /** How often the project had been used when it was last verified. */
+  private long uses;
 
   private long found;
   private long nanos;
@@ -31,12 +32,11 @@ final class Staleness {
   }
 
   /**
-   * Returns whether the project was used since it was last verified or this was last called. If not, its turn is
-   * postponed as if it had been verified.
+   * Returns whether the project was used since it was last verified. If not, its turn is postponed as if it had been
+   * verified.
    */
   synchronized boolean wasUsedAt(long usesNow, long now) {
     boolean wasUsed = uses != usesNow;
-    uses = usesNow;
     if (!wasUsed) {
       lookedAt = now;
       cleanAt = now; // without queries there are no stale answers
@@ -64,6 +64,7 @@ final class Staleness {
     lookedAt = now;
   }
 
+  /** Sets the uses that a comparison has covered. */
   synchronized void usedUpTo(long usesNow) {
     uses = usesNow;
   }

@@ -154,7 +154,8 @@ final class RefusalTest {
       String told = ProjectStat.of(manager.state(DEMO)).text();
       assertTrue(
           told.contains(
-              "demo NOT SERVED by refdb (JGit serves it unless its refs are reftables), because not today"),
+              "demo NOT SERVED by refdb (JGit serves it unless its refs are reftables or native mode is on),"
+                  + " because not today"),
           told);
     }
     engine.refuses = false;

@@ -9,6 +9,7 @@ import com.google.gerrit.entities.Project;
 import java.io.IOException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -128,6 +129,20 @@ final class ShadowRefDatabaseTest {
       assertEquals(2, state.compared.sum());
       assertEquals(1, state.different.sum());
     }
+  }
+
+  /** Every garbage collection asks for the additional refs. */
+  @Test
+  void aBrokenRefIsNoDifferenceInTheAdditionalRefs() throws IOException {
+    RefdbRepositoryManager manager = Sites.manager(site, Sites.config());
+    RefdbAdmin admin = new RefdbAdmin(manager);
+    try (Repository repository = manager.createRepository(DEMO)) {
+      RefdbRepositoryManagerTest.create(repository, "refs/heads/main");
+      Files.writeString(repository.getDirectory().toPath().resolve("refs/heads/broken"), "rubbish\n");
+      admin.shadow(DEMO, true);
+      assertEquals(List.of(), repository.getRefDatabase().getAdditionalRefs());
+    }
+    assertEquals(0, admin.stat(DEMO).different(), admin.stat(DEMO).text());
   }
 
   @Test

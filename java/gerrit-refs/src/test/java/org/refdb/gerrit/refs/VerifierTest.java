@@ -135,6 +135,21 @@ final class VerifierTest {
   }
 
   @Test
+  void aProjectThatCouldNotBeComparedIsUnverifiedUntilItIs() {
+    long hour = Duration.ofHours(1).toNanos();
+    Staleness staleness = new Staleness(0);
+    assertTrue(staleness.wasUsedAt(5, hour));
+    staleness.skipped(hour); // the comparison failed
+    assertTrue(staleness.wasUsedAt(5, 2 * hour), "it is compared again, although nobody has used it since");
+    assertEquals(Duration.ofHours(2).toMillis(), staleness.figures(2 * hour).unverifiedMillis());
+    staleness.looked(2 * hour, 2 * hour, 1);
+    staleness.usedUpTo(6);
+    assertEquals(Duration.ofHours(2), staleness.lastStaleAtMost());
+    assertFalse(staleness.wasUsedAt(6, 3 * hour));
+    assertEquals(0, staleness.figures(3 * hour).unverifiedMillis());
+  }
+
+  @Test
   void aProjectThatIsGoneEndsNothing() throws IOException {
     RefdbRepositoryManager manager = manager("1h");
     Repository repository = manager.createRepository(DEMO);

@@ -9,6 +9,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.eclipse.jgit.lib.Config;
+import redis.clients.jedis.exceptions.JedisRedirectionException;
 
 /** What all shared caches of this Gerrit have in common: the connections, and when they may be used. */
 public final class SharedCaches implements AutoCloseable {
@@ -111,7 +112,7 @@ public final class SharedCaches implements AutoCloseable {
         breaker.probed(generations.poll(client) <= settings.deadline().toNanos());
         tiers.values().forEach(SharedTier::noteGeneration);
         serve();
-      } catch (TimeoutException e) {
+      } catch (TimeoutException | JedisRedirectionException e) {
         breaker.probed(false);
       } catch (RuntimeException | Error e) { // also an OutOfMemoryError: without this thread, no flush is heard of
         breaker.failed(e);

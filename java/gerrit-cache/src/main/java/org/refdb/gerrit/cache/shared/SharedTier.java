@@ -15,6 +15,7 @@ import java.util.stream.IntStream;
 import org.refdb.gerrit.cache.shared.Counts.Event;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.exceptions.JedisException;
+import redis.clients.jedis.exceptions.JedisRedirectionException;
 
 /**
  * The shared tier of one cache, in bytes. Only {@link #ask}, {@link #awaitOther} and {@link #read} wait for the server,
@@ -243,6 +244,9 @@ public final class SharedTier {
   private void failed(byte[] name, RuntimeException cause) {
     if (cause instanceof JedisDataException words) {
       caches.client().refused(name, words);
+      if (words instanceof JedisRedirectionException || String.valueOf(words.getMessage()).startsWith("WRONGTYPE")) {
+        return; // other keys may be well
+      }
     }
     caches.breaker().failed(cause);
   }

@@ -50,7 +50,8 @@ public final class Metrics implements LifecycleListener {
         "Updates and lock requests reported as unknown because no response came",
         () -> counts.unknown.sum() + inNativeMode().unknown());
     gauge(
-        "unresolved", "Updates and lock requests whose outcome is still unknown",
+        "unresolved",
+        "Updates and lock requests whose outcome is still unknown, or that cannot be finished on this disk",
         () -> refs.slots().unresolvedCount() + inNativeMode().unresolved());
     counter("locks", "Locks of refs that were taken", counts.locks::sum);
     counter(

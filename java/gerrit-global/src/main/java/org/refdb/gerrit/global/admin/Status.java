@@ -19,7 +19,8 @@ import org.refdb.gerrit.refs.GlobalDecision;
  *
  * @param node this node's name in etcd
  * @param alarms alarms of etcd, or why it could not be asked for them; under {@code NOSPACE}, etcd refuses updates
- * @param unresolved number of updates and lock requests of this node whose outcome is unknown
+ * @param unresolved number of updates and lock requests of this node whose outcome is unknown, and in native mode of
+ *     updates that cannot be finished on this disk
  * @param locks number of locks that this node holds or waits for
  * @param behind the refs whose value in etcd has not reached this disk yet
  */
@@ -148,7 +149,7 @@ public record Status(
             + node
             + ": "
             + unresolved
-            + " updates of unknown outcome, "
+            + " updates of unknown outcome or not finished, "
             + locks
             + " locks held or waited for");
     lines.add(

@@ -139,12 +139,12 @@ public final class Compare {
   public Optional<Difference> look(String ref, Generation generation) throws IOException, GlobalRefException {
     Deadline deadline = refs.deadline();
     while (true) {
-      Seen before = see(ref, generation);
+      Seen before = see(ref, generation, deadline);
       Optional<String> here = disk.value(ref);
       if (agree(here, before.value()) || before.value().isEmpty() && !before.generation().get().imported()) {
         return Optional.empty();
       }
-      boolean isStill = before.holder().isEmpty() && before.equals(see(ref, generation));
+      boolean isStill = before.holder().isEmpty() && before.equals(see(ref, generation, deadline));
       if (isStill) {
         return Optional.of(difference(ref, here, before.value()));
       }
@@ -164,7 +164,7 @@ public final class Compare {
     return new Difference(ref, here.isEmpty() ? Kind.ONLY_IN_ETCD : Kind.OTHER, here, there, note);
   }
 
-  private Seen see(String ref, Generation generation) throws GlobalRefException {
+  private Seen see(String ref, Generation generation, Deadline deadline) throws GlobalRefException {
     Keys keys = refs.keys();
     List<GetResponse> all =
         refs.etcd()
@@ -188,7 +188,11 @@ public final class Compare {
     }
     Optional<Effective> effective = refs.stages().look(entry.get(), refs.deadline());
     if (effective.isEmpty()) {
-      return see(ref, generation);
+      // The batch that updates the ref has ended since, unless somebody removed its key.
+      if (!deadline.pause()) {
+        throw new GlobalRefException("etcd lacks the batch that updates " + ref, null);
+      }
+      return see(ref, generation, deadline);
     }
     Optional<String> batch = effective.get().open().map(open -> "a batch of node " + open.node());
     return new Seen(now, effective.get().value(), entry.get().getModRevision(), holder.or(() -> batch));

@@ -57,6 +57,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   private final GlobalRefs refs;
   private final String project;
   private final Predicate<String> isStored;
+  private final boolean isRename;
   private final Consumer<String> begun;
 
   /** Starts when the refs are locked; waiting for their locks does not count. */
@@ -89,10 +90,13 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   private boolean isUnknown;
 
   /**
+   * @param isRename whether the batch renames a ref
    * @param begun is given the id of the intent before the intent is written
    */
-  public EtcdArbiter(GlobalRefs refs, String project, Predicate<String> isStored, Consumer<String> begun) {
+  public EtcdArbiter(
+      GlobalRefs refs, String project, Predicate<String> isStored, boolean isRename, Consumer<String> begun) {
     this.begun = begun;
+    this.isRename = isRename;
     this.refs = refs;
     this.project = project;
     this.isStored = isStored;
@@ -192,7 +196,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
   }
 
   private IntentMark mark() {
-    return IntentMark.of(refs.nodeName(), refs.keys(), slot, staged != null);
+    return IntentMark.of(refs.nodeName(), refs.keys(), slot, isRename, staged != null);
   }
 
   private Verdict ask(IntentMark mark) {

@@ -19,13 +19,15 @@ import org.refdb.gerrit.global.transaction.Mark.Outcome;
  * @param node the node that the mark belongs to
  * @param key its key, without the configured prefix
  * @param open its value, which the transaction compares
+ * @param isRename whether the batch renames a ref. Versions that do not know this leave the intent alone
  * @param staged whether the batch is staged. Versions that do not know staged batches leave the intent alone
  */
-public record IntentMark(String node, String key, String open, boolean staged) {
+public record IntentMark(String node, String key, String open, boolean isRename, boolean staged) {
+  private static final String RENAME = "rename ";
   private static final String STAGED = "staged ";
 
-  static IntentMark of(String node, Keys keys, Slot slot, boolean staged) {
-    return new IntentMark(node, keys.withoutPrefix(slot.key()), slot.mark().text(), staged);
+  static IntentMark of(String node, Keys keys, Slot slot, boolean isRename, boolean staged) {
+    return new IntentMark(node, keys.withoutPrefix(slot.key()), slot.mark().text(), isRename, staged);
   }
 
   static IntentMark parse(String text) throws GlobalRefException {
@@ -33,14 +35,16 @@ public record IntentMark(String node, String key, String open, boolean staged) {
     if (words.length != 3) {
       throw new GlobalRefException("an intent has \"" + text + "\" for a mark, which is not in refdb's format", null);
     }
-    boolean staged = words[2].startsWith(STAGED);
-    String open = staged ? words[2].substring(STAGED.length()) : words[2];
+    boolean isRename = words[2].startsWith(RENAME);
+    String open = isRename ? words[2].substring(RENAME.length()) : words[2];
+    boolean staged = open.startsWith(STAGED);
+    open = staged ? open.substring(STAGED.length()) : open;
     Mark.parse(open);
-    return new IntentMark(words[0], words[1], open, staged);
+    return new IntentMark(words[0], words[1], open, isRename, staged);
   }
 
   String text() {
-    return node + ' ' + key + ' ' + (staged ? STAGED : "") + open;
+    return node + ' ' + key + ' ' + (isRename ? RENAME : "") + (staged ? STAGED : "") + open;
   }
 
   /** The id of the intent. It is made from the mark, so no other intent has it at the same time. */

@@ -148,7 +148,9 @@ public final class Intents {
       // etcd has new values of the batch, so the refs that it does not store are to be updated too.
       intent.refs().stream().filter(ref -> !isStored.test(ref.name())).forEach(agreed::add);
       finish(view, agreed);
-      followRename(view, intent);
+      if (mark.isRename()) {
+        followRename(view, intent);
+      }
     }
     view.removeGlobalIntent(intent.id());
     log.atInfo().log(
@@ -182,18 +184,13 @@ public final class Intents {
   }
 
   /**
-   * If the intent is of a rename, makes a HEAD that leads to the old name lead to the new one. Whoever renamed the ref
-   * did so before, and changed HEAD back without knowing the outcome.
+   * Makes a HEAD that leads to the old name of a renamed ref lead to the new one. Whoever renamed the ref did so
+   * before, and changed HEAD back without knowing the outcome.
    */
   private static void followRename(EngineView view, GlobalIntent intent) throws IOException {
     List<GlobalRef> made = intent.refs().stream().filter(ref -> ref.oldId() == null).toList();
     List<GlobalRef> gone = intent.refs().stream().filter(ref -> ref.newId() == null).toList();
-    boolean isRename =
-        intent.refs().size() == 2
-            && made.size() == 1
-            && gone.size() == 1
-            && gone.getFirst().oldId().equals(made.getFirst().newId());
-    if (!isRename) {
+    if (made.size() != 1 || gone.size() != 1) {
       return;
     }
     RefBatch batch = new RefBatch(false, false).agreed();

@@ -18,9 +18,13 @@ import org.refdb.gerrit.cache.CacheTools;
 final class ExportCache {
   private ExportCache() {}
 
-  private static void checkNotSecret(CacheTools cache) throws ResourceConflictException {
+  /** Checks what makes an export impossible, because nothing can be refused once the body of a response has begun. */
+  private static void check(CacheTools cache) throws ResourceConflictException {
     if (cache.isSecret()) {
       throw new ResourceConflictException(cache.whySecret());
+    }
+    if (cache.stat().inMemoryOnly()) {
+      throw new ResourceConflictException(cache.name() + " has no files");
     }
   }
 
@@ -31,7 +35,7 @@ final class ExportCache {
     @Override
     void execute() throws UnloggedFailure, ResourceConflictException {
       CacheTools cache = cache();
-      checkNotSecret(cache);
+      check(cache);
       try {
         stderr.println(cache.exportTo(out) + " entries exported");
       } catch (IllegalStateException | UncheckedIOException e) {
@@ -47,7 +51,7 @@ final class ExportCache {
     public Response<BinaryResult> apply(CacheResource resource)
         throws ResourceNotFoundException, ResourceConflictException {
       CacheTools cache = CacheResources.tools(resource);
-      checkNotSecret(cache);
+      check(cache);
       BinaryResult stream =
           new BinaryResult() {
             @Override
