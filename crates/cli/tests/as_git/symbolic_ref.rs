@@ -157,6 +157,7 @@ fn a_symbolic_ref_to_no_name_in_a_reftable_is_read_without_its_target_and_delete
         for name in ["refs/heads/broken", "refs/heads/to-broken"] {
             twins.same(&["show-ref", "--exists", name], b"");
             twins.same(&["show-ref", "--verify", name], b"");
+            twins.same(&["update-ref", "refs/heads/new", name], b"");
         }
         for name in ["refs/heads/to-broken", "refs/heads/broken"] {
             for options in [&[][..], &["--no-recurse"], &["--no-recurse", "--short"], &["-q"], &["-q", "-d"]] {

@@ -83,7 +83,7 @@ impl Names<'_> {
                 LooseError::Empty | LooseError::Content(_) => "broken ref",
             },
             Ok(Some(Target::Direct(_))) => "broken ref",
-            Ok(Some(Target::Symbolic(_))) => "dangling symref",
+            Ok(Some(Target::Symbolic(_))) | Err(Error::BadTarget { .. }) => "dangling symref",
             Ok(None) | Err(_) => return,
         };
         let is_told = if what == "broken ref" { full.contains(&b'/') } else { full.as_bstr() != "HEAD" };
