@@ -153,6 +153,9 @@ fn stretch<V: Visitor>(
             }
             Err(refdb::Error::BrokenRef(broken)) => {
                 let name = broken.name.as_bstr();
+                if after == Some(name) {
+                    continue;
+                }
                 // A folder that may not be read is named before the refs in it.
                 if is_bounded && prefixes.first().is_some_and(|prefix| is_below(prefix, name)) {
                     if above.as_ref().is_some_and(|above| above == name) {

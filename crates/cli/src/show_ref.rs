@@ -338,7 +338,7 @@ pub fn tell_existence(session: &Session, name: &BStr) -> Result<u8> {
         None => Ok(None),
     };
     match found {
-        Ok(Some(_)) => Ok(0),
+        Ok(Some(_)) | Err(refdb::Error::BadTarget { .. }) => Ok(0),
         Ok(None) if is_too_long(session, name) => {
             say("error: ", b"failed to look up reference: File name too long");
             Ok(1)

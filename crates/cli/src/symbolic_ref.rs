@@ -10,7 +10,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{Change, Edit, LogOptions, LooseError, Precondition, RefName, Snapshot, Target};
-use refdb_types::{FormatOptions, SYMREF_DEPTH_MAX, check_format};
+use refdb_types::SYMREF_DEPTH_MAX;
 use std::sync::Arc;
 
 pub static COMMAND: Command = Command {
@@ -105,6 +105,8 @@ fn lookup_in(snapshot: &dyn Snapshot, first: RefName, recurse: bool) -> Result<L
                     _ => Leads::NoSuchRef,
                 });
             }
+            (Err(refdb::Error::BadTarget { target, .. }), _) if !recurse => return Ok(Leads::To(target)),
+            (Err(refdb::Error::BadTarget { .. }), _) => return Ok(Leads::NoSuchRef),
             (Err(error), _) => return Err(error.into()),
         }
     }
@@ -144,10 +146,6 @@ fn delete(session: &Session, name: &BStr) -> Result<u8> {
 fn write(session: &Session, options: &Options, name: &BStr, target: &BStr) -> Result<u8> {
     if name == "HEAD" && !target.starts_with(b"refs/") {
         return fatal!["Refusing to point HEAD outside of refs/"];
-    }
-    let any_level = FormatOptions { allow_onelevel: true, refspec_pattern: false };
-    if check_format(target, any_level).is_err() {
-        return fatal!["Refusing to set '", name, "' to invalid ref '", target, "'"];
     }
     let log = LogOptions::new().message(options.reason.clone().map(Arc::new));
     match RefName::new(target.to_vec()) {

@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use refdb_testkit::exercise::mend_checksum;
-use reftable::{Fault, HashKind, Source, WriteOptions};
+use reftable::{Fault, HashKind, ObjectId, Source, WriteOptions};
 
 /// Returns options with blocks so small that a few records need an index.
 fn small_blocks() -> WriteOptions {
@@ -97,6 +97,28 @@ fn an_object_index_that_leaves_an_object_out_is_found() {
     let found = faults(&bytes);
     assert!(found.iter().any(|(offset, fault)| *offset == objects as u64 && *fault == Fault::ObjectPositions));
     assert!(found.iter().any(|(_, fault)| matches!(fault, Fault::ObjectMissing(_))), "{found:?}");
+}
+
+/// The object of such a record was reported as missing, too.
+#[test]
+fn positions_that_do_not_ascend_are_the_only_fault_that_is_found() {
+    let mut refs = refs(HashKind::Sha1, 60);
+    let mut least = [0; 20];
+    least[19] = 1;
+    // The first record of the object index has this id and the positions of the first and the last block.
+    let value = OwnValue::Direct(ObjectId::from_bytes(HashKind::Sha1, &least).unwrap());
+    (refs[0].value, refs[59].value) = (value.clone(), value);
+    let mut bytes = write(small_blocks(), &refs, &[]).0;
+    let section = position(&bytes, 1);
+    let (objects, id_len) = (section >> 5, section & 0x1f);
+    let (kind, positions) = (objects + 5, objects + 6 + id_len);
+    assert_eq!((usize::from(bytes[kind]), bytes[positions]), (id_len << 3 | 2, 0), "two positions, the first is 0");
+    assert!(bytes[positions + 1] >= 0x80 && bytes[positions + 2] < 0x80, "two bytes for the distance");
+    // Now there are three positions, all of them 0.
+    bytes[kind] += 1;
+    bytes[positions + 1..positions + 3].fill(0);
+    let found = faults(&bytes);
+    assert!(matches!(found.as_slice(), [(_, Fault::PositionOrder)]), "{found:?}");
 }
 
 #[test]

@@ -252,6 +252,27 @@ fn an_addition_that_outgrows_older_tables_takes_them_in_while_it_is_written() {
     assert_eq!((files(dir.path()), stack.snapshot().next_update_index()), (vec!["tables.list".to_owned()], 1));
 }
 
+/// The commit panicked where only the last of three new tables were due to be merged.
+#[test]
+fn an_addition_of_several_tables_is_merged_whole_even_if_only_the_last_ones_are_due() {
+    for older in [0, 1] {
+        let dir = tempfile::tempdir().unwrap();
+        let names: Vec<String> = (0..200).map(|number| format!("refs/heads/{number:03}")).collect();
+        let edits: Vec<_> = names.iter().map(|name| (name.as_str(), Some(oid(1)))).collect();
+        let stack = open(dir.path());
+        (0..older).for_each(|_| write(&stack, &edits));
+        let mut addition = stack.lock(LOCK_TIMEOUT).unwrap();
+        add(&mut addition, &edits[..60]);
+        add(&mut addition, &[("refs/tags/a", Some(oid(2)))]);
+        add(&mut addition, &[("refs/tags/b", Some(oid(2)))]);
+        assert!(addition.commit().unwrap().compaction.is_none(), "{older}");
+        let snapshot = stack.snapshot();
+        let expected = if older == 0 { 62 } else { 202 };
+        assert_eq!((snapshot.tables().len(), refs(&snapshot).len()), (older + 1, expected));
+        assert_eq!(files(dir.path()), files_of(&snapshot));
+    }
+}
+
 #[test]
 fn an_addition_takes_in_no_table_that_another_compactor_has_and_none_for_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -538,6 +538,22 @@ fn a_member_of_a_leader_that_is_stopped_ends_when_it_is_told_to() {
     assert!(is_told, "no member was in the group");
 }
 
+/// A member whose leader was killed took the empty file of such a list, once it had lost its name, for one that was
+/// never written.
+#[test]
+fn the_list_of_a_leader_is_never_an_empty_file() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&open(dir.path()), &[("refs/heads/main", Some(oid(0)))]);
+    let mut holder = holder(dir.path());
+    add(&mut holder, &[("refs/heads/main", None)]);
+    assert!(holder.commit().unwrap().compaction.is_none());
+    assert_eq!(fs::read(dir.path().join("tables.list")).unwrap(), b"\n");
+    let stack = open(dir.path());
+    assert!(stack.snapshot().tables().is_empty());
+    write(&stack, &[("refs/heads/next", Some(oid(1)))]);
+    assert!(has(dir.path(), "next"));
+}
+
 #[test]
 fn an_error_says_what_to_do() {
     let error = StackError::GroupGivenUp.to_string();

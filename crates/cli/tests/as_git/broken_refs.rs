@@ -42,6 +42,8 @@ fn listings(twins: &Twins) {
         &["for-each-ref", "--format=%(refname) %(ahead-behind:main)"],
         &["for-each-ref", "--format=%(refname)", "--exclude=refs/heads/x*"],
         &["for-each-ref", "--format=%(refname)", "refs/h*/main"],
+        &["for-each-ref", "--format=%(refname)", "--start-after=refs/heads/main"],
+        &["for-each-ref", "--format=%(refname)", "--start-after=refs/heads/x"],
         &["for-each-ref", "--format=%(refname)", "--include-root-refs"],
         &["show-ref"],
         &["show-ref", "zebra"],

@@ -129,3 +129,41 @@ fn a_symbolic_ref_to_no_name_is_read_without_its_target_and_deleted() {
         twins.same(&["for-each-ref"], b"");
     }
 }
+
+/// Replaces the only occurrence of `old` in the repository's reftables. Ref blocks have no checksum.
+fn patch_tables(repo: &Repo, old: &[u8], new: &[u8]) {
+    for entry in std::fs::read_dir(repo.git_dir().join("reftable")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(old.len()).position(|window| window == old) {
+            bytes[at..at + old.len()].copy_from_slice(new);
+            return std::fs::write(path, bytes).unwrap();
+        }
+    }
+    panic!("no table has {old:?}");
+}
+
+/// Where the target of a symbolic ref led out of `refs/`, it could neither be read nor be deleted in a reftable.
+#[test]
+fn a_symbolic_ref_to_no_name_in_a_reftable_is_read_without_its_target_and_deleted() {
+    for target in ["refs/heads/a..b", "../heads/abcde"] {
+        let twins = Twins::new(RefFormat::Reftable, &|repo| {
+            repo.create_refs([("refs/heads/main", repo.commit())]);
+            repo.git(["symbolic-ref", "refs/heads/broken", "refs/heads/axxb"]);
+            repo.git(["symbolic-ref", "refs/heads/to-broken", "refs/heads/broken"]);
+            let old = &b"refs/heads/axxb"[..target.len()];
+            patch_tables(repo, old, target.as_bytes());
+        });
+        for name in ["refs/heads/broken", "refs/heads/to-broken"] {
+            twins.same(&["show-ref", "--exists", name], b"");
+            twins.same(&["show-ref", "--verify", name], b"");
+            twins.same(&["update-ref", "refs/heads/new", name], b"");
+        }
+        for name in ["refs/heads/to-broken", "refs/heads/broken"] {
+            for options in [&[][..], &["--no-recurse"], &["--no-recurse", "--short"], &["-q"], &["-q", "-d"]] {
+                twins.same(&[&["symbolic-ref"], options, &[name]].concat(), b"");
+            }
+        }
+        twins.same(&["for-each-ref"], b"");
+    }
+}

@@ -63,10 +63,10 @@ fn refs_to_what_a_ref_has_already_are_let_in_without_a_walk() {
     )
     .unwrap();
     std::fs::set_permissions(&refuse, PermissionsExt::from_mode(0o755)).unwrap();
-    let push = |source: String, config: &str| {
+    let push = |source: String, variable: &str| {
         let mut push = client.repo.command(Git::find().program());
-        push.env("REFDB_GIT", &refuse).env("GIT_CONFIG_PARAMETERS", config).arg("push");
-        push.arg(format!("--receive-pack={}", client.receive_pack.display())).arg(server.dir()).arg(source);
+        push.env("REFDB_GIT", &refuse).arg("push");
+        push.arg(format!("--receive-pack={variable} {}", client.receive_pack.display())).arg(server.dir()).arg(source);
         push.output().unwrap().status.success()
     };
     assert!(push(format!("{id}:refs/heads/again"), ""), "a ref to what main has was not let in");
@@ -75,6 +75,7 @@ fn refs_to_what_a_ref_has_already_are_let_in_without_a_walk() {
     server.git(["replace", &id.to_string(), &client.commits[5].to_string()]);
     assert!(!push(format!("{id}:refs/heads/more"), ""));
     server.git(["replace", "-d", &id.to_string()]);
+    assert!(!push(format!("{id}:refs/heads/more"), "GIT_REPLACE_REF_BASE=refs/elsewhere/"));
     server.config("receive.hideRefs", "refs/heads");
     assert!(push(format!("{id}:refs/tags/more"), ""));
 }

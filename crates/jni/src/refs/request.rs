@@ -130,6 +130,9 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
 fn ident(request: &mut Request<'_>) -> Result<Ident, Failure> {
     let (name, email) = (request.bytes()?.into(), request.bytes()?.into());
     let time_seconds = request.u64()?;
+    if i64::try_from(time_seconds).is_err() {
+        return Err(Failure::Malformed("the committer's time is before 1970, as none in a reflog is"));
+    }
     let offset_decimal = i16::try_from(request.u32()? as i32).map_err(|_| Failure::Malformed("an offset from UTC"))?;
     Ok(Ident { name, email, time_seconds, offset_decimal })
 }
@@ -195,4 +198,24 @@ pub(super) fn optimize_options(request: &mut Request<'_>) -> Result<OptimizeOpti
     let flags = request.u8()?;
     let include = names(request)?.into_iter().map(ToOwned::to_owned).collect();
     Ok(OptimizeOptions::new().all(flags & 1 != 0).prune(flags & 2 != 0).auto(flags & 4 != 0).include(include))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Answer;
+
+    /// Such a time became one in the far future.
+    #[test]
+    fn a_time_before_1970_is_refused() {
+        for (seconds, is_time) in [(i64::MIN, false), (-1, false), (0, true), (i64::MAX, true)] {
+            let mut bytes = Answer::default();
+            bytes.bytes(b"A").unwrap();
+            bytes.bytes(b"a@example.com").unwrap();
+            bytes.u64(seconds as u64);
+            bytes.u32(0);
+            let read = ident(&mut Request::new(bytes.as_slice()));
+            assert_eq!(read.is_ok(), is_time, "{seconds}");
+        }
+    }
 }

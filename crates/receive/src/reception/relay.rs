@@ -5,7 +5,6 @@ use refdb_vfs::interrupt;
 use std::{
     fs::File,
     io::{self, BufRead, BufReader, Read, Write},
-    process::ChildStdout,
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{self, Receiver, RecvTimeoutError},
@@ -32,18 +31,19 @@ pub(super) struct Relay {
 
 impl Relay {
     /// Copies the output of git to the client until git closes its end or the client disconnects. `is_advertised` says
-    /// whether the advertisement has been sent before, so that the output does not begin with it.
-    pub(super) fn start(git: ChildStdout, mut client: File, is_advertised: bool) -> Relay {
+    /// whether the advertisement has been sent before, so that the output does not begin with it. Fails if the system
+    /// gives no thread.
+    pub(super) fn start(git: impl Read + Send + 'static, mut client: File, is_advertised: bool) -> io::Result<Relay> {
         let message = Arc::<Mutex<Vec<u8>>>::default();
         let ours = Arc::clone(&message);
         let (end, ended) = mpsc::channel();
-        thread::spawn(move || {
+        thread::Builder::new().name("relay".into()).spawn(move || {
             // An error usually means that the client has disconnected. Dropping the reader then closes the pipe, so
             // that git notices.
             let _ = pass_on(&mut BufReader::new(git), &mut client, is_advertised, &ours);
             drop(end);
-        });
-        Relay { message, ended }
+        })?;
+        Ok(Relay { message, ended })
     }
 
     /// Has an error message sent to the user before git's next packet that is not a flush packet. The message is lost
@@ -140,7 +140,7 @@ mod tests {
         let endless = Command::new("cat").arg("/dev/zero").stdout(Stdio::piped()).spawn();
         let mut endless = endless.unwrap();
         let (unread, client) = io::pipe().unwrap();
-        let relay = Relay::start(endless.stdout.take().unwrap(), OwnedFd::from(client).into(), true);
+        let relay = Relay::start(endless.stdout.take().unwrap(), OwnedFd::from(client).into(), true).unwrap();
         let (tell, told) = mpsc::channel();
         let waiting = thread::spawn(move || {
             relay.finish_unless(|| true);

@@ -11,7 +11,7 @@ use rustix::{
 };
 use std::{
     io,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Command},
 };
 
 /// A running git, the watch that limits its programs, and the relay of its answer to the client.
@@ -32,10 +32,11 @@ impl Supervised {
         client: Client<'_>,
     ) -> io::Result<Self> {
         let to_client = client.output.try_clone_to_owned()?;
-        let mut supervised = Self::of(git.stdout(Stdio::piped()), limits)?;
-        let answer = supervised.git.stdout.take();
-        supervised.relay = answer.map(|answer| Relay::start(answer, to_client.into(), is_stateless));
-        Ok(supervised)
+        let (answer, gits) = io::pipe()?;
+        // The relay starts first, because without it git would have to be ended.
+        let relay = Relay::start(answer, to_client.into(), is_stateless)?;
+        let supervised = Self::of(git.stdout(gits), limits)?;
+        Ok(Supervised { relay: Some(relay), ..supervised })
     }
 
     /// Starts git for a client that has not requested a side band. Such a client cannot be told that a limit was

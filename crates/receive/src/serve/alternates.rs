@@ -2,13 +2,16 @@
 //! reachable from it; see `core.alternateRefsCommand` in git-config(1).
 
 use super::{ServeError, child::pid};
-use crate::watch::{self, Watch, WorkLimits};
+use crate::{
+    ending::Ending,
+    watch::{self, Watch, WorkLimits},
+};
 use bstr::{BStr, ByteSlice};
 use refdb::{Store, hooks::SHELL, messages::say};
 use refdb_types::{HashKind, ObjectId};
 use refdb_vfs::interrupt;
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::{PollFd, PollFlags, poll},
     io::Errno,
 };
 use std::{
@@ -21,7 +24,7 @@ use std::{
 };
 
 /// Environment variables that describe one repository, and must not reach a program that works in another.
-const REPOSITORY_VARIABLES: [&str; 14] = [
+const REPOSITORY_VARIABLES: [&str; 15] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_CONFIG",
     "GIT_CONFIG_PARAMETERS",
@@ -35,6 +38,7 @@ const REPOSITORY_VARIABLES: [&str; 14] = [
     "GIT_NO_REPLACE_OBJECTS",
     "GIT_REPLACE_REF_BASE",
     "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
     "GIT_COMMON_DIR",
 ];
 
@@ -83,7 +87,7 @@ enum Heard {
     Part,
 }
 
-/// Reads ids, one on each line, until the program closes its output, prints something else or exceeds a limit.
+/// Reads ids, one on each line, until the program ends, prints something else or exceeds a limit.
 fn hear(
     child: &mut Child,
     hash: HashKind,
@@ -96,9 +100,13 @@ fn hear(
     let mut watch = Watch::new(limits);
     let mut bytes = Vec::new();
     let mut buffer = [0; 8 << 10];
-    let pause = Timespec { tv_sec: 0, tv_nsec: Watch::PAUSE.subsec_nanos().into() };
+    let ending = Ending::of(pid);
+    let mut is_open = true;
     loop {
         interrupt::check()?;
+        if !is_open && ending.has_come()? {
+            return Ok(Heard::All);
+        }
         if watch.is_due()
             && let Some(excess) = watch.excess(pid)
         {
@@ -107,17 +115,25 @@ fn hear(
             return Ok(Heard::Part);
         }
         // poll(2) reports a closed pipe or connection even if no events are requested.
-        let mut ends = [PollFd::new(&lines, PollFlags::IN), PollFd::new(&client, PollFlags::empty())];
-        match poll(&mut ends, Some(&pause)) {
+        let mut ends = vec![PollFd::new(&client, PollFlags::empty())];
+        if is_open {
+            ends.push(PollFd::new(&lines, PollFlags::IN));
+        } else {
+            ends.extend(ending.fd().map(|fd| PollFd::new(fd, PollFlags::IN)));
+        }
+        match poll(&mut ends, Some(&ending.pause(Watch::PAUSE))) {
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
-        if !ends[1].revents().is_empty() {
+        if !ends[0].revents().is_empty() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
+        if !is_open {
+            continue;
+        }
         match lines.read(&mut buffer) {
-            Ok(0) => return Ok(Heard::All),
+            Ok(0) => is_open = false,
             Ok(count) => bytes.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -164,4 +180,44 @@ fn listing_command(store: &Store, git: &OsStr, repository: &Path) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refdb_testkit::Git;
+    use std::{
+        os::fd::AsFd,
+        time::{Duration, Instant},
+    };
+
+    /// A shallow boundary of the pushing repository applied to its alternates.
+    #[test]
+    fn the_variables_of_one_repository_are_those_of_git() {
+        let listed = Command::new(Git::find().program()).args(["rev-parse", "--local-env-vars"]).output().unwrap();
+        let mut gits: Vec<_> = listed.stdout.lines().collect();
+        let mut ours = REPOSITORY_VARIABLES.map(str::as_bytes);
+        gits.sort_unstable();
+        ours.sort_unstable();
+        assert_eq!(gits, ours);
+    }
+
+    /// A program that closed its output and went on held up the push of a client that was gone.
+    #[test]
+    fn a_program_that_goes_on_without_output_is_not_waited_for_without_a_client() {
+        let (ours, client) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut child = Command::new(SHELL).args(["-c", "exec sleep 60 >&-"]).stdout(Stdio::piped()).spawn().unwrap();
+        let begun = Instant::now();
+        let limits = WorkLimits { memory_bytes: 0, seconds: 0 };
+        let gone = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(client);
+        });
+        let heard = hear(&mut child, HashKind::Sha1, limits, ours.as_fd(), &mut Vec::new());
+        gone.join().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(heard.is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe));
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
 }

@@ -213,7 +213,7 @@ impl Program {
             }
         }
         let status = wait(pid)?;
-        if let Some(excess) = excess {
+        if let Some(excess) = excess.filter(|_| output != Output::Nowhere) {
             self.tell_excess(excess, channel)?;
         } else if let Some(signal) =
             status.terminating_signal().filter(|signal| output != Output::Nowhere && is_told(*signal))

@@ -259,7 +259,9 @@ impl Session<'_, '_> {
             }
         }
         let environment = self.store.environment();
-        let is_elsewhere = ["GIT_GRAFT_FILE", "GIT_SHALLOW_FILE"].iter().any(|name| environment.get(name).is_some());
+        let is_elsewhere = ["GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_REPLACE_REF_BASE"]
+            .iter()
+            .any(|name| environment.get(name).is_some());
         if is_elsewhere || repository.is_partial_clone() || !self.request.shallow.is_empty() {
             return Ok(true);
         }

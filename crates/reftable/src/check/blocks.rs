@@ -34,7 +34,7 @@ pub(super) struct FoundBlock {
 pub(super) struct FoundObject {
     pub(super) block: u64,
     pub(super) id: Vec<u8>,
-    /// The positions of ref blocks; empty if there were too many to list.
+    /// The positions of ref blocks; empty if there were too many to list, or if they are damaged.
     pub(super) positions: Vec<u64>,
 }
 
@@ -148,12 +148,11 @@ fn read_records(table: &Table, block: &Block, found: &mut Found, report: &mut Re
                 report.add(block.place_of(offset), Fault::Key);
             }
             let positions: Result<Vec<u64>, Fault> = value.positions(block.records()).collect();
-            match positions {
-                Ok(positions) => {
-                    found.objects.push(FoundObject { block: block.position, id: key.to_vec(), positions });
-                }
-                Err(fault) => report.add(block.place_of(offset), fault),
-            }
+            let positions = positions.unwrap_or_else(|fault| {
+                report.add(block.place_of(offset), fault);
+                Vec::new()
+            });
+            found.objects.push(FoundObject { block: block.position, id: key.to_vec(), positions });
         }),
         BlockKind::Index => block.each::<IndexRecords>(&context, |offset, key, value| {
             check(offset, key, 0, report);

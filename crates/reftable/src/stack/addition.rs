@@ -322,10 +322,12 @@ impl Addition {
     /// The position in `tables`, which end with the new ones, of the first that is merged at once; `None` if none is.
     fn merge_start(&self, tables: &[Listed], due: &Range<usize>) -> Option<usize> {
         debug_assert!(due.start < due.end && due.end <= tables.len(), "a plan is of these tables: {due:?}");
-        if due.end < tables.len() || cost(&tables[due.clone()]) > MERGE_AT_ONCE_BYTES {
+        // No list names a part of the new tables, so a merge includes all of them.
+        let start = due.start.min(self.kept);
+        if due.end < tables.len() || cost(&tables[start..]) > MERGE_AT_ONCE_BYTES {
             return None;
         }
-        let start = self.free_from(&tables[..self.kept], due.start);
+        let start = self.free_from(&tables[..self.kept], start);
         (tables.len() - start >= 2).then_some(start)
     }
 

@@ -258,7 +258,7 @@ impl Compaction {
         let replacement = match &mut output {
             None => None,
             Some(output) => {
-                output.put_in_place()?;
+                output.put_in_place(&tables)?;
                 Some(output.open()?)
             }
         };

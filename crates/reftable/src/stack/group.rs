@@ -13,7 +13,8 @@
 //! Only the leader writes to the stack, and it depends on no member: one that is killed, stopped or slow in its turn is
 //! left out, and has changed nothing. If the leader is killed, a member finds out by the file of the new list, of which
 //! it holds a descriptor, whether the list was replaced: it was if the file now has the list's name, or if it has lost
-//! its first name and is neither empty nor marked as given up. Otherwise the member begins anew.
+//! its first name and is neither empty nor marked as given up. Otherwise the member begins anew. The answer is wrong if
+//! the written list of a killed leader is removed without that mark, as people do by hand.
 
 use super::{
     Snapshot, Stack, StackError,
@@ -296,7 +297,7 @@ fn judge(stack: &Stack, new_list: &File, is_signed: bool, lock_timeout: LockTime
             }
             return Ok(false);
         }
-        // The list's own name is checked first, because a list of no tables is empty, like one that was never written.
+        // A list that was replaced in turn has no name any more; that of a leader is never an empty file.
         Ok::<_, StackError>(is_at(stack.fs(), stack.list_path(), own)? || !is_content_given_up(new_list)?)
     };
     match was_replaced() {

@@ -146,7 +146,7 @@ impl Stack {
         unsynced: Vec<File>,
     ) -> Result<(), StackError> {
         assert_eq!(lock.target(), self.list_path(), "the list is replaced under its own lock");
-        let content = list::format(tables.iter().map(|listed| &listed.name));
+        let mut content = list::format(tables.iter().map(|listed| &listed.name));
         debug_assert!(
             list::table_names(&content).is_ok_and(|names| names.iter().eq(tables.iter().map(|listed| &listed.name))),
             "a list is read as it was written, and names no table twice: {tables:?}"
@@ -155,6 +155,11 @@ impl Stack {
             // If this process is aborted now, the file must keep the lock's name: members take a written list
             // without that name for one that has replaced the stack's list.
             lock.keep_content();
+            if content.is_empty() {
+                // To members an empty file without a name is a list that was never written. Readers, which include
+                // git and JGit, skip empty lines.
+                content.push(b'\n');
+            }
         }
         let file = lock.content()?;
         self.options().permit(file)?;

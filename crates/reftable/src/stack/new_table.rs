@@ -119,8 +119,13 @@ impl NewTable {
         Ok(self.file.take().filter(|_| self.stack.options().durability == Durability::Sync))
     }
 
-    /// Renames the written file to the name that the list will have for it.
-    pub(super) fn put_in_place(&mut self) -> Result<(), StackError> {
+    /// Renames the written file to the name that the list will have for it. `tables` are those of the present list,
+    /// which is locked. If one of them has that name, as the original of a rewritten table has once in 2^24 times, a
+    /// new name is chosen.
+    pub(super) fn put_in_place(&mut self, tables: &[Listed]) -> Result<(), StackError> {
+        while tables.iter().any(|listed| listed.name == self.name) {
+            self.name = TableName::by(self.stack.writers(), self.limits.0, self.limits.1);
+        }
         let path = self.stack.path_of(&self.name);
         assert!(self.is_complete(), "what gets a table's name is whole");
         self.stack.fs().rename(&self.path, &path)?;
@@ -184,5 +189,40 @@ impl Drop for NewTable {
             // A file that stays does no harm: no list names it, and a later clean-up removes it.
             let _ = self.stack.fs().remove_file(&self.path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{TableWriter, WriteOptions, stack::StackOptions};
+    use refdb_types::HashKind;
+    use refdb_vfs::{Fs, LockTimeout};
+
+    /// The rewritten table replaced its original, which a panic then kept from being removed.
+    #[test]
+    fn a_rewritten_table_never_gets_the_name_of_a_listed_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = WriteOptions::new(HashKind::Sha1);
+        let stack = Stack::open(Fs::real(), dir.path(), StackOptions::new(write)).unwrap();
+        let name = "refs/heads/a".into();
+        let record = crate::RefRecord { name, update_index: 1, value: crate::RefValue::Symbolic("HEAD".into()) };
+        let mut addition = stack.lock(LockTimeout::None).unwrap();
+        addition.add_table(1..=1, 0, |writer| writer.add_ref(&record)).unwrap();
+        drop(addition.commit().unwrap());
+
+        let snapshot = stack.snapshot();
+        let original = &snapshot.tables()[0].name;
+        let mut table = NewTable::without_lock(&stack, 1, 1);
+        table.name = original.clone();
+        let mut writer = TableWriter::new(write, 1, 1, &mut table).unwrap();
+        writer.add_ref(&record).unwrap();
+        writer.finish().unwrap();
+        table.write_out().unwrap();
+        let before = stack.fs().stat_link(&stack.path_of(original)).unwrap().file_id();
+        table.put_in_place(snapshot.tables()).unwrap();
+        assert_ne!(&table.name, original);
+        assert_eq!(stack.fs().stat_link(&stack.path_of(original)).unwrap().file_id(), before);
+        assert!(stack.path_of(&table.name).exists());
     }
 }

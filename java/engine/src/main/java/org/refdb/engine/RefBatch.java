@@ -74,7 +74,7 @@ public final class RefBatch {
   /**
    * Sets the person in the reflog entries.
    *
-   * @param seconds the time, in seconds since 1970
+   * @param seconds the time, in seconds since 1970; a negative one is refused
    * @param offsetMinutes the offset from UTC, in minutes
    */
   public RefBatch committer(String name, String email, long seconds, int offsetMinutes) {
