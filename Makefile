@@ -1,6 +1,8 @@
 # The commands a developer needs; CONTRIBUTING.md says what each proves. Every one installs what it lacks.
 
 .PHONY: demo gerrit test test-long check bench git-suite dist packages image site fuzz-smoke build
+# Packages and image are made of what dist has made. With -j, make would begin them at the same time.
+.NOTPARALLEL:
 
 demo:                ## show the main job beside git
 	scripts/demo

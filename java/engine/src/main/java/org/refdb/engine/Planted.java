@@ -1,7 +1,8 @@
 package org.refdb.engine;
 
 /**
- * Switches for planted faults, which prove that a test can fail. No released jar has this class.
+ * Switches for planted faults, which prove that a test can fail. The released engine cannot switch any on, and the jar
+ * for Gerrit does not have this class.
  *
  * <p>The code of a fault is guarded by {@code Planted.ON && Planted.is("NAME")} and contains no lambda, so that javac
  * omits it while {@link #ON} is false. {@code scripts/tests/check-planted-faults} compiles the modules with the
@@ -14,8 +15,8 @@ public final class Planted {
 
   private Planted() {}
 
-  /** Returns whether this fault is planted, which is so if the property {@code refdb.planted.fault} names it. */
+  /** Returns whether this fault is planted: with {@link #ON}, if the property {@code refdb.planted.fault} names it. */
   public static boolean is(String fault) {
-    return fault.equals(System.getProperty("refdb.planted.fault"));
+    return ON && fault.equals(System.getProperty("refdb.planted.fault"));
   }
 }
