@@ -234,7 +234,6 @@ fn runs_whose_output_nobody_reads_come_to_an_alert() {
     assert_eq!(watched.told(), ["planted-1"]);
 }
 
-/// In the clone of the proof, the commit costs as much as the one before.
 /// Previously, such a sample was recorded, and the history could not be read any more.
 #[test]
 fn a_sample_of_the_reference_without_a_cost_is_not_recorded() {
@@ -256,6 +255,7 @@ fn a_sample_of_the_reference_without_a_cost_is_not_recorded() {
     assert_eq!(watched.records("point").len(), known + 1);
 }
 
+/// In the clone of the proof, the commit costs as much as the one before.
 #[test]
 fn what_the_proof_does_not_confirm_is_recorded_and_not_reported() {
     let watched = Watched::new();

@@ -195,11 +195,10 @@ mod tests {
     #[test]
     fn the_variables_of_one_repository_are_those_of_git() {
         let listed = Command::new(Git::find().program()).args(["rev-parse", "--local-env-vars"]).output().unwrap();
-        let mut gits: Vec<_> = listed.stdout.lines().collect();
-        let mut ours = REPOSITORY_VARIABLES.map(str::as_bytes);
-        gits.sort_unstable();
-        ours.sort_unstable();
-        assert_eq!(gits, ours);
+        let gits: Vec<_> = listed.stdout.lines().collect();
+        assert!(gits.len() > 10, "{gits:?}");
+        let ours = REPOSITORY_VARIABLES.map(str::as_bytes);
+        assert!(gits.iter().all(|name| ours.contains(name)), "{:?}", listed.stdout.as_bstr());
     }
 
     /// A program that closed its output and went on held up the push of a client that was gone.

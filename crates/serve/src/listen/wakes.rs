@@ -139,7 +139,7 @@ mod tests {
     /// Threads that wake a future while it runs: if one wake-up were lost, this would not end.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn no_wake_up_from_another_thread_is_lost() {
-        const STEPS: usize = 100_000;
+        const STEPS: usize = 20_000;
         let (sender, receiver) = std::sync::mpsc::channel::<Waker>();
         let woken = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&woken);

@@ -147,7 +147,7 @@ mod tests {
         let count = 10 * WAITING_MAX / 100;
         let began = Instant::now();
         let kept = (0..count).filter(|number| log.add(line(*number))).count();
-        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
         // What the socket has taken waits no longer.
         assert!((WAITING_MAX / 100..WAITING_MAX / 50).contains(&kept), "{kept} of {count} lines are kept");
         let reading = thread::spawn(move || {

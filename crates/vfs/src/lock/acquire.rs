@@ -113,17 +113,25 @@ impl Lock {
     /// Opens the content file again, unless someone has removed it although the lock is held.
     pub(super) fn reopen(&mut self) -> Result<File, Error> {
         let path = self.content_path().into_owned();
-        let file = self.fs.open_to_append(&path)?;
-        let id = file.stat()?.file_id();
-        if self.closed.is_none_or(|own| own == id) {
-            return Ok(file);
-        }
-        if self.place == Place::Within {
-            // This is the lock of another writer, which stays.
+        let opened = self.fs.open_to_append(&path);
+        let is_gone = match &opened {
+            Ok(file) => {
+                let id = file.stat()?.file_id();
+                self.closed.is_some_and(|own| own != id)
+            }
+            Err(error) => error.is_not_found(),
+        };
+        if is_gone && self.place == Place::Within {
+            // What is there, or will be, is the lock of another writer, which stays.
             self.held = false;
             self.note.forget();
         }
-        Err(Error::new("write", &path, io::Error::other("the file was replaced although its lock was held")))
+        match opened {
+            Ok(_) if is_gone => {
+                Err(Error::new("write", &path, io::Error::other("the file was replaced although its lock was held")))
+            }
+            opened => opened,
+        }
     }
 
     /// Makes an abort of the process leave the new content from now on, and the lock file too if it contains the new

@@ -214,7 +214,8 @@ mod tests {
             let line = String::from_utf8_lossy(&body[4..]);
             let words: Vec<_> = line.split(['\0', ' ']).take(3).collect();
             let is_done =
-                git(&options.git, &repository.path, &["update-ref", words[2], words[1], words[0]], "").is_ok();
+                git_patiently(&options.git, &repository.path, &["update-ref", words[2], words[1], words[0]], "")
+                    .is_ok();
             if sent.fetch_add(1, Ordering::Relaxed) < PUSHERS { Err(anyhow::anyhow!("no answer")) } else { Ok(is_done) }
         })
         .unwrap();

@@ -1,6 +1,8 @@
 package org.refdb.jgit;
 
 import java.io.IOException;
+import org.eclipse.jgit.errors.IncorrectObjectTypeException;
+import org.eclipse.jgit.errors.MissingObjectException;
 import org.eclipse.jgit.lib.AnyObjectId;
 import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.ObjectId;
@@ -105,6 +107,8 @@ final class RefdbRename extends RefRename {
     }
     try (RevWalk walk = new RevWalk(database.repository())) {
       return walk.isMergedInto(walk.parseCommit(old), walk.parseCommit(id));
+    } catch (MissingObjectException | IncorrectObjectTypeException e) {
+      return false;
     }
   }
 

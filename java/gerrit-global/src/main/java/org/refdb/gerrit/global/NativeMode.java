@@ -248,7 +248,10 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
           } catch (ClosedHandleException e) {
             // The intent is settled when the project is opened again.
             open.remove(id, one);
-          } catch (IOException | GlobalRefException | RuntimeException | Error e) {
+          } catch (GlobalRefException e) {
+            // Tried again soon, because readers wait for what etcd may say as soon as it can be reached.
+            log.atFine().withCause(e).log("the intent %s of %s is not settled", id, one.project);
+          } catch (IOException | RuntimeException | Error e) {
             one.failed();
             if (one.failures >= TOLD_FAILURES) {
               log.atWarning().atMostEvery(1, TimeUnit.MINUTES).log(

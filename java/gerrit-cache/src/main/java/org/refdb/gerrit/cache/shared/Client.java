@@ -166,7 +166,11 @@ final class Client implements AutoCloseable {
     for (int i = 0; i < keys.length; i++) {
       HostAndPort host = route.serverOf(keys[i]);
       Server server = host == null ? null : servers.get(host);
-      send(calls[i], server == null ? null : lanes.computeIfAbsent(host, any -> server.reader()));
+      if (server == null) {
+        calls[i].fail(host == null ? noConnection() : new ConnectingException());
+      } else {
+        send(calls[i], lanes.computeIfAbsent(host, any -> server.reader()));
+      }
     }
   }
 
@@ -177,7 +181,7 @@ final class Client implements AutoCloseable {
       return sendTo(host, command);
     }
     Call call = new Call(command, memory);
-    send(call, null);
+    call.fail(noConnection());
     return call;
   }
 
@@ -190,14 +194,22 @@ final class Client implements AutoCloseable {
   Call sendTo(HostAndPort host, CommandArguments command) {
     Server server = servers.get(host);
     Call call = new Call(command, memory);
-    send(call, server == null ? null : server.writer);
+    if (server == null) {
+      call.fail(new ConnectingException());
+    } else {
+      send(call, server.writer);
+    }
     return call;
   }
 
   private static void send(Call call, Lane lane) {
-    if (lane == null || !lane.offer(call)) {
-      call.fail(new JedisConnectionException("there is no connection"));
+    if (!lane.offer(call)) {
+      call.fail(lane.isNew() ? new ConnectingException() : noConnection());
     }
+  }
+
+  private static JedisConnectionException noConnection() {
+    return new JedisConnectionException("there is no connection");
   }
 
   /** Returns the bytes of answers that nobody has taken yet. */

@@ -33,6 +33,9 @@ final class Lane implements AutoCloseable {
   private volatile Long sendingNanos;
   private volatile boolean isClosed;
 
+  /** Whether the first attempt to connect is still going on. */
+  private volatile boolean isNew = true;
+
   /** Hears of connections that fail. */
   interface Failures {
     void failed(Throwable cause);
@@ -49,6 +52,11 @@ final class Lane implements AutoCloseable {
   /** Takes a call. Returns false, without waiting, if there is no connection or too much waits for it. */
   boolean offer(Call call) {
     return wire != null && waiting.offer(call);
+  }
+
+  /** Returns whether the first attempt to connect is still going on. */
+  boolean isNew() {
+    return isNew;
   }
 
   /**
@@ -89,12 +97,14 @@ final class Lane implements AutoCloseable {
       try (Wire opened = new Wire(connector.get())) {
         sendingNanos = null;
         wire = opened;
+        isNew = false;
         while (!isClosed) {
           serve(opened);
           pause = PAUSE_MILLIS_MIN;
         }
       } catch (RuntimeException | Error e) { // also an OutOfMemoryError: an answer must not end the thread
         wire = null;
+        isNew = false;
         failWaiting();
         if (!isClosed) {
           failures.failed(e);

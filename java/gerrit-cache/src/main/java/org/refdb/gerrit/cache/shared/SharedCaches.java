@@ -112,7 +112,7 @@ public final class SharedCaches implements AutoCloseable {
         breaker.probed(generations.poll(client) <= settings.deadline().toNanos());
         tiers.values().forEach(SharedTier::noteGeneration);
         serve();
-      } catch (TimeoutException | JedisRedirectionException e) {
+      } catch (TimeoutException | JedisRedirectionException | ConnectingException e) {
         breaker.probed(false);
       } catch (RuntimeException | Error e) { // also an OutOfMemoryError: without this thread, no flush is heard of
         breaker.failed(e);

@@ -242,6 +242,9 @@ public final class SharedTier {
   }
 
   private void failed(byte[] name, RuntimeException cause) {
+    if (cause instanceof ConnectingException) {
+      return;
+    }
     if (cause instanceof JedisDataException words) {
       caches.client().refused(name, words);
       if (words instanceof JedisRedirectionException || String.valueOf(words.getMessage()).startsWith("WRONGTYPE")) {

@@ -6,6 +6,7 @@ import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
@@ -22,7 +23,8 @@ public record NodeName(String name, String start) {
 
   /**
    * Reads the node's name from the file {@code node} in a folder of the site, or generates the name if there is none yet.
-   * Processes that start at the same time get the same name.
+   * Processes that start at the same time get the same name, if the file system
+   * has hard links.
    */
   public static NodeName in(Path folder) throws IOException {
     Path file = folder.resolve("node");
@@ -42,6 +44,8 @@ public record NodeName(String name, String start) {
         }
       } catch (FileAlreadyExistsException e) {
         // That process was faster.
+      } catch (FileSystemException | UnsupportedOperationException e) {
+        Files.move(next, file, StandardCopyOption.ATOMIC_MOVE); // this file system has no hard links
       } finally {
         Files.deleteIfExists(next);
       }
