@@ -17,7 +17,7 @@
 //! http/                git's smart HTTP protocol, as `git http-backend` serves it
 //! shim/                the socket through which processes of sshd, git daemon and CGI pass their clients on
 //! listen/              sockets, connections, signals
-//! record, cpu          counters, and the access log with the processor time of each request
+//! record/, cpu         counters, and the access log, which a thread writes, with the processor time of each request
 //! ```
 #![forbid(unsafe_code)]
 

@@ -374,7 +374,13 @@ impl Lock {
         &self.path
     }
 
-    /// The file for the new content, which is created or opened if it is not open.
+    /// Returns the file for the new content, which is created or opened if it is not open.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the file cannot be created or opened, and if it was closed and someone has removed or replaced it since
+    /// although the lock was held. If it was the lock file itself, the lock is no longer held then, and what is in its
+    /// place stays.
     pub fn content(&mut self) -> Result<&mut File, Error> {
         let file = match (self.content.take(), self.place) {
             (Some(file), _) => file,

@@ -21,8 +21,8 @@ impl Store {
         transaction::append_log(self.context(), name, old, new, message)
     }
 
-    /// Removes the entries that `judge` chooses from the reflogs of these refs, each named once. The logs remain, even
-    /// if they become empty.
+    /// Removes the entries that `judge` chooses from the reflogs of these refs. Two names may lead to one reflog. The
+    /// logs remain, even if they become empty.
     ///
     /// # Errors
     ///

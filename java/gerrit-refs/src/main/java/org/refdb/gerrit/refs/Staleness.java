@@ -5,9 +5,9 @@ import java.time.Duration;
 /**
  * What the verifier knows about a project. Times are those of {@link System#nanoTime()}.
  *
- * <p>For how long stale answers were given cannot be known, but it is bounded by the time since the last comparison,
- * after which stale refs are read again, or since the project was last found unused. The bound does not hold if a
- * comparison failed before the project was found unused.
+ * <p>For how long stale answers were given cannot be known, but it is bounded by the time since the last comparison that
+ * succeeded, after which stale refs are read again, or since the project was last found unused. A project that was used
+ * since the last such comparison is not found unused.
  */
 final class Staleness {
   private long lookedAt;

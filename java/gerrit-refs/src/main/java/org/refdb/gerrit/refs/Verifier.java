@@ -120,7 +120,7 @@ final class Verifier implements LifecycleListener {
         .findFirst();
   }
 
-  /** Returns whether a project was used since its last turn; called lazily, because it queries the engine. */
+  /** Returns whether a project was used since it was last verified; called lazily, because it queries the engine. */
   private boolean wasUsed(ProjectState state) {
     manager.readStats(state);
     return state.staleness.wasUsedAt(state.uses(), System.nanoTime());

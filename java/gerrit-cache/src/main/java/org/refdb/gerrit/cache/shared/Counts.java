@@ -25,8 +25,8 @@ public final class Counts {
     /** Look-ups that did not ask, or left before the answer, because their thread has waited enough. */
     OUT_OF_BUDGET,
     /**
-     * Look-ups that the server refused, whose connection failed, or whose answer was dropped because too many answers
-     * waited to be taken.
+     * Look-ups that the server refused, whose connection failed or was still being made, or whose answer was dropped
+     * because too many answers waited to be taken.
      */
     FAILED,
     /** Values that were refused because they are damaged, forged, moved or cut. */

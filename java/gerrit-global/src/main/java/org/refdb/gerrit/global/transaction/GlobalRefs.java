@@ -79,7 +79,7 @@ public final class GlobalRefs implements AutoCloseable {
   private final Stages stages;
   private final ScheduledExecutorService background = thread("refdb-global");
 
-  /** Renews the lease on a thread of its own, so that no slow task lets the lease expire. */
+  /** Renews the leases on a thread of its own, so that no slow task lets one expire. */
   private final ScheduledExecutorService renewing = thread("refdb-global-lease");
 
   public GlobalRefs(Settings settings, NodeName node) {
