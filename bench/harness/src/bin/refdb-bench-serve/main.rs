@@ -51,6 +51,9 @@ pub(crate) struct Options {
     /// the repositories are made.
     #[arg(long)]
     only: Vec<String>,
+    /// Give the clients the first processor and the server that is started the second one.
+    #[arg(long)]
+    one_core_each: bool,
     /// The driver of JGit that the tests use, so that it takes part in the group `updates`.
     #[arg(long)]
     jgit: Option<PathBuf>,
@@ -87,6 +90,9 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<()> {
+    if options.one_core_each {
+        server::run_on(0)?;
+    }
     let temporary = tempfile::tempdir_in(&options.folder).context("cannot make a folder for the repositories")?;
     let root = if options.keep { options.folder.clone() } else { temporary.path().to_owned() };
     let rival = Rival::of(options)?;

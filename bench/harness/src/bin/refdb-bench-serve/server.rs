@@ -5,6 +5,7 @@ use crate::{
     usage::{self, Usage},
 };
 use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::{
     io::{BufRead, BufReader},
     path::Path,
@@ -32,7 +33,10 @@ impl Server {
 
     /// Starts a server whose command line `adjust` completes.
     pub(crate) fn start_with(options: &Options, root: &Path, adjust: impl FnOnce(&mut Command)) -> Result<Self> {
-        let mut command = Command::new(&options.serve);
+        let mut command = if options.one_core_each { Command::new("taskset") } else { Command::new(&options.serve) };
+        if options.one_core_each {
+            command.args(["-c", "1"]).arg(&options.serve);
+        }
         command.arg("--export-all").arg("--root").arg(root).env("REFDB_GIT", &options.git).stdout(Stdio::piped());
         if rustix::process::geteuid().is_root() {
             command.args(["--user", "root"]);
@@ -59,6 +63,13 @@ impl Server {
     pub(crate) fn descriptors(&self) -> Result<usize> {
         Ok(std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))?.count())
     }
+}
+
+/// Lets this process and those that it starts run on one processor only.
+pub(crate) fn run_on(processor: usize) -> Result<()> {
+    let mut processors = CpuSet::new();
+    processors.set(processor);
+    Ok(sched_setaffinity(None, &processors)?)
 }
 
 impl Drop for Server {
