@@ -57,8 +57,8 @@ pub(crate) struct Ages {
     latest_at_ms: AtomicU64,
     /// The time given to [`Ages::defer_expiry`]; 0 if no removal is left to a later run.
     deferred_ms: AtomicU64,
-    /// The latest time that [`Ages::now_ms`] has stored since [`Ages::believe_clock`] was last called. Of two threads
-    /// that do so at once only one succeeds, so a time that was returned may be slightly later.
+    /// The latest time that [`Ages::now_ms`] has stored since [`Ages::believe_clock`] was last called. If two threads
+    /// store theirs at once, only one succeeds, so a time that was returned may be slightly later.
     told_ms: AtomicU64,
 }
 

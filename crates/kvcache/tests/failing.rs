@@ -94,6 +94,16 @@ fn what_is_synced_after_a_sync_that_failed_survives_a_loss_of_power() {
     }
 }
 
+/// Syncs an entry, and finds it after a loss of power, in a cache that has nothing to report.
+fn assert_keeps_what_is_synced_now(cache: Cache, disk: &Forgetful, dir: &Path) {
+    cache.put_with(b"next", b"session", PutOptions::new().durability(Durability::Synced)).expect("the disk works");
+    cache.abandon();
+    disk.lose_power();
+    let cache = open(dir, 4 * MIB);
+    assert!(cache.notices().is_empty(), "{:?}", cache.notices());
+    assert_eq!(cache.get(b"next").map(|found| found.value).as_deref(), Some(&b"session"[..]));
+}
+
 /// Previously, the failure was ignored, and after a loss of power the cache started without what was synced later.
 #[test]
 fn what_is_synced_after_an_opening_whose_sync_failed_survives_a_loss_of_power() {
@@ -109,12 +119,7 @@ fn what_is_synced_after_an_opening_whose_sync_failed_survives_a_loss_of_power() 
     let cache = open_on();
     disk.fails.store(false, Ordering::Relaxed);
     assert!(cache.notices().iter().any(|notice| notice.to_string().contains("os error 5")), "{:?}", cache.notices());
-    cache.put_with(b"next", b"session", synced).unwrap();
-    cache.abandon();
-    disk.lose_power();
-    let cache = open(dir.path(), 4 * MIB);
-    assert!(cache.notices().is_empty(), "{:?}", cache.notices());
-    assert_eq!(cache.get(b"next").map(|found| found.value).as_deref(), Some(&b"session"[..]));
+    assert_keeps_what_is_synced_now(cache, &disk, dir.path());
 }
 
 /// Previously, the next opening trusted the segment whose sync had failed, so that a loss of power took what was synced
@@ -145,12 +150,7 @@ fn a_segment_whose_sync_failed_is_not_trusted_though_it_could_not_be_deleted() {
         breaks(false);
         let cache = open_on().unwrap();
         assert_eq!(cache.get(b"one"), None);
-        cache.put_with(b"next", b"session", synced).unwrap();
-        cache.abandon();
-        disk.lose_power();
-        let cache = open(dir.path(), 4 * MIB);
-        assert!(cache.notices().is_empty(), "{:?}", cache.notices());
-        assert_eq!(cache.get(b"next").map(|found| found.value).as_deref(), Some(&b"session"[..]));
+        assert_keeps_what_is_synced_now(cache, &disk, dir.path());
     }
 }
 

@@ -4,21 +4,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use refdb_vfs::{Descriptors, Fs, IoHook, Op, Verdict};
+use refdb_testkit::nfs_client::Network;
+use refdb_vfs::{Descriptors, Fs};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::sync::{Arc, Mutex};
-
-struct Network;
-
-impl IoHook for Network {
-    fn before(&self, _: Op<'_>) -> Verdict {
-        Verdict::Proceed
-    }
-
-    fn is_network(&self) -> bool {
-        true
-    }
-}
 
 /// Previously, these operations failed on a network file system although idle files could have been closed.
 #[test]

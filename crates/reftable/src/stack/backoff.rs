@@ -133,20 +133,9 @@ mod tests {
         RefRecord, RefValue, WriteOptions,
         stack::{Stack, StackOptions},
     };
-    use refdb_vfs::{Fs, IoHook, LockTimeout, Op, Verdict};
+    use refdb_testkit::nfs_client::Network;
+    use refdb_vfs::{Fs, LockTimeout};
     use std::{cell::Cell, sync::Arc};
-
-    struct Network;
-
-    impl IoHook for Network {
-        fn before(&self, _: Op<'_>) -> Verdict {
-            Verdict::Proceed
-        }
-
-        fn is_network(&self) -> bool {
-            true
-        }
-    }
 
     #[test]
     fn a_writer_that_is_alone_does_not_pause() {

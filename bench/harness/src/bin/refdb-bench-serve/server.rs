@@ -33,8 +33,9 @@ impl Server {
 
     /// Starts a server whose command line `adjust` completes.
     pub(crate) fn start_with(options: &Options, root: &Path, adjust: impl FnOnce(&mut Command)) -> Result<Self> {
-        let mut command = if options.one_core_each { Command::new("taskset") } else { Command::new(&options.serve) };
+        let mut command = Command::new(&options.serve);
         if options.one_core_each {
+            command = Command::new("taskset");
             command.args(["-c", "1"]).arg(&options.serve);
         }
         command.arg("--export-all").arg("--root").arg(root).env("REFDB_GIT", &options.git).stdout(Stdio::piped());

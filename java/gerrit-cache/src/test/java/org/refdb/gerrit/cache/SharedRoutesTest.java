@@ -62,8 +62,7 @@ class SharedRoutesTest {
         RedisServer two = cluster(bus)) {
       one.call("CLUSTER", "ADDSLOTSRANGE", "0", "8000");
       two.call("CLUSTER", "ADDSLOTSRANGE", "8001", "16383");
-      one.call("CLUSTER", "MEET", InetAddress.getLoopbackAddress().getHostAddress(), "" + two.port(), bus);
-      SharedNode.await(() -> isWhole(one) && isWhole(two), "the cluster is not whole");
+      meet(one, two, bus);
       assertShares(SharedNode.config(one.address().replace("redis:", "redis-cluster:")));
       assertFalse(one.names("site", "fleet").isEmpty());
       assertFalse(two.names("site", "fleet").isEmpty());
@@ -76,8 +75,7 @@ class SharedRoutesTest {
     try (RedisServer one = cluster("" + freePort());
         RedisServer two = cluster(bus)) {
       one.call("CLUSTER", "ADDSLOTSRANGE", "0", "16383");
-      one.call("CLUSTER", "MEET", InetAddress.getLoopbackAddress().getHostAddress(), "" + two.port(), bus);
-      SharedNode.await(() -> isWhole(one) && isWhole(two), "the cluster is not whole");
+      meet(one, two, bus);
       two.call("CLUSTER", "BUMPEPOCH"); // else old news of the other server could undo a move
       try (SharedNode node = node(SharedNode.config(one.address().replace("redis:", "redis-cluster:")))) {
         for (int slot = 0; slot < 4000; slot++) {
@@ -99,6 +97,12 @@ class SharedRoutesTest {
         assertEquals(0, node.shared().status().opened());
       }
     }
+  }
+
+  /** Makes two servers a cluster, once all slots are assigned. */
+  private static void meet(RedisServer one, RedisServer two, String bus) {
+    one.call("CLUSTER", "MEET", InetAddress.getLoopbackAddress().getHostAddress(), "" + two.port(), bus);
+    SharedNode.await(() -> isWhole(one) && isWhole(two), "the cluster is not whole");
   }
 
   /** Moves a slot, with the loss of its keys. */
