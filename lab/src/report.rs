@@ -78,13 +78,24 @@ fn verdict([a, b]: [&Side; 2], outcome: &Outcome, rules: &Rules, runs: usize) ->
             format!("cannot tell: {} takes {known} times the {words} of {} ({sure}, {runs})\n", b.name, a.name)
         }
         Verdict::Better | Verdict::Worse => format!(
-            "{}: {} takes {:.3} times the {words} of {} ({known}, {sure}, {runs})\n",
+            "{}: {} takes {} times the {words} of {} ({known}, {sure}, {runs}){}\n",
             if outcome.verdict == Verdict::Worse { "worse" } else { "better" },
             b.name,
-            outcome.ratio,
-            a.name
+            shown(outcome.ratio),
+            a.name,
+            if outcome.equal {
+                format!(", which is a difference of less than {} %", 100.0 * rules.tolerance)
+            } else {
+                String::new()
+            }
         ),
     }
+}
+
+/// Returns a ratio with three decimals, or with six if three would show a difference as 1.000.
+fn shown(ratio: f64) -> String {
+    let is_near_one = (ratio - 1.0).abs() < 0.0005 && ratio != 1.0;
+    if is_near_one { format!("{ratio:.6}") } else { format!("{ratio:.3}") }
 }
 
 /// Returns sentences that say whether both sides did the same work and, if not, how it differs, or why it was not
@@ -108,9 +119,9 @@ fn same_work(finished: &Finished<'_>) -> String {
 /// Returns the interval of a ratio in words.
 pub fn interval(known: Interval) -> String {
     match (known.low > 0.0, known.high.is_finite()) {
-        (true, true) => format!("{:.3} to {:.3}", known.low, known.high),
-        (true, false) => format!("{:.3} or more", known.low),
-        (false, true) => format!("{:.3} or less", known.high),
+        (true, true) => format!("{} to {}", shown(known.low), shown(known.high)),
+        (true, false) => format!("{} or more", shown(known.low)),
+        (false, true) => format!("{} or less", shown(known.high)),
         (false, false) => "any number of".to_owned(),
     }
 }
@@ -165,5 +176,6 @@ mod tests {
         assert_eq!(interval(Interval { low: 0.0, high: f64::INFINITY }), "any number of");
         assert_eq!(interval(Interval { low: 1.5, high: 2.0 }), "1.500 to 2.000");
         assert_eq!(interval(Interval { low: 0.0, high: 0.9 }), "0.900 or less");
+        assert_eq!(interval(Interval { low: 1.0, high: 1.000_31 }), "1.000 to 1.000310");
     }
 }

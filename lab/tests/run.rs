@@ -49,6 +49,19 @@ fn ten_percent_more_is_worse_ten_percent_less_is_better_and_equal_costs_are_equa
     assert_eq!(planted.git(&["worktree", "list"]).lines().count(), 1, "no worktree stays");
 }
 
+#[test]
+fn a_difference_that_is_certain_but_within_the_tolerance_says_so() {
+    let planted = Synthetic::new(REPORT, "judge = 'reported'");
+    planted.commit("cost", "10000");
+    planted.commit("cost", "10003");
+    let said = planted.said("run", "HEAD~1,HEAD", &["--runs-max", "8"]);
+    assert!(
+        said.contains("worse: HEAD takes 1.000300 times the reported cost of HEAD~1 (1.000300 to 1.000300, "),
+        "{said}"
+    );
+    assert!(said.contains(" runs a side), which is a difference of less than 1 %\n"), "{said}");
+}
+
 /// Previously, the user's worktrees whose folders did not exist at the moment were forgotten.
 #[test]
 fn worktrees_of_the_user_stay_known() {
