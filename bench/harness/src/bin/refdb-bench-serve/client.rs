@@ -26,11 +26,15 @@ pub(crate) struct Answer {
 
 const BUFFER_BYTES: usize = 1 << 20;
 
+/// How long a client waits for bytes. With millions of refs some servers list them all for each push, so that the last of
+/// 64 pushers waits for minutes.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
+
 impl Connection {
     pub(crate) fn open(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).context("cannot connect")?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         Ok(Connection { stream, buffer: vec![0; 64 << 10], start: 0, end: 0 })
     }
 

@@ -1,11 +1,11 @@
 //! A client of `git daemon`: gitprotocol-pack(5), "Git Transport".
 
-use crate::client::{Answer, packet};
+use crate::client::{Answer, PATIENCE, packet};
 use anyhow::{Context, Result, ensure};
 use std::{
     io::{BufReader, Read, Write},
     net::TcpStream,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 /// Asks `git upload-pack` of version 2 for its capabilities over a new connection, and then sends it a request over the
@@ -13,7 +13,7 @@ use std::{
 pub(crate) fn ask(address: &str, repository: &str, request: &[u8], mut line: impl FnMut(&[u8])) -> Result<Answer> {
     let mut stream = TcpStream::connect(address).context("cannot connect")?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let mut greeting = Vec::new();
     packet(&format!("git-upload-pack /{repository}\0host={address}\0\0version=2\0"), &mut greeting);
     stream.write_all(&greeting)?;
