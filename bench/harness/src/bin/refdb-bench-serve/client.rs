@@ -26,8 +26,8 @@ pub(crate) struct Answer {
 
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// How long a client waits for bytes. With millions of refs some servers list them all for each push, so that the last of
-/// 64 pushers waits for minutes.
+/// How long a client waits for bytes. With millions of refs some servers list them all for each push, so that the last
+/// of 64 pushers waits for minutes.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 
 impl Connection {
