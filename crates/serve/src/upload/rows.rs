@@ -220,7 +220,7 @@ impl Rows {
         self.head = id;
         let Rows { view, hidden, style, refs, .. } = self;
         let mut writer = Writer { view, hidden, style, refs, objects: objects.lookups() };
-        writer.write("HEAD".into(), id, symbolic, Peeled::Unknown, out)
+        writer.write("HEAD".into(), id.as_ref(), symbolic, Peeled::Unknown, out)
     }
 
     /// Returns whether no ref has this name. A broken ref, or one in a loop of symbolic refs, exists.
@@ -251,7 +251,7 @@ impl Writer<'_> {
         while broken.front().is_some_and(|name| end.is_none_or(|end| name.as_bstr() < end)) {
             let Some(name) = broken.pop_front() else { break };
             let no_object = ObjectId::null(self.view.hash().map_err(io::Error::other)?);
-            self.write(name.as_bstr(), Some(no_object), None, Peeled::NotTag, out)?;
+            self.write(name.as_bstr(), Some(&no_object), None, Peeled::NotTag, out)?;
         }
         Ok(())
     }
@@ -260,7 +260,7 @@ impl Writer<'_> {
         if !self.hidden.is_empty() && self.hidden.covers(row.name) {
             return Ok(());
         }
-        match row.target {
+        match &row.target {
             TargetView::Direct(id) => {
                 // As in git, a ref whose object is missing is listed too.
                 let peeled = match (row.peeled, row.storage) {
@@ -273,7 +273,7 @@ impl Writer<'_> {
             TargetView::Symbolic(_) => {
                 let Ok(resolved) = self.view.resolve(row.name) else { return Ok(()) };
                 let Some(Target::Direct(id)) = resolved.found.map(|found| found.target) else { return Ok(()) };
-                self.write(row.name, Some(id), Some(resolved.name.as_bstr()), Peeled::Unknown, out)?;
+                self.write(row.name, Some(&id), Some(resolved.name.as_bstr()), Peeled::Unknown, out)?;
             }
         }
         Ok(())
@@ -284,7 +284,7 @@ impl Writer<'_> {
     fn write(
         &mut self,
         name: &BStr,
-        id: Option<ObjectId>,
+        id: Option<&ObjectId>,
         symbolic: Option<&BStr>,
         peeled: Peeled,
         out: &mut Vec<u8>,
@@ -302,7 +302,7 @@ impl Writer<'_> {
         match &mut *self.style {
             Style::LsRefs(wanted) => {
                 out.extend_from_slice(b"0000");
-                match &id {
+                match id {
                     Some(id) => id.write_hex(out),
                     None => out.extend_from_slice(b"unborn"),
                 }
@@ -313,7 +313,7 @@ impl Writer<'_> {
                     out.extend_from_slice(target);
                 }
                 if let Some(id) = id.filter(|_| wanted.peel)
-                    && let Some(peeled) = peel(&mut self.objects, &id, peeled)?
+                    && let Some(peeled) = peel(&mut self.objects, id, peeled)?
                 {
                     out.extend_from_slice(b" peeled:");
                     peeled.write_hex(out);
@@ -323,8 +323,8 @@ impl Writer<'_> {
             }
             Style::Advertisement(offer) => {
                 let Some(id) = id else { return Ok(()) };
-                offer.line(&id, name, b"", out);
-                if let Some(peeled) = peel(&mut self.objects, &id, peeled)? {
+                offer.line(id, name, b"", out);
+                if let Some(peeled) = peel(&mut self.objects, id, peeled)? {
                     offer.line(&peeled, name, b"^{}", out);
                 }
             }
