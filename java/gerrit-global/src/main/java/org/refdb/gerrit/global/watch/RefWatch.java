@@ -147,8 +147,11 @@ public final class RefWatch implements AutoCloseable {
           begin();
         }
         watch();
-      } catch (GlobalRefException | RuntimeException | Error e) { // also an OutOfMemoryError: the thread must not end
+      } catch (GlobalRefException | RuntimeException e) {
         log.atWarning().log("cannot watch other nodes' updates, tries again: %s", e.getMessage());
+      } catch (Error e) { // also an OutOfMemoryError: the thread must not end
+        log.atWarning().withCause(e).log("a change may have been missed: the watch starts over");
+        startOver();
       } catch (InterruptedException e) {
         return;
       }
