@@ -61,9 +61,9 @@ pub(crate) fn install() -> io::Result<()> {
         OWNER.store(Pid::as_raw(Some(getpid())), Ordering::Relaxed);
         // SAFETY: what runs in the handler must be async-signal-safe. `on_abort` reads statics through atomics,
         // `OnceLock::get` (a load) and `Mutex::try_lock` (a compare-and-swap, which does not wait). It calls unlink,
-        // pause, getpid and gettid by rustix' bare system calls, which leave errno alone. It ends the process by signal-hook's
-        // `emulate_default_handler`, which is documented to be async-signal-safe. It neither allocates nor panics:
-        // every index is checked by `get`.
+        // pause, getpid and gettid by rustix' bare system calls, which leave errno alone. It ends the process by
+        // signal-hook's `emulate_default_handler`, which is documented to be async-signal-safe. It neither allocates
+        // nor panics: every index is checked by `get`.
         #[expect(unsafe_code, reason = "there is no safe way to run more than a flag's store in a handler")]
         let registered = unsafe { signal_hook::low_level::register(SIGABRT, on_abort) };
         installed = registered.map(|_| INSTALLED.store(true, Ordering::Release));

@@ -175,7 +175,7 @@ impl Alert {
         fs::create_dir_all(folder).with_context(|| format!("cannot make '{}'", folder.display()))?;
         let texts = [format!("{:#}\n", serde_json::to_value(self)?), self.markdown()];
         for (path, text) in files(folder, &self.id).iter().zip(texts) {
-            fs::write(&path, text).with_context(|| format!("cannot write '{}'", path.display()))?;
+            fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))?;
         }
         Ok(())
     }
