@@ -33,7 +33,7 @@ fn a_step_in_a_merged_topic_is_found_attributed_and_told_once() {
     assert!((alert["ratio"].as_f64().unwrap() - 1.1).abs() < 1e-9, "{alert}");
     assert!((alert["beside_reference"].as_f64().unwrap() - 1.1).abs() < 1e-9, "{alert}");
     let markdown = fs::read_to_string(watched.history().join("alerts/planted-1.md")).unwrap();
-    assert!(markdown.starts_with(&format!("# planted is slower since {} (cost: 1100): 1.100 times", &slow[..12])));
+    assert!(markdown.starts_with(&format!("# planted costs more since {} (cost: 1100): 1.100 times", &slow[..12])));
     let repeat = markdown.lines().find_map(|line| line.trim().strip_prefix("refdb-lab run ")).unwrap();
     let again =
         format!("{} run {repeat} --cache '{}'", env!("CARGO_BIN_EXE_refdb-lab"), watched.planted.cache().display());
@@ -262,12 +262,16 @@ fn what_the_proof_does_not_confirm_is_recorded_and_not_reported() {
     watched.planted.build_more("case $BUILD in */proof/*) echo 1000 >\"$BUILD/cost\" ;; esac\n");
     watched.idle(1);
     watched.planted.commit("cost", "1300");
+    // An earlier watch confirmed the change, and was killed before it had recorded that.
+    let alerts = watched.history().join("alerts");
+    fs::create_dir_all(&alerts).unwrap();
+    ["json", "md"].iter().for_each(|end| fs::write(alerts.join(format!("planted-1.{end}")), "").unwrap());
     let out = watched.watch(0, &[]);
     assert!(out.contains("planted: unconfirmed: the proof measured 1.000 times, which confirms nothing"), "{out}");
     let closed = watched.records("closed");
     assert_eq!((closed.len(), &closed[0]["confirmed"]), (1, &false.into()));
     assert_eq!(watched.told(), [""; 0]);
-    assert!(!watched.history().join("alerts").exists());
+    assert_eq!(fs::read_dir(alerts).unwrap().count(), 0);
 }
 
 /// The program does what it did, and another one runs beside it.

@@ -2,15 +2,14 @@
 //! settings.
 
 use crate::{
-    failure::{FAILED, Result, fatal, system_text},
+    failure::{Result, fatal, system_text},
     options::Setting,
     output, real_git,
 };
 use refdb::{Environment, config::Config};
 use std::{
     io::{self, Write},
-    os::unix::process::ExitStatusExt,
-    process::{ExitStatus, Stdio},
+    process::Stdio,
 };
 
 /// Whether, and how, a list is laid out in columns.
@@ -101,16 +100,10 @@ impl Columns {
             fed => fed,
         };
         match fed.and_then(|()| child.wait()) {
-            Ok(status) => Ok(exit_code(status)),
+            Ok(status) => Ok(real_git::exit_code(status)),
             Err(error) => fatal!["'git column' does not take the list: ", system_text(&error)],
         }
     }
-}
-
-/// Returns the exit code of a program, or the one that a shell has for the signal that ended the program.
-fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
 #[cfg(test)]

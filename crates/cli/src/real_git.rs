@@ -1,12 +1,16 @@
 //! Runs the git to which refdb delegates.
 
-use crate::{Invocation, failure::Failure};
+use crate::{
+    Invocation,
+    failure::{FAILED, Failure},
+};
 use refdb::Environment;
 pub use refdb::real_git::{command, is_circular, program};
 use std::{
     ffi::{OsStr, OsString},
     io,
-    os::unix::process::CommandExt,
+    os::unix::process::{CommandExt, ExitStatusExt},
+    process::ExitStatus,
 };
 
 /// Replaces this process by git with these words, and returns only if git cannot be started or if the git program leads
@@ -29,4 +33,10 @@ pub fn leave(invocation: &Invocation<'_>, name: &str, what: &str) -> Failure {
     let words = invocation.globals.of_git.iter().cloned().chain([name.into()]);
     let words: Vec<OsString> = words.chain(invocation.words.iter().cloned()).collect();
     exec(&invocation.globals.environment(), name, &words, what)
+}
+
+/// Returns the exit code of git, or the one that a shell has for the signal that ended git.
+pub fn exit_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }

@@ -154,6 +154,22 @@ fn a_segment_whose_sync_failed_is_not_trusted_though_it_could_not_be_deleted() {
     }
 }
 
+/// Previously, each later sync failed at the lost segment and removed all entries again, as long as the segment could
+/// not be deleted.
+#[test]
+fn a_void_segment_whose_sync_failed_keeps_nothing_from_being_synced() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Forgetful::default());
+    let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), patient(4 * MIB)).unwrap();
+    cache.put_with(b"one", b"session", PutOptions::new().durability(Durability::Written)).unwrap();
+    disk.fails.store(true, Ordering::Relaxed);
+    disk.keeps.store(true, Ordering::Relaxed);
+    cache.flush(Durability::Synced).expect_err("the segment is lost, and still there");
+    disk.fails.store(false, Ordering::Relaxed);
+    assert_eq!(cache.get(b"one"), None);
+    assert_keeps_what_is_synced_now(cache, &disk, dir.path());
+}
+
 #[test]
 fn a_disk_that_fails_each_sync_for_a_while_costs_entries_and_no_more() {
     let dir = tempfile::tempdir().unwrap();

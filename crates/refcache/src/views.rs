@@ -21,9 +21,15 @@ struct Known {
     by_path: HashMap<PathBuf, Weak<View>>,
     /// The number of entries above which those whose views are gone are removed.
     len_max: usize,
+    /// How often [`Views::close`] was called.
+    closes: u64,
 }
 
 impl Known {
+    fn get(&self, git_dir: &Path) -> Option<Arc<View>> {
+        self.by_path.get(git_dir).and_then(Weak::upgrade)
+    }
+
     fn insert(&mut self, view: &Arc<View>) {
         let before = self.by_path.insert(view.git_dir().to_owned(), Arc::downgrade(view));
         debug_assert!(before.is_none_or(|view| view.strong_count() == 0), "a repository has one view");
@@ -54,28 +60,39 @@ impl Views {
     /// Fails if the repository cannot be opened, for instance because the folder is no repository or has a format that
     /// is not known.
     pub fn open(&self, git_dir: &Path, settings: &ViewSettings) -> Result<Arc<View>> {
-        if let Some(view) = self.get(git_dir) {
-            return Ok(view);
+        loop {
+            let closes = {
+                let known = self.views();
+                if let Some(view) = known.get(git_dir) {
+                    return Ok(view);
+                }
+                known.closes
+            };
+            // Opened without the lock, so that other repositories do not wait for this one's disk.
+            let view = Arc::new(View::open(git_dir, settings.clone(), &self.process)?);
+            let mut known = self.views();
+            if let Some(other) = known.get(git_dir) {
+                return Ok(other);
+            }
+            // A view of a repository that was closed meanwhile would stay known although it should be forgotten.
+            if known.closes == closes {
+                known.insert(&view);
+                return Ok(view);
+            }
         }
-        // Opened without the lock, so that other repositories do not wait for this one's disk.
-        let view = Arc::new(View::open(git_dir, settings.clone(), &self.process)?);
-        let mut known = self.views();
-        if let Some(other) = known.by_path.get(git_dir).and_then(Weak::upgrade) {
-            return Ok(other);
-        }
-        known.insert(&view);
-        Ok(view)
     }
 
     /// The view of the repository in this folder, if somebody holds it and [`close`](Self::close) has not forgotten it.
     pub fn get(&self, git_dir: &Path) -> Option<Arc<View>> {
-        self.views().by_path.get(git_dir).and_then(Weak::upgrade)
+        self.views().get(git_dir)
     }
 
     /// Forgets the view of this repository, so that the next call of [`open`](Self::open) makes a new one. Those who
     /// hold the present view can go on using it.
     pub fn close(&self, git_dir: &Path) {
-        self.views().by_path.remove(git_dir);
+        let mut known = self.views();
+        known.closes += 1;
+        known.by_path.remove(git_dir);
     }
 
     /// Bytes that all caches and views of the process hold together.

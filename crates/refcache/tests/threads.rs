@@ -13,10 +13,13 @@ use refdb::{
 use refdb_refcache::{Batch, TrustSettings, View, Views, ViewsSettings};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
+use refdb_vfs::{Fs, IoHook, LookUp, Op, Verdict};
 use std::{
     collections::HashMap,
+    io,
+    path::{Path, PathBuf},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
@@ -169,4 +172,42 @@ fn counters_are_read_while_an_index_is_built() {
         assert!(bytes.is_ok(), "the counters were not told in time");
         assert_eq!(found.join().unwrap(), ["refs/tags/t"]);
     });
+}
+
+/// Forgets the view of a repository while it is opened for the first time.
+#[derive(Default)]
+struct ForgetsAtOnce {
+    views: OnceLock<(Weak<Views>, PathBuf)>,
+    times: AtomicUsize,
+}
+
+impl IoHook for ForgetsAtOnce {
+    fn before(&self, _: Op<'_>) -> Verdict {
+        Verdict::Proceed
+    }
+
+    fn look_up(&self, _: &Path, _: LookUp) -> io::Result<Option<PathBuf>> {
+        if self.times.fetch_add(1, SeqCst) == 0 {
+            let (views, git_dir) = self.views.get().unwrap();
+            views.upgrade().unwrap().close(git_dir);
+        }
+        Ok(None)
+    }
+}
+
+/// Previously, the view stayed known, with settings and a folder that another caller had declared to be over.
+#[test]
+fn a_view_that_was_opened_before_its_repository_was_closed_is_not_kept() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let hook = Arc::new(ForgetsAtOnce::default());
+    let fs = Fs::with_hook(Arc::<ForgetsAtOnce>::clone(&hook));
+    let views = Arc::new(Views::new(&ViewsSettings::default().fs(fs)));
+    hook.views.set((Arc::downgrade(&views), repo.git_dir().to_owned())).unwrap();
+    let view = views.open(repo.git_dir(), &unsynced(TrustSettings::default())).unwrap();
+    let looked = hook.times.load(SeqCst);
+    drop(view);
+    hook.times.store(1, SeqCst);
+    drop(views.open(repo.git_dir(), &unsynced(TrustSettings::default())).unwrap());
+    let once = hook.times.load(SeqCst) - 1;
+    assert!(once > 0 && looked == 2 * once, "the repository was opened again: {looked} look-ups, {once} to open it");
 }

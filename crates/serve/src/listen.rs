@@ -177,7 +177,17 @@ async fn run(
         kept.pushes.stop().await;
     }
     drop(status);
+    drop_within(limits.drain, (kept, server)).await;
     Ok(())
+}
+
+/// Drops a value in another thread, and goes on after `limit` even if that takes longer. The last owner of the views
+/// waits for the thread that packs loose refs, and thus for a disk that may not respond.
+async fn drop_within(limit: Duration, value: impl Send + 'static) {
+    let dropped = tokio::task::spawn_blocking(move || drop(value));
+    if timeout(limit, dropped).await.is_err() {
+        say("warning: ", b"the packing of loose refs went on after serve.drainSeconds and was not waited for");
+    }
 }
 
 /// Returns how many connections may be open: `serve.maxConnections`, or fewer if the process may not open so many files
@@ -240,5 +250,28 @@ fn reload(options: &Options, kept: &Kept, server: &ArcSwap<Server>) {
             server.store(Arc::new(new));
         }
         Err(error) => say("error: ", format!("the new settings are not used: {error}").as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::mpsc::Receiver, time::Instant};
+
+    /// Previously, the server never ended if the last packing waited for a disk that did not respond.
+    #[test]
+    fn what_waits_without_end_when_it_is_dropped_keeps_nobody() {
+        struct Stuck(Receiver<()>);
+        impl Drop for Stuck {
+            fn drop(&mut self) {
+                let _ = self.0.recv();
+            }
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (goes_on, stuck) = mpsc::channel();
+        let began = Instant::now();
+        runtime.block_on(drop_within(Duration::from_millis(50), Stuck(stuck)));
+        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+        drop(goes_on);
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Records {
     pub(crate) connections: Gauge,
     lines_lost: Counter,
     log: Mutex<Option<Log>>,
+    /// Shared with the threads that write the present log and earlier ones.
+    log_writers: Arc<()>,
     /// Whether there is a log, kept here so that reading it needs no lock.
     is_logging: AtomicBool,
     ids: AtomicU64,
@@ -88,6 +90,7 @@ impl Records {
             connections,
             lines_lost,
             log: Mutex::default(),
+            log_writers: Arc::default(),
             is_logging: AtomicBool::new(false),
             ids: AtomicU64::new(1),
             started: Instant::now(),
@@ -95,9 +98,10 @@ impl Records {
     }
 
     /// Opens the access log, or opens it again after a rotation. The path `-` means standard error, and `None` closes
-    /// the log.
+    /// the log. Fails, and keeps the present log, if the new one cannot be opened or too many earlier ones are not
+    /// written yet, because each of them has a thread that may wait for its disk for ever.
     pub(crate) fn open_log(&self, path: Option<&Path>) -> io::Result<()> {
-        let log = path.map(Log::open).transpose()?;
+        let log = path.map(|path| Log::open(path, &self.log_writers)).transpose()?;
         self.is_logging.store(log.is_some(), Relaxed);
         *self.log() = log;
         Ok(())
@@ -266,6 +270,8 @@ fn milliseconds(duration: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use log::LOGS_MAX;
+    use std::{io::Read, os::fd::AsRawFd, thread};
 
     #[test]
     fn a_request_is_counted_and_logged_on_one_line() {
@@ -290,5 +296,32 @@ mod tests {
         let count = "refdb_serve_requests_total{operation=\"ls-refs\",status=\"200\"} 1";
         assert!(metrics.contains(count), "{metrics}");
         assert!(metrics.contains("refdb_serve_requests_in_progress 0"), "{metrics}");
+    }
+
+    /// Previously, each rotation left one more thread and its lines behind for as long as nobody read the log.
+    #[test]
+    fn rotations_of_a_log_that_is_not_written_are_refused_once_many_wait() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        let records = Records::new();
+        let open = || records.open_log(Some(Path::new(&path)));
+        let mut opened = 0;
+        let refused = loop {
+            match open() {
+                Ok(()) => opened += 1,
+                Err(error) => break error.to_string(),
+            }
+            assert!(opened <= LOGS_MAX, "there is no end");
+            // A pipe takes less.
+            assert!(records.log().as_ref().unwrap().add("x".repeat(1 << 20)));
+        };
+        assert_eq!(opened, LOGS_MAX);
+        assert!(refused.contains("not written yet"), "{refused}");
+        io::copy(&mut (&mut reader).take((LOGS_MAX << 20) as u64), &mut io::sink()).unwrap();
+        let began = Instant::now();
+        while open().is_err() {
+            assert!(began.elapsed() < Duration::from_secs(60), "the earlier ones are written");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Removes locks when the process aborts. Rust aborts without running destructors when memory runs out, so that every
 //! lock would otherwise stay.
 
-use rustix::process::{Pid, getpid};
+use rustix::{
+    process::{Pid, getpid},
+    thread::gettid,
+};
 use signal_hook::consts::SIGABRT;
 use std::{
     ffi::CStr,
@@ -9,7 +12,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::{
-        Mutex, Once, OnceLock, PoisonError, TryLockError,
+        Mutex, Once, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
@@ -39,6 +42,8 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// The process that holds the recorded locks. A child process, which has the same memory until it executes another
 /// program, must not remove them.
 static OWNER: AtomicI32 = AtomicI32::new(0);
+/// The thread that has begun to remove the locks; 0 if none has.
+static REMOVER: AtomicI32 = AtomicI32::new(0);
 /// The memory in which the handler assembles a path.
 static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 
@@ -56,9 +61,9 @@ pub(crate) fn install() -> io::Result<()> {
         OWNER.store(Pid::as_raw(Some(getpid())), Ordering::Relaxed);
         // SAFETY: what runs in the handler must be async-signal-safe. `on_abort` reads statics through atomics,
         // `OnceLock::get` (a load) and `Mutex::try_lock` (a compare-and-swap, which does not wait). It calls unlink,
-        // pause and getpid by rustix' bare system calls, which leave errno alone. It ends the process by signal-hook's
-        // `emulate_default_handler`, which is documented to be async-signal-safe. It neither allocates nor panics:
-        // every index is checked by `get`.
+        // pause, getpid and gettid by rustix' bare system calls, which leave errno alone. It ends the process by
+        // signal-hook's `emulate_default_handler`, which is documented to be async-signal-safe. It neither allocates
+        // nor panics: every index is checked by `get`.
         #[expect(unsafe_code, reason = "there is no safe way to run more than a flag's store in a handler")]
         let registered = unsafe { signal_hook::low_level::register(SIGABRT, on_abort) };
         installed = registered.map(|_| INSTALLED.store(true, Ordering::Release));
@@ -166,22 +171,23 @@ fn empty_chunk(words: usize) -> Option<usize> {
 /// The handler of `SIGABRT`.
 fn on_abort() {
     if Pid::as_raw(Some(getpid())) == OWNER.load(Ordering::Relaxed) {
-        let mut path = match PATH.try_lock() {
-            Ok(path) => path,
-            Err(TryLockError::Poisoned(path)) => path.into_inner(),
+        let thread = Pid::as_raw(Some(gettid()));
+        // No other thread begins once this one is done, because the names may be locks of other processes by then.
+        match REMOVER.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => {
+                if let Ok(mut path) = PATH.try_lock() {
+                    // If another thread has discarded paths meanwhile, new paths may have overwritten those that were
+                    // read.
+                    let _ = (0..3).any(|_| remove_all(&mut path));
+                }
+            }
+            // This handler itself has aborted, for instance because the stack has no room for it.
+            Err(remover) if remover == thread => {}
             // Another thread is removing the locks, and ends the process when that is done.
-            Err(TryLockError::WouldBlock) => loop {
+            Err(_) => loop {
                 rustix::event::pause();
             },
-        };
-        // If another thread has discarded paths meanwhile, new paths may have overwritten those that were read.
-        for _ in 0..3 {
-            if remove_all(&mut path) {
-                break;
-            }
         }
-        // No other thread begins once this one is done, because the names may be locks of other processes by then.
-        std::mem::forget(path);
     }
     // Ends the process. If the handler returned instead, a signal from outside would let the process continue without
     // its locks.
@@ -221,6 +227,7 @@ fn remove_all(path: &mut [u8; PATH_LEN_MAX + 1]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{os::unix::process::ExitStatusExt, process::Stdio};
 
     #[test]
     fn words_are_found_by_their_numbers_in_all_chunks() {
@@ -243,5 +250,20 @@ mod tests {
         held.forget();
         let words: usize = WORDS.iter().filter_map(OnceLock::get).map(|chunk| chunk.len()).sum();
         assert!(words < 8 * FIRST_WORDS, "{words}");
+    }
+
+    /// Previously, the thread waited for itself without end.
+    #[test]
+    fn an_abort_in_the_handler_itself_ends_the_process() {
+        const NAME: &str = "abort::tests::an_abort_in_the_handler_itself_ends_the_process";
+        const MARK: &str = "REFDB_TEST_ABORTS_AGAIN";
+        if std::env::var_os(MARK).is_some() {
+            install().unwrap();
+            REMOVER.store(Pid::as_raw(Some(gettid())), Ordering::Relaxed);
+            std::process::abort();
+        }
+        let mut again = refdb_testkit::this_program();
+        again.args(["--exact", NAME]).env(MARK, "1").stdout(Stdio::null()).stderr(Stdio::null());
+        assert_eq!(again.status().unwrap().signal(), Some(SIGABRT));
     }
 }

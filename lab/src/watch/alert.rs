@@ -1,6 +1,11 @@
 //! Writes an alert: JSON for programs, and Markdown for people and mailing lists.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -102,8 +107,13 @@ impl Alert {
             (Place::Range, commits) => format!("since one of {} commits up to {}", commits.len(), self.after.short()),
             _ => format!("in several steps between {} and {}", self.before.short(), self.after.short()),
         };
-        let verb = if self.direction == Direction::Worse { "slower" } else { "faster" };
-        format!("{} is {verb} {what}: {:.3} times the {}", self.job(), self.ratio, self.judge.words())
+        let verb = match (self.judge, self.direction) {
+            (Measure::Wall, Direction::Worse) => "is slower",
+            (Measure::Wall, _) => "is faster",
+            (_, Direction::Worse) => "costs more",
+            _ => "costs less",
+        };
+        format!("{} {verb} {what}: {:.3} times the {}", self.job(), self.ratio, self.judge.words())
     }
 
     fn job(&self) -> String {
@@ -163,12 +173,29 @@ impl Alert {
     /// Writes the alert into `folder`, as `ID.json` and `ID.md`.
     pub fn write(&self, folder: &Path) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make '{}'", folder.display()))?;
-        for (ending, text) in [("json", format!("{:#}\n", serde_json::to_value(self)?)), ("md", self.markdown())] {
-            let path = folder.join(format!("{}.{ending}", self.id));
-            fs::write(&path, text).with_context(|| format!("cannot write '{}'", path.display()))?;
+        let texts = [format!("{:#}\n", serde_json::to_value(self)?), self.markdown()];
+        for (path, text) in files(folder, &self.id).iter().zip(texts) {
+            fs::write(path, text).with_context(|| format!("cannot write '{}'", path.display()))?;
         }
         Ok(())
     }
+}
+
+/// Removes the files of an alert that a watch wrote before it was killed, and that its successor has not confirmed.
+pub fn remove(folder: &Path, id: &str) -> Result<()> {
+    for path in files(folder, id) {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove '{}'", path.display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn files(folder: &Path, id: &str) -> [PathBuf; 2] {
+    ["json", "md"].map(|ending| folder.join(format!("{id}.{ending}")))
 }
 
 impl Named {

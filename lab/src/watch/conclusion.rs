@@ -76,7 +76,8 @@ pub fn conclude(evidence: &Evidence<'_>) -> Conclusion {
         }
         let missing: Vec<&String> = fast.programs.keys().filter(|line| !slow.programs.contains_key(*line)).collect();
         if let Some(line) = only.iter().find(|line| has_other_settings(line, &missing)) {
-            let sentence = format!("artefact of configuration: the slower side ran `{line}` with other settings");
+            let sentence =
+                format!("artefact of configuration: the side that costs more ran `{line}` with other settings");
             return made(Kind::Artefact, "configuration", sentence);
         }
     }

@@ -1,6 +1,12 @@
 //! Looks into an alarm: searches for the commit of the change, proves it, and reports it.
 
-use std::{collections::BTreeMap, fmt::Write as _, io::Write, path::Path, time::Instant};
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    io::Write,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use anyhow::Result;
 use refdb_vfs::interrupt;
@@ -61,7 +67,7 @@ impl<'a> Series<'a> {
         match proved {
             Ok(proof) if !failed => {
                 let alert = self.alert(alarm, state, &located, &proof)?;
-                alert.write(&self.options.history.join("alerts"))?;
+                alert.write(&self.alerts())?;
                 self.close(alarm, Some(&proof), alert.title())?;
                 *alerts += 1;
                 self.call_the_user();
@@ -94,7 +100,9 @@ impl<'a> Series<'a> {
         let end = Instant::now() + self.options.budget;
         let whole = self.point_of(&alarm.at).map_or(0.0, |point| point.ratio.ln().abs());
         let mut said = "the branch was rebased".to_owned();
-        for good in [&alarm.before, &alarm.anchor] {
+        let mut goods = vec![&alarm.before, &alarm.anchor];
+        goods.dedup();
+        for good in goods {
             if !is_ancestor(self.setting.builds, good, &alarm.at)? {
                 continue;
             }
@@ -150,14 +158,28 @@ impl<'a> Series<'a> {
     fn close(&mut self, alarm: &Alarm, proof: Option<&Proof>, said: String) -> Result<()> {
         let known = |bound: f64| bound.is_finite().then_some(bound);
         let outcome = proof.map(|proof| proof.outcome);
+        let confirmed = proof.is_some_and(|proof| proof.confirms(alarm.direction));
+        if !confirmed {
+            alert::remove(&self.alerts(), &self.id(alarm.number))?;
+        }
         self.ledger.append(Record::Closed(Closed {
             number: alarm.number,
-            confirmed: proof.is_some_and(|proof| proof.confirms(alarm.direction)),
+            confirmed,
             ratio: outcome.map_or(1.0, |outcome| outcome.ratio),
             low: outcome.and_then(|outcome| known(outcome.interval.low)),
             high: outcome.and_then(|outcome| known(outcome.interval.high)),
             said,
         }))
+    }
+
+    /// Returns the folder of the alerts.
+    fn alerts(&self) -> PathBuf {
+        self.options.history.join("alerts")
+    }
+
+    /// Returns the name of the alert for the alarm with this number.
+    fn id(&self, number: u32) -> String {
+        format!("{}-{number}", self.stem)
     }
 
     fn alert(&self, alarm: &Alarm, state: &State, located: &Located, proof: &Proof) -> Result<Alert> {
@@ -191,7 +213,7 @@ impl<'a> Series<'a> {
         let takes_back = taken_back(&steps, present, self.rules.tolerance).map(|place| state.steps[place].0);
         Ok(Alert {
             version: alert::VERSION,
-            id: format!("{}-{}", self.stem, alarm.number),
+            id: self.id(alarm.number),
             time: now(),
             scenario: self.setting.scenario.name.clone(),
             parameters: self.setting.values.clone(),
@@ -246,7 +268,7 @@ impl<'a> Series<'a> {
         let Some(command) = &self.options.notify else { return };
         for record in self.ledger.records() {
             let Record::Closed(Closed { number, confirmed: true, .. }) = record else { continue };
-            if let Err(error) = notify(command, &self.options.history, &format!("{}-{number}", self.stem)) {
+            if let Err(error) = notify(command, &self.options.history, &self.id(*number)) {
                 eprintln!("refdb-lab: {error:#}");
             }
         }

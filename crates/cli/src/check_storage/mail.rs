@@ -24,8 +24,11 @@ const MAIL: &str = "mail";
 const TICK: Duration = Duration::from_millis(10);
 /// The number of listings without a new line after which the reader changes the folder.
 const LOOKS: u32 = 30;
-/// How long the coordinator waits for hosts to join, a host for a run to join, and either side for the next line.
+/// How long the coordinator waits for hosts to join, a host for a run to join, and either side for the next line while
+/// no other host has its turn.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
+/// The longest time of the scenes with one host, during which the others are sent nothing. Most take 20 s.
+const TURN_MAX: Duration = Duration::from_secs(60);
 /// The last line of a direction.
 const BYE: &str = "bye";
 
@@ -77,7 +80,8 @@ impl Drop for Outbox {
 }
 
 /// Receives the lines of one direction. It ends at the last one, when `is_over` is set, after a signal, when no line
-/// has arrived for [`PATIENCE`], or when the folder or a line's file cannot be read for another reason than `ESTALE`.
+/// has arrived for [`PATIENCE`] and the longest turns of all hosts, or when the folder or a line's file cannot be read
+/// for another reason than `ESTALE`.
 pub(super) struct Inbox {
     folder: PathBuf,
     way: Way,
@@ -106,6 +110,12 @@ impl Inbox {
         Ok(Some(String::from_utf8_lossy(&content).into_owned()))
     }
 
+    /// How long to wait for the next line.
+    fn patience(&self) -> Duration {
+        let hosts = self.folder.parent().and_then(|office| joined(office).ok()).unwrap_or_default();
+        PATIENCE + TURN_MAX * hosts.len() as u32
+    }
+
     /// Makes a file and removes it. The server's answer shows the NFS client that others have changed the folder too,
     /// even on a mount with `nocto`, where the client does not ask the server about a folder that it opens.
     fn knock(&self) {
@@ -119,9 +129,12 @@ impl Iterator for Inbox {
     type Item = String;
 
     fn next(&mut self) -> Option<String> {
-        let end = Instant::now() + PATIENCE;
+        let begun = Instant::now();
         let mut looks = 0;
-        while Instant::now() < end && !self.is_over.load(Relaxed) && interrupt::received().is_none() {
+        while (begun.elapsed() < PATIENCE || begun.elapsed() < self.patience())
+            && !self.is_over.load(Relaxed)
+            && interrupt::received().is_none()
+        {
             looks += 1;
             match self.look() {
                 Ok(Some(line)) => return Some(line).filter(|line| line != BYE),
@@ -207,6 +220,17 @@ mod tests {
         assert_eq!(lines, (0..12).map(|at| format!("line {at}")).collect::<Vec<_>>());
         is_over.store(true, Relaxed);
         assert_eq!(Inbox::new(dir.path(), Way::Answer, &is_over).next(), None);
+    }
+
+    /// Previously, the last of more than 30 hosts left before its turn came.
+    #[test]
+    fn a_host_waits_for_the_turns_of_all_others() {
+        let office = tempfile::tempdir().unwrap();
+        for host in 0..40 {
+            std::fs::create_dir(office.path().join(format!("id-{host}"))).unwrap();
+        }
+        let inbox = Inbox::new(&office.path().join("id-39"), Way::Question, &Arc::default());
+        assert!(inbox.patience() >= 40 * TURN_MAX);
     }
 
     #[test]

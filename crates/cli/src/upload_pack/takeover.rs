@@ -9,7 +9,7 @@ use refdb_vfs::interrupt;
 use std::{
     fs::File,
     io::{self, Read, Write},
-    os::{fd::AsFd, unix::process::ExitStatusExt},
+    os::fd::AsFd,
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     thread,
 };
@@ -28,7 +28,7 @@ pub(super) fn run(environment: &Environment, invocation: &Invocation<'_>, rest: 
     let status = pass(git, rest).map_err(|error| {
         real_git::not_run(&real_git::program(environment), COMMAND.name, "the rest of this fetch", &error)
     })?;
-    Ok(exit_code(status))
+    Ok(real_git::exit_code(status))
 }
 
 fn pass(mut git: Command, rest: HandOver) -> io::Result<ExitStatus> {
@@ -111,12 +111,6 @@ fn skip_to_flush(answer: &mut impl Read) -> io::Result<bool> {
         let data = length.saturating_sub(LENGTH_BYTES as u64);
         io::copy(&mut answer.take(data), &mut io::sink())?;
     }
-}
-
-/// Returns the exit code that a shell would report for git.
-fn exit_code(status: ExitStatus) -> u8 {
-    let signal = status.signal().map(|signal| 128 + signal);
-    signal.or(status.code()).and_then(|code| u8::try_from(code).ok()).unwrap_or(128)
 }
 
 #[cfg(test)]

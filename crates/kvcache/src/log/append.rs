@@ -317,6 +317,11 @@ impl Log {
         self.removals_end
     }
 
+    /// Position after the header that makes all earlier segments void.
+    pub(crate) fn floor(&self) -> LogPosition {
+        LogPosition { seq: self.floor, offset: SEGMENT_HEADER_BYTES }
+    }
+
     /// Appends the tombstones that wait for room.
     fn write_removals(&mut self, view: &View) -> Result<(), NoRoom> {
         if self.pending_removals.is_empty() { Ok(()) } else { self.write_removals_at(view, self.active.newest_ms) }

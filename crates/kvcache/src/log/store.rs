@@ -117,8 +117,14 @@ impl Store {
 
     /// Syncs everything before `end`, older segments first, so that a loss of power takes the end of the log and never
     /// a part in its middle. Syncs the folder too, so that new segments have their names and deleted ones stay deleted.
+    ///
+    /// Segments that were void at the beginning are not synced, because one of them may be lost. What made them void
+    /// is synced instead, even if it is later than `end`.
     pub(crate) fn sync_through(&self, end: LogPosition) -> Result<()> {
-        let done = self.write_through(end).and_then(|()| self.sync_written(end)).and_then(|()| self.check_ours());
+        let floor = self.log().floor();
+        let end = end.max(floor);
+        let written = self.write_through(end);
+        let done = written.and_then(|()| self.sync_written(floor.seq, end)).and_then(|()| self.check_ours());
         self.files.health.synced(done.is_ok());
         done
     }
@@ -129,9 +135,9 @@ impl Store {
         self.files.check_ours().map_err(|error| self.disk_failed(error))
     }
 
-    fn sync_written(&self, end: LogPosition) -> Result<()> {
+    fn sync_written(&self, first_seq: u64, end: LogPosition) -> Result<()> {
         let mut segments: Vec<_> = self.view.slots.iter().filter_map(|slot| slot.load_full()).collect();
-        segments.retain(|segment| segment.seq <= end.seq && segment.flushed() > 0);
+        segments.retain(|segment| (first_seq..=end.seq).contains(&segment.seq) && segment.flushed() > 0);
         segments.sort_by_key(|segment| segment.seq);
         for segment in segments {
             match self.sync_segment(&segment) {
@@ -153,7 +159,11 @@ impl Store {
     fn sync_segment(&self, segment: &Segment) -> refdb_vfs::Result<()> {
         segment.sync(&self.files.fs).inspect_err(|_| {
             if segment.is_lost() {
-                self.files.health.lose();
+                // Locked, because a wipe makes the segment void under this lock.
+                let log = self.log();
+                if segment.seq >= log.floor().seq {
+                    self.files.health.lose();
+                }
             }
         })
     }

@@ -107,6 +107,32 @@ fn a_folder_of_records_that_somebody_removed_is_durable_again_before_it_is_neede
     }
 }
 
+/// A disk that cannot sync the folder with the journal files.
+struct UnsyncedFolder;
+
+impl refdb_vfs::IoHook for UnsyncedFolder {
+    fn before(&self, op: refdb_vfs::Op<'_>) -> refdb_vfs::Verdict {
+        match op {
+            refdb_vfs::Op::SyncDir(folder) if folder.ends_with("refdb-batches") => {
+                refdb_vfs::Verdict::Fail(std::io::Error::from_raw_os_error(5))
+            }
+            _ => refdb_vfs::Verdict::Proceed,
+        }
+    }
+}
+
+/// Previously, each attempt left one more empty file that nobody used.
+#[test]
+fn journal_files_whose_names_cannot_be_made_durable_are_removed() {
+    let scene = Scene::new();
+    let dir = scene.repo.git_dir();
+    let store = store(&Fs::with_hook(std::sync::Arc::new(UnsyncedFolder)), dir, true);
+    for round in 0..3 {
+        transact_whole(&store, &pair(&scene, 0, round)).unwrap_err();
+        assert_eq!(slots(dir), []);
+    }
+}
+
 /// Notes whether a journal file was synced before the first lock was a link to it.
 #[derive(Default)]
 struct SyncedFirst(Mutex<(bool, Option<bool>)>);

@@ -24,6 +24,9 @@ const BATCH_MAX: usize = 64 << 10;
 /// How long the thread sleeps after a batch. Meanwhile lines gather, and none of them wakes the thread.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// The most logs that may be written at once: the present one, and earlier ones whose lines still wait for their disk.
+pub(super) const LOGS_MAX: usize = 8;
+
 /// The time after which a failed write is reported again.
 const REPORT_AGAIN: Duration = Duration::from_secs(10);
 
@@ -45,27 +48,32 @@ struct Counts {
 }
 
 impl Log {
-    /// Opens the log at this path, to whose end lines are added; `-` means standard error.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    /// Opens the log at this path, to whose end lines are added; `-` means standard error. Fails if [`LOGS_MAX`] logs
+    /// that were opened with the same `writers` are still being written.
+    pub(super) fn open(path: &Path, writers: &Arc<()>) -> io::Result<Self> {
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("cannot open the access log {}: {error}", path.display()))
         };
+        // The caller has one reference, and each thread that writes a log another.
+        if Arc::strong_count(writers) > LOGS_MAX {
+            return Err(named(io::Error::other("too many earlier ones are not written yet")));
+        }
         let out: Box<dyn Write + Send> = if path == Path::new("-") {
             Box::new(io::stderr())
         } else {
             Box::<File>::new(OpenOptions::new().append(true).create(true).open(path).map_err(named)?)
         };
-        Log::to(out, path).map_err(named)
+        Log::to(out, path, Arc::clone(writers)).map_err(named)
     }
 
-    fn to(out: Box<dyn Write + Send>, path: &Path) -> io::Result<Self> {
+    fn to(out: Box<dyn Write + Send>, path: &Path, writer_lives: Arc<()>) -> io::Result<Self> {
         let (lines, waiting) = channel();
         let (ends, ended) = channel();
         let counts = Arc::new(Counts::default());
         let writer = Writer { out, path: path.to_owned(), counts: Arc::clone(&counts), last_report: None };
         thread::Builder::new().name("access log".into()).spawn(move || {
             writer.run(&waiting);
-            drop(ends);
+            drop((writer_lives, ends));
         })?;
         Ok(Log { lines, counts, ended })
     }
@@ -141,7 +149,7 @@ mod tests {
     #[test]
     fn a_log_that_is_not_written_holds_nobody_up_and_loses_what_is_too_much() {
         let (mut reader, writer) = UnixStream::pair().unwrap();
-        let log = Log::to(Box::new(writer), Path::new("log")).unwrap();
+        let log = Log::to(Box::new(writer), Path::new("log"), Arc::default()).unwrap();
         let line = |number: usize| format!("{number:0>99}\n");
         // Ten times as much as may wait.
         let count = 10 * WAITING_MAX / 100;
@@ -163,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_log_that_cannot_be_written_goes_on() {
-        let log = Log::open(Path::new("/dev/full")).unwrap();
+        let log = Log::open(Path::new("/dev/full"), &Arc::default()).unwrap();
         for _ in 0..1000 {
             assert!(log.add("line\n".into()));
         }

@@ -134,9 +134,12 @@ impl JournalFile {
         if !matches!(file.try_lock(), Ok(true)) {
             return Ok(None);
         }
-        folders::share(fs, &path, options.sharing, false)?;
-        // If that fails, the file is not used again, because nobody would make its name durable then.
-        make_names_durable(store)?;
+        let shared = folders::share(fs, &path, options.sharing, false).map_err(Error::from);
+        if let Err(error) = shared.and_then(|()| make_names_durable(store)) {
+            // The file is not used, because nobody would make its name durable then.
+            let _ = fs.remove_file(&path);
+            return Err(error);
+        }
         let mut made = JournalFile { store: Arc::clone(store), id, file: Some(file), signed_at: None, used: 0 };
         made.sign(&[])?;
         Ok(Some(made))

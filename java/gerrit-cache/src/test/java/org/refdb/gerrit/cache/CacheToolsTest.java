@@ -120,7 +120,8 @@ class CacheToolsTest {
       List<CacheTools.TopEntry> largest = tools.top(2, CacheTools.Order.SIZE);
       assertEquals("large", largest.getFirst().key());
       assertEquals("6d6964646c650a", largest.get(1).key(), "no control characters on a terminal");
-      assertEquals("small", tools.top(1, CacheTools.Order.USES).getFirst().key());
+      List<String> used = tools.top(2, CacheTools.Order.USES).stream().map(CacheTools.TopEntry::key).toList();
+      assertTrue(used.contains("small"), "besides it, the start has read one entry: " + used);
       assertThrows(IllegalArgumentException.class, () -> tools.top(0, CacheTools.Order.SIZE));
     }
   }

@@ -169,6 +169,33 @@ final class WatchTest {
     }
   }
 
+  /** Previously, the watch went on after the change, which the listener never heard of again. */
+  @Test
+  void aChangeAtWhichTheListenerRanOutOfMemoryIsMadeUpFor() throws Exception {
+    AtomicBoolean hasFailed = new AtomicBoolean();
+    AtomicBoolean isMadeUpFor = new AtomicBoolean();
+    Deaf listener =
+        new Deaf() {
+          @Override
+          public void moved(String project, String ref, String value) {
+            if (!hasFailed.getAndSet(true)) {
+              throw new OutOfMemoryError("made up");
+            }
+          }
+
+          @Override
+          public void startedOver() {
+            isMadeUpFor.set(true);
+          }
+        };
+    try (RefWatch own = new RefWatch(node.etcd(), node.keys(), listener)) {
+      await(own::hasStarted);
+      put("old", id(7));
+      await(isMadeUpFor::get);
+      assertEquals(1, own.restarts());
+    }
+  }
+
   /** A newer value is heard of after a comparison has read the older one, and before the comparison ends. */
   @Test
   void aComparisonDoesNotBringAnOlderValueBack() throws Exception {

@@ -1,6 +1,7 @@
 package org.refdb.gerrit.install;
 
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -69,23 +70,40 @@ public final class GitSettings {
     return verb.equals("unset") || isGood(config, file);
   }
 
-  private static boolean isGood(ConfigFile config, Path file) {
+  private static boolean isGood(ConfigFile config, Path file) throws IOException {
     boolean isGood = true;
     for (Setting setting : PACKING) {
-      Optional<String> bad = bad(config, setting);
+      Optional<String> bad = bad(config, file, setting);
       bad.ifPresent(value -> System.out.println(file + ": " + setting + " is " + value + ", and should be false"));
       isGood &= bad.isEmpty();
     }
     return isGood;
   }
 
-  private static Optional<String> bad(ConfigFile config, Setting setting) {
-    List<String> values = config.values(setting.section, setting.subsection, setting.key);
-    if (values.isEmpty()) {
-      return Optional.of("not set");
+  private static Optional<String> bad(ConfigFile config, Path file, Setting setting) throws IOException {
+    String value = value(config, file, setting);
+    boolean isGood = setting.goodValues.contains(value.toLowerCase(Locale.ROOT));
+    return isGood ? Optional.empty() : Optional.of(value);
+  }
+
+  /** Asks git, which also reads the files that this one includes. Without a git that answers, reads this file alone. */
+  private static String value(ConfigFile config, Path file, Setting setting) throws IOException {
+    ProcessBuilder git = new ProcessBuilder("git", "config", "--includes", "--type=bool-or-str", "--default", "not set");
+    git.command().addAll(List.of("--file", file.toString(), "--get", setting.toString()));
+    git.environment().put("HOME", file.toAbsolutePath().getParent().toString());
+    try {
+      Process asked = git.redirectError(ProcessBuilder.Redirect.DISCARD).start();
+      String said = new String(asked.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
+      if (asked.waitFor() == 0) {
+        return said;
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new IOException("interrupted", e);
+    } catch (IOException e) {
+      // There is no git.
     }
-    return setting.goodValues.contains(values.getLast().toLowerCase(Locale.ROOT))
-        ? Optional.empty()
-        : Optional.of(values.getLast());
+    List<String> values = config.values(setting.section, setting.subsection, setting.key);
+    return values.isEmpty() ? "not set" : values.getLast();
   }
 }

@@ -54,6 +54,17 @@ final class GitSettingsTest {
     assertTrue(GitSettings.run("check", config()));
   }
 
+  /** Previously, only the file itself was read. */
+  @Test
+  void whatAnIncludedFileSetsCounts() throws Exception {
+    Files.writeString(home.resolve("more"), "[gc]\n\tpackRefs = true\n[maintenance \"pack-refs\"]\n\tenabled = no\n");
+    Files.writeString(config(), "[gc]\n\tauto = 5\n[include]\n\tpath = ~/more\n");
+    assertFalse(GitSettings.run("set", config()), "the included gc.packRefs comes later");
+    Files.writeString(home.resolve("more"), "[gc]\n\tpackRefs = off\n[maintenance \"pack-refs\"]\n\tenabled = no\n");
+    Files.writeString(config(), "[include]\n\tpath = ~/more\n");
+    assertTrue(GitSettings.run("check", config()));
+  }
+
   /** Each file sets gc.packRefs in a spelling of its own, and leaves the other setting to the installer. */
   @Test
   void everySpellingOfWhatTheUserHasSetIsReadAsGitReadsIt() throws Exception {

@@ -167,7 +167,7 @@ final class Client implements AutoCloseable {
       HostAndPort host = route.serverOf(keys[i]);
       Server server = host == null ? null : servers.get(host);
       if (server == null) {
-        calls[i].fail(host == null ? noConnection() : new ConnectingException());
+        calls[i].fail(withoutServer(host));
       } else {
         send(calls[i], lanes.computeIfAbsent(host, any -> server.reader()));
       }
@@ -176,13 +176,7 @@ final class Client implements AutoCloseable {
 
   /** Sends a command over the connection on which values are stored, so that no look-up waits behind the command. */
   Call send(CommandArguments command, byte[] key) {
-    HostAndPort host = route.serverOf(key);
-    if (host != null) {
-      return sendTo(host, command);
-    }
-    Call call = new Call(command, memory);
-    call.fail(noConnection());
-    return call;
+    return sendTo(route.serverOf(key), command);
   }
 
   /** Returns all servers to which keys lead, as far as they are known. */
@@ -190,12 +184,12 @@ final class Client implements AutoCloseable {
     return route.servers();
   }
 
-  /** Sends a command to one server. */
+  /** Sends a command to one server. The call fails if {@code host} is null or there is no connection. */
   Call sendTo(HostAndPort host, CommandArguments command) {
-    Server server = servers.get(host);
+    Server server = host == null ? null : servers.get(host);
     Call call = new Call(command, memory);
     if (server == null) {
-      call.fail(new ConnectingException());
+      call.fail(withoutServer(host));
     } else {
       send(call, server.writer);
     }
@@ -206,6 +200,11 @@ final class Client implements AutoCloseable {
     if (!lane.offer(call)) {
       call.fail(lane.isNew() ? new ConnectingException() : noConnection());
     }
+  }
+
+  /** Returns why nothing can be sent to a host that has no lanes; null is the host of a key that no server has. */
+  private static JedisConnectionException withoutServer(HostAndPort host) {
+    return host == null ? noConnection() : new ConnectingException();
   }
 
   private static JedisConnectionException noConnection() {

@@ -61,7 +61,7 @@ public final class Metrics implements LifecycleListener {
     gauge("locks_held", "Locks that this node holds or waits for", () -> refs.locks().count());
     gauge("watch_lag", "Revisions that etcd is ahead of the changes this node has received", watch::lag);
     gauge("watch_silent_millis", "Milliseconds since the last response of etcd's watch", watch::silentMillis);
-    counter("watch_restarts", "Times that etcd had compacted changes that this node had not received", watch::restarts);
+    counter("watch_restarts", "Times that this node may have missed changes and looked for them", watch::restarts);
     gauge("behind_refs", "Refs whose value in etcd has not reached this disk yet", () -> watch.behind().refs());
     gauge("behind_millis", "Milliseconds that the longest lagging ref has lagged", () -> watch.behind().millis());
     Timer0 took =

@@ -28,8 +28,9 @@ import org.refdb.gerrit.global.transaction.Stage;
 /**
  * Learns through watches of etcd which refs change. After a lost connection the watches continue where they stopped. If
  * etcd has compacted its history beyond the point where one of them stopped, the listener is told what it may have
- * missed: changes of any refs, or only the ends of their locks. The watches require a leader, so that a member that is
- * partitioned from the others ends them.
+ * missed: changes of any refs, or only the ends of their locks. An {@link Error} has the same effect, because the change
+ * at which it came is not heard of again. The watches require a leader, so that a member that is partitioned from the
+ * others ends them.
  */
 public final class RefWatch implements AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
@@ -147,8 +148,11 @@ public final class RefWatch implements AutoCloseable {
           begin();
         }
         watch();
-      } catch (GlobalRefException | RuntimeException | Error e) { // also an OutOfMemoryError: the thread must not end
+      } catch (GlobalRefException | RuntimeException e) {
         log.atWarning().log("cannot watch other nodes' updates, tries again: %s", e.getMessage());
+      } catch (Error e) { // also an OutOfMemoryError: the thread must not end
+        log.atWarning().withCause(e).log("a change may have been missed: the watch starts over");
+        startOver();
       } catch (InterruptedException e) {
         return;
       }
