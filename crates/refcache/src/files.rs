@@ -15,10 +15,11 @@ mod whole;
 pub(crate) use source::FilesSource;
 
 use crate::{
-    Found, Result, Storage, Trust, TrustSettings,
+    Error, Found, Result, Storage, Trust, TrustSettings,
     answer::Answer,
     bloom::BloomFilter,
     found::Pointing,
+    identity::{Identity, Verdict},
     in_flight::InFlightBatches,
     listing::Source,
     memory::{Memory, Part},
@@ -85,6 +86,7 @@ pub(crate) struct FilesReader {
     fs: Fs,
     backend: FilesBackend,
     hash: HashKind,
+    identity: Arc<Identity>,
     trust: TrustSettings,
     memory: Arc<Memory>,
     counters: Arc<Counters>,
@@ -134,10 +136,12 @@ impl Knowledge {
 }
 
 impl FilesReader {
+    #[expect(clippy::too_many_arguments, reason = "one caller passes what an open repository consists of")]
     pub(crate) fn new(
         fs: &Fs,
         backend: &FilesBackend,
         hash: HashKind,
+        identity: &Arc<Identity>,
         trust: TrustSettings,
         memory: &Arc<Memory>,
         counters: &Arc<Counters>,
@@ -148,6 +152,7 @@ impl FilesReader {
             fs: fs.clone(),
             backend: backend.clone(),
             hash,
+            identity: Arc::clone(identity),
             trust,
             memory: Arc::clone(memory),
             counters: Arc::clone(counters),
@@ -319,14 +324,18 @@ impl FilesReader {
         };
         let file = self.backend.packed(look)?;
         if self.seen_generation.load(Ordering::Acquire) != file.generation {
-            self.note(&file);
+            self.note(&file)?;
         }
         Ok(file)
     }
 
-    /// Records that packed-refs was opened again, and whether it has changed since it was last used.
+    /// Records that packed-refs was opened again, and whether it has changed since it was last used. Fails if the file
+    /// is that of another repository, which has taken the folder's place and may have ids of another length.
     #[cold]
-    fn note(&self, file: &PackedFile) {
+    fn note(&self, file: &PackedFile) -> Result<()> {
+        if self.identity.check(&self.fs)? != Verdict::Same {
+            return Err(Error::Restless(self.backend.folder_path(BStr::new(""))));
+        }
         self.counters.disorders.note(self.backend.disorder());
         let mut seen = self.knowledge.packed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = seen.replace(file.stat());
@@ -340,6 +349,7 @@ impl FilesReader {
         }
         // Stored last: a thread that sees this number uses no older value without checking it.
         self.seen_generation.store(file.generation, Ordering::Release);
+        Ok(())
     }
 
     fn held_tips(&self) -> MutexGuard<'_, Option<Arc<Tips>>> {

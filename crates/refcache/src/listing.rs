@@ -111,12 +111,21 @@ impl Listing {
     }
 
     /// The names, in order, of the requested refs that this listing leaves out because their files are corrupt or
-    /// cannot be read, and of the folders that cannot be read, as far as their names, without a slash at the end, begin
-    /// with a requested prefix. Reads nothing.
+    /// cannot be read. A symbolic ref to a name that no ref can have is not among them, although it is broken: like one
+    /// to a missing ref, it has no value. Reads nothing.
     pub fn left_out(&self) -> impl Iterator<Item = &BStr> {
+        self.corrupt().filter(|name| !name.ends_with(b"/") && self.plan.takes(name))
+    }
+
+    /// The folders, in order and with slashes at their ends, that may hold requested refs and cannot be read, so that
+    /// this listing lacks their loose refs. Reads nothing.
+    pub fn unread_folders(&self) -> impl Iterator<Item = &BStr> {
+        self.corrupt().filter(|name| name.ends_with(b"/"))
+    }
+
+    fn corrupt(&self) -> impl Iterator<Item = &BStr> {
         let (_, loose) = self.source.state();
-        let corrupt = loose.iter().filter(|row| row.is_corrupt).map(|row| row.name.as_bstr());
-        corrupt.filter(|name| self.plan.takes(name))
+        loose.iter().filter(|row| row.is_corrupt).map(|row| row.name.as_bstr())
     }
 
     /// Moves to the next ref and returns it; `None` at the end. Broken refs are left out;

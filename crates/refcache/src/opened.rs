@@ -24,7 +24,7 @@ pub(crate) struct Opened {
     pub(crate) reader: Reader,
     pub(crate) groups: Arc<Groups>,
     pub(crate) counters: Arc<Counters>,
-    identity: Identity,
+    identity: Arc<Identity>,
     fs: Fs,
     charge: Charge,
     /// Whether this repository continues the sequence of changes of the one that was open before in the same folder.
@@ -51,7 +51,7 @@ impl Opened {
         }
         let repository = Repository::entered(fs, &environment, git_dir)?;
         // Taken before the store reads its settings, so that changes after that are noticed.
-        let identity = Identity::of(fs, repository.common_dir(), repository.config_text())?;
+        let identity = Arc::new(Identity::of(fs, repository.common_dir(), repository.config_text())?);
         let in_flight = repositories.of(identity.inode(), fs);
         let reading = refdb::Reading::Shared(Arc::clone(&memory.blocks), Arc::clone(&memory.pages));
         let mut builder = Store::builder_of(repository, environment).fs(fs.clone()).reading(reading);
@@ -74,7 +74,8 @@ impl Opened {
         let reader = match (store.backend_as::<ReftableBackend>(), store.backend_as::<FilesBackend>()) {
             (Some(backend), _) => Reader::Tables(TablesReader::new(backend, trust, memory, counters, &in_flight)?),
             (_, Some(backend)) => {
-                let reader = FilesReader::new(fs, backend, store.hash(), trust, memory, counters, &in_flight);
+                let reader =
+                    FilesReader::new(fs, backend, store.hash(), &identity, trust, memory, counters, &in_flight);
                 Reader::Files(Box::new(reader))
             }
             (None, None) => unreachable!("a store has one of the two backends"),

@@ -28,7 +28,8 @@ pub(crate) struct OwnRow {
     pub(crate) target: Option<refdb::Target>,
     pub(crate) peeled: Peeled,
     pub(crate) storage: Storage,
-    /// Whether the ref is broken: its file is corrupt or unreadable, or this is a folder that cannot be read.
+    /// Whether the ref's file is corrupt or cannot be read, or this is a folder that cannot be read; its name then ends
+    /// with a slash.
     pub(crate) is_corrupt: bool,
 }
 

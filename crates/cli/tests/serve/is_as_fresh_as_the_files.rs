@@ -239,9 +239,14 @@ fn a_repository_that_appears_moves_or_goes_is_seen_as_such() {
 fn a_repository_of_another_kind_may_take_the_place_of_one() {
     let place = Place::new();
     let repos = Repo::KINDS.map(|(format, hash)| exported(format, hash));
-    for repo in repos.iter().chain(repos.iter().rev()) {
-        place.put(repo, "a");
-        place.assert_shows("a", repo);
+    for is_packed in [false, true] {
+        if is_packed {
+            repos.iter().for_each(|repo| _ = repo.git(["pack-refs", "--all"]));
+        }
+        for repo in repos.iter().chain(repos.iter().rev()) {
+            place.put(repo, "a");
+            place.assert_shows("a", repo);
+        }
     }
 }
 

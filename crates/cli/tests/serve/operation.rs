@@ -125,6 +125,28 @@ fn the_access_log_says_why_a_request_was_refused_and_who_has_left() {
     }
 }
 
+/// Regression: the status was 200, and the body ended before it had begun.
+#[test]
+fn a_list_whose_first_piece_fails_is_an_error_for_the_client_and_in_the_access_log() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    repo.git(["pack-refs", "--all"]);
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let server = Options::root(repo.scratch()).set("accessLog", log.display()).start();
+    let packed = repo.git_dir().join("packed-refs");
+    let whole = std::fs::read_to_string(&packed).unwrap();
+    let mut lines = 0;
+    for (text, status) in [(whole.replace("refs/heads/old", ""), 500), (whole.clone(), 200)] {
+        std::fs::write(&packed, text).unwrap();
+        for request in [Request::ls_refs("repo"), Request::discovery("repo", "git-upload-pack")] {
+            let answer = server.ask(&request);
+            assert_eq!((answer.status, answer.is_complete), (status, true), "{answer:?}");
+            let line = next_line(&log, &mut lines);
+            assert_eq!((&line["status"], line["error"].is_string()), (&status.into(), status == 500), "{line}");
+        }
+    }
+}
+
 #[test]
 fn a_client_of_http_that_leaves_is_told_from_one_that_is_served() {
     let repo = exported(RefFormat::Files, HashKind::Sha1);

@@ -150,6 +150,7 @@ fn varied(format: RefFormat, hash: HashKind) -> Served {
         write("name.lock", &format!("{}\n", commits[0]));
         write("to-broken", "ref: refs/heads/broken\n");
         write("to-bad-name", "ref: refs/heads/bad..name\n");
+        write("to-no-name", "ref: refs/heads/../x\n");
     }
     let lost = gone.to_string();
     std::fs::remove_file(repo.git_dir().join("objects").join(&lost[..2]).join(&lost[2..])).unwrap();

@@ -2,6 +2,7 @@ use super::{FilesReader, loose::NO_STAT, target_of};
 use crate::{Result, Storage, Trust, broken::broken_ref, name_cache::Known, plan::Plan, row::OwnRow, stats::count};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{
+    LooseError,
     backend::Peeled,
     files::{Charge, PageBudget},
 };
@@ -113,7 +114,11 @@ impl FilesReader {
         self.walk_folders(self.root_of(plan), plan, &mut rows)?;
         rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         debug_assert!(rows.is_sorted_by(|a, b| a.name < b.name), "each loose ref is looked at once");
-        let broken: Vec<BString> = rows.iter().filter(|row| row.is_broken()).map(|row| row.name.clone()).collect();
+        let broken = rows.iter().filter(|row| row.is_broken());
+        // A broken folder is remembered without its slash.
+        let mut broken: Vec<BString> =
+            broken.map(|row| row.name.strip_suffix(b"/").unwrap_or(&row.name).into()).collect();
+        broken.sort_unstable();
         self.counters.broken.walked(begun, plan, &broken);
         Ok(rows)
     }
@@ -167,9 +172,7 @@ impl FilesReader {
         let entries = self.entries(folder);
         if let Some(unreadable) = broken_ref(&entries) {
             self.counters.broken.found(unreadable);
-            if plan.has(unreadable.name.as_bstr()) {
-                rows.push(OwnRow::broken(unreadable.name.clone()));
-            }
+            rows.push(OwnRow::broken(folder.to_owned()));
             return Ok(());
         }
         for entry in entries?.iter() {
@@ -188,8 +191,10 @@ impl FilesReader {
         let looked_nanos = self.clock();
         let before = self.memory.name_cache.get(self.knowledge.number, name.as_bstr());
         let found = self.loose(name.as_bstr(), before.as_ref().and_then(|known| known.loose.as_ref()));
-        if broken_ref(&found).is_some() {
-            rows.push(OwnRow::broken(name.clone()));
+        if let Some(broken) = broken_ref(&found) {
+            // A symbolic ref to a name that no ref can have leads to no ref, as if that ref were missing.
+            let is_corrupt = !matches!(broken.why, LooseError::Target(_));
+            rows.push(OwnRow { is_corrupt, ..OwnRow::broken(name.clone()) });
             return Ok(());
         }
         let Some((loose, is_new)) = found? else { return Ok(()) };

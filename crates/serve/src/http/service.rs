@@ -241,7 +241,7 @@ impl Server {
             Source::Nothing
         } else {
             let offer = self.capabilities.offer(job.version, &self.git, served.folder(), facts).await?;
-            Source::Refs(Box::new(job.rows(Style::Advertisement(offer))?))
+            job.list(Style::Advertisement(offer), &mut begin, record)?
         };
         let content_type = format!("application/x-git-{}-advertisement", job.service.name());
         Ok(Outcome { content_type, begin, source, is_remote: job.served.is_remote(), room: Room::default() })
@@ -263,7 +263,7 @@ impl Server {
                     read_request(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
                 if let Progress::Complete(wanted) = progress {
                     record.operation("ls-refs", job.version.number());
-                    let source = Source::Refs(Box::new(job.rows(Style::LsRefs(wanted))?));
+                    let source = job.list(Style::LsRefs(wanted), &mut begin, record)?;
                     return Ok(Outcome { content_type, begin, source, is_remote, room });
                 }
                 begin = bytes;
@@ -302,9 +302,16 @@ impl Server {
 }
 
 impl Job {
-    fn rows(&self, style: Style) -> io::Result<Rows> {
+    /// Appends the first piece of a list of refs to `begin`, and returns the source of the others. A failure up to there
+    /// is reported by the status of the response, which is not sent yet.
+    fn list(&self, style: Style, begin: &mut Vec<u8>, record: &mut Record) -> io::Result<Source> {
         let hidden = self.facts.settings.hiding(&self.grant.hidden);
-        at_disk(self.served.is_remote(), || Rows::new(&self.served, Arc::clone(&self.facts), hidden, style))
+        at_disk(self.served.is_remote(), || {
+            let mut rows = Rows::new(&self.served, Arc::clone(&self.facts), hidden, style)?;
+            begin.append(&mut rows.next_piece()?);
+            record.refs(rows.refs);
+            Ok(if rows.has_ended() { Source::Nothing } else { Source::Refs(Box::new(rows)) })
+        })
     }
 
     /// Returns whether git would certainly accept all of these wants. `false` proves nothing, and is also the result of

@@ -74,7 +74,7 @@ const SHOWN_BYTES: usize = 200;
 const LISTINGS_MAX: usize = 9;
 
 /// Lists the refs that a response may show, and returns the names of those among them that the list leaves out because
-/// their files are corrupt.
+/// their files are corrupt. Fails if a folder cannot be read: a client that prunes would take its refs for deleted.
 fn list(view: &View, hidden: &HiddenRefs, style: &Style) -> io::Result<(Listing, VecDeque<BString>)> {
     let prefixes = match style {
         Style::LsRefs(wanted) if !wanted.prefixes.is_empty() => wanted.prefixes.clone(),
@@ -82,6 +82,9 @@ fn list(view: &View, hidden: &HiddenRefs, style: &Style) -> io::Result<(Listing,
     };
     let options = ListOptions::new().prefixes(prefixes).exclude(hidden.folders());
     let listing = view.list(&options).map_err(io::Error::other)?;
+    if let Some(folder) = listing.unread_folders().next() {
+        return Err(io::Error::other(format!("the folder {folder} cannot be read, so its refs cannot be listed")));
+    }
     let is_shown = |name: &&BStr| style.wants(name) && !hidden.covers(name);
     let broken = listing.left_out().filter(is_shown).map(ToOwned::to_owned).collect();
     Ok((listing, broken))

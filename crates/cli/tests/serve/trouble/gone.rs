@@ -219,6 +219,32 @@ fn a_repository_that_cannot_be_read_is_never_shown_with_fewer_refs() {
     }
 }
 
+/// Regression: the folder was listed as if it were a ref.
+#[test]
+fn a_list_of_a_folder_that_cannot_be_read_fails_and_lists_of_others_do_not() {
+    let repo = exported(RefFormat::Files, HashKind::Sha1);
+    repo.create_refs([("refs/tags/loose", repo.rev_parse("refs/heads/main"))]);
+    let server = Options::root(repo.scratch()).bound_by_permissions().start();
+    let list = |prefix: &str| {
+        let lines = ["command=ls-refs\n", "0001", &format!("ref-prefix {prefix}\n"), "0000"];
+        let request = Request::post("repo", "git-upload-pack", packets(&lines)).with("Git-Protocol", "version=2");
+        server.ask(&request)
+    };
+    let heads = repo.git_dir().join("refs/heads");
+    let mode = fs::metadata(&heads).unwrap().permissions().mode();
+    for closed in [0o000, 0o111] {
+        set_mode(&heads, closed);
+        let discovery = server.ask(&Request::discovery("repo", "git-upload-pack"));
+        let statuses = ["refs/", "refs/heads/", "refs/heads/ma", "refs/tags/"].map(|prefix| list(prefix).status);
+        let tags = list("refs/tags/").text();
+        set_mode(&heads, mode);
+        assert_eq!((discovery.status, statuses), (500, [500, 500, 500, 200]), "{closed:o}");
+        assert!(tags.contains(" refs/tags/loose\n"), "{tags}");
+        assert_eq!(list("refs/heads/").status, 200);
+    }
+    assert!(server.errors().contains("refs/heads"), "{}", server.errors());
+}
+
 /// Asserts that, while something cannot be read, a client gets all refs or an error, and that a push, if there is one,
 /// is refused.
 fn assert_guarded(server: &Server, refs: &Refs, push: Option<&Push>, what: &str) {
