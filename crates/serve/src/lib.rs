@@ -17,7 +17,7 @@
 //! http/                git's smart HTTP protocol, as `git http-backend` serves it
 //! shim/                the socket through which processes of sshd, git daemon and CGI pass their clients on
 //! listen/              sockets, connections, signals
-//! record/, cpu         counters, and the access log, which a thread writes, with the processor time of each request
+//! record/, cpu         counters; the access log, with the processor time of each request, and messages, which threads write
 //! ```
 #![forbid(unsafe_code)]
 
@@ -58,16 +58,28 @@ pub mod parsers {
 }
 
 use refdb::messages::say;
-use std::process::ExitCode;
+use std::{fmt::Display, process::ExitCode, time::Duration};
 
 /// Does what the command line asks for: serves until SIGTERM or SIGINT, or prints the state of a running server.
 /// Returns the exit code of the process: 0 on success, also after these signals, and 1 if the server cannot start or
-/// fails, or if its state cannot be fetched or printed.
+/// fails, or if its state cannot be fetched or printed. A server passes the messages and panics of the process to a thread
+/// that writes them to standard error.
 pub fn run(wanted: &Wanted) -> ExitCode {
-    let done = match wanted {
-        Wanted::Serve(options) => listen::serve(options).map_err(|error| error.to_string()),
-        Wanted::Status(address) => listen::show_status(*address).map_err(|error| error.to_string()),
-    };
+    match wanted {
+        Wanted::Status(address) => exit_code(listen::show_status(*address)),
+        Wanted::Serve(options) => match record::Log::of_messages() {
+            Ok(messages) => {
+                let code = exit_code(listen::serve(options));
+                messages.await_written(Duration::from_secs(1));
+                code
+            }
+            Err(error) => exit_code(Err(error)),
+        },
+    }
+}
+
+/// Prints the error, if there is one.
+fn exit_code(done: Result<(), impl Display>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

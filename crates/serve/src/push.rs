@@ -1,13 +1,16 @@
 //! Receives pushes in threads of the server, as `refdb receive-pack` does in a process of its own.
 
 use crate::{cpu::Cpu, gate::Turn, upkeep::Upkeep};
-use refdb::{Environment, Repository, messages::say};
+use refdb::{
+    Environment, Repository,
+    messages::{self, say},
+};
 use refdb_receive::{Call, Client, Failure, Maintenance, Reception};
 use refdb_vfs::{Fs, interrupt};
 use rustix::process::Signal;
 use std::{
     ffi::OsString,
-    io::{self, PipeReader, PipeWriter, Write},
+    io::{self, PipeReader, PipeWriter},
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{
@@ -167,8 +170,7 @@ fn tell(failure: Failure) {
         Failure::Store(error) => return say("fatal: ", error.to_string().as_bytes()),
         Failure::BrokenPipe | Failure::Interrupted => return,
     };
-    // If standard error is closed, the message is lost.
-    let _ = io::stderr().write_all(lines.as_bytes());
+    messages::write(lines.into_bytes());
 }
 
 /// Returns a pipe for the input of a push: the reading end, and the writing end, which never blocks.

@@ -3,7 +3,7 @@
 mod log;
 
 use crate::cpu::Cpu;
-use log::Log;
+pub(crate) use log::Log;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -79,7 +79,11 @@ impl Records {
         registry.register("shims", "Connections to the socket for shims, by how they ended", shims.clone());
         registry.register("requests_in_progress", "Requests in progress", in_progress.clone());
         registry.register("connections", "Open connections", connections.clone());
-        registry.register("log_lines_lost", "Lines that the access log lacks, as too many waited", lines_lost.clone());
+        registry.register(
+            "log_lines_lost",
+            "Lines that the access log lacks, as they could not be written in time",
+            lines_lost.clone(),
+        );
         Arc::new(Records {
             registry,
             requests,
@@ -101,7 +105,7 @@ impl Records {
     /// the log. Fails, and keeps the present log, if the new one cannot be opened or too many earlier ones are not
     /// written yet, because each of them has a thread that may wait for its disk for ever.
     pub(crate) fn open_log(&self, path: Option<&Path>) -> io::Result<()> {
-        let log = path.map(|path| Log::open(path, &self.log_writers)).transpose()?;
+        let log = path.map(|path| Log::open(path, &self.log_writers, &self.lines_lost)).transpose()?;
         self.is_logging.store(log.is_some(), Relaxed);
         *self.log() = log;
         Ok(())
@@ -111,7 +115,7 @@ impl Records {
     pub(crate) fn close_log(&self, limit: Duration) {
         let log = self.log().take();
         if let Some(log) = log {
-            log.close(limit);
+            log.await_written(limit);
         }
     }
 
@@ -248,8 +252,8 @@ impl Drop for Record {
         line.cpu_ms = milliseconds(cpu.spent().unwrap_or_default());
         let Ok(text) = serde_json::to_string(line) else { return };
         let text = escaped(text) + "\n";
-        if records.log().as_ref().is_some_and(|log| !log.add(text)) {
-            records.lines_lost.inc();
+        if let Some(log) = &*records.log() {
+            log.add(text.into_bytes());
         }
     }
 }
@@ -313,7 +317,7 @@ mod tests {
             }
             assert!(opened <= LOGS_MAX, "there is no end");
             // A pipe takes less.
-            assert!(records.log().as_ref().unwrap().add("x".repeat(1 << 20)));
+            records.log().as_ref().unwrap().add(vec![b'x'; 1 << 20]);
         };
         assert_eq!(opened, LOGS_MAX);
         assert!(refused.contains("not written yet"), "{refused}");

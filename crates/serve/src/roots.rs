@@ -48,8 +48,8 @@ pub(crate) enum NotFound {
 const EXPORT_OK: &str = "git-daemon-export-ok";
 
 impl Roots {
-    /// Resolves the links in the roots and allowed targets of these settings. Fails if one of them does not exist or
-    /// cannot be reached.
+    /// Resolves the links in the roots and allowed targets of these settings. Fails if one of them is not a folder,
+    /// does not exist or cannot be reached.
     pub(crate) fn new(settings: &Settings) -> io::Result<Self> {
         let (fs, mut roots, mut is_remote) = (Fs::real(), Vec::new(), false);
         for (prefix, dir) in &settings.roots {
@@ -153,9 +153,14 @@ fn resolved_below(root: &Path, path: &Path) -> io::Result<PathBuf> {
     Ok(reached)
 }
 
+/// Resolves the links in the path of a folder. The text of an error begins with `failed`.
 fn without_links(failed: &str, path: &Path) -> io::Result<PathBuf> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{failed} {}: {error}", path.display()));
-    path.canonicalize().map_err(named)
+    let folder = path.canonicalize().map_err(named)?;
+    match folder.metadata().map_err(named)?.is_dir() {
+        true => Ok(folder),
+        false => Err(named(rustix::io::Errno::NOTDIR.into())),
+    }
 }
 
 /// Returns whether an error means that what was looked for is not there for the server's user.
@@ -235,6 +240,15 @@ mod tests {
         *failing.0.lock().unwrap() = Some("HEAD");
         let found = roots.find("/repo");
         assert!(matches!(found, Err(NotFound::Unknown(_))), "{found:?}");
+    }
+
+    /// Previously, a file was served as a root without repositories.
+    #[test]
+    fn a_root_that_is_no_folder_is_an_error() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let error = without_links("cannot serve", file.path()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+        assert!(error.to_string().starts_with(&format!("cannot serve {}", file.path().display())), "{error}");
     }
 
     #[test]

@@ -169,7 +169,7 @@ impl Settings {
     }
 
     /// Applies one setting. Returns `false` if no setting has this name.
-    fn set(&mut self, value: &Value<'_>) -> Result<bool, ConfigError> {
+    fn set(&mut self, value: &Value<'_>) -> Result<bool, SettingsError> {
         let limits = &mut self.limits;
         match value.key.as_bytes() {
             b"serve.root" => self.roots.push(root(OsString::from_vec(value.text()?.to_vec()))),
@@ -213,18 +213,20 @@ fn path(value: &Value<'_>) -> Result<PathBuf, ConfigError> {
     Ok(OsString::from_vec(value.text()?.to_vec()).into())
 }
 
-/// Returns the number of a setting, raised to 1 if it is less, because with most limits at 0 the server would serve
+/// Returns the number of a setting, which must be at least 1, because with most limits at 0 the server would serve
 /// nothing.
-fn count(value: &Value<'_>) -> Result<u64, ConfigError> {
-    Ok(u64::try_from(value.long()?).unwrap_or(0).max(1))
+fn count(value: &Value<'_>) -> Result<u64, SettingsError> {
+    let number = value.long()?;
+    let count = u64::try_from(number).ok().filter(|&count| count > 0);
+    count.ok_or_else(|| SettingsError::TooSmall { key: value.key.to_string(), number })
 }
 
 /// Returns the time in a setting, a year at most, so that adding it to the present time cannot overflow.
-fn seconds(value: &Value<'_>) -> Result<Duration, ConfigError> {
+fn seconds(value: &Value<'_>) -> Result<Duration, SettingsError> {
     Ok(Duration::from_secs(count(value)?.min(365 * 24 * 60 * 60)))
 }
 
-fn size(value: &Value<'_>) -> Result<usize, ConfigError> {
+fn size(value: &Value<'_>) -> Result<usize, SettingsError> {
     Ok(usize::try_from(count(value)?).unwrap_or(usize::MAX))
 }
 
@@ -239,6 +241,8 @@ pub(crate) enum SettingsError {
     Config(#[from] ConfigError),
     #[error("serve.metrics must be an address with a port, not '{0}'")]
     Address(String),
+    #[error("{key} must be at least 1, not {number}")]
+    TooSmall { key: String, number: i64 },
     #[error("unknown setting '{key}' in {}", file.display())]
     Unknown { key: String, file: PathBuf },
 }
@@ -259,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_file_sets_limits_and_roots() {
-        let read = settings("[serve]\nroot = a=/srv/a\nroot = /srv/b\nmaxFetches = 2k\nrate = 0\n").unwrap();
+        let read = settings("[serve]\nroot = a=/srv/a\nroot = /srv/b\nmaxFetches = 2k\nrate = 1\n").unwrap();
         assert_eq!(read.roots, [("a".to_owned(), "/srv/a".into()), (String::new(), "/srv/b".into())]);
         assert_eq!((read.limits.fetches, read.limits.rate.get()), (2048, 1));
         assert_eq!(read.limits.pushes, Limits::default().pushes);
@@ -276,13 +280,16 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_wrong_is_an_error() {
+    fn a_name_or_a_value_that_is_wrong_is_an_error() {
         for (text, part) in [
             ("[serve]\nroot = /srv\nmaxFetch = 1\n", "serve.maxfetch"),
             ("[serve]\nmaxFetches = 1\n", "--root"),
             ("[serve]\nroot = /srv\nmaxFetches = x\n", "maxfetches"),
             ("[serve]\nroot = /srv\nmetrics = here\n", "'here'"),
             ("[serve\n", "bad config line"),
+            ("[serve]\nroot = /srv\nrequestSeconds = 0\n", "serve.requestseconds must be at least 1, not 0"),
+            ("[serve]\nroot = /srv\nmaxFetches = -1\n", "serve.maxfetches must be at least 1, not -1"),
+            ("[serve]\nroot = /srv\nrate = 0\n", "serve.rate must be at least 1, not 0"),
         ] {
             let error = settings(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

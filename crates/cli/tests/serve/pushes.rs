@@ -172,7 +172,9 @@ fn hooks_see_what_those_of_a_process_see() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(bands(&answer.body), bands(&output.stdout));
     assert_eq!(ours, seen(&seen_at));
-    assert_eq!(server.errors(), fs::read_to_string(&errors).unwrap());
+    let errors = fs::read_to_string(&errors).unwrap();
+    server.await_errors(&errors);
+    assert_eq!(server.errors(), errors);
 }
 
 #[test]

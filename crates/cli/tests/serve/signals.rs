@@ -7,8 +7,9 @@ use std::{
     fs,
     io::Write,
     net::TcpStream,
-    os::unix::fs::PermissionsExt,
+    os::unix::{fs::PermissionsExt, net::UnixStream},
     path::Path,
+    process::Command,
     time::{Duration, Instant},
 };
 
@@ -168,5 +169,37 @@ fn a_server_that_is_killed_in_a_push_leaves_a_repository_that_can_be_used() {
         assert!(at == 0 || repo.rev_parse("refs/heads/pushed") == commit);
         fs::remove_file(repo.git_dir().join("hooks").join(name)).unwrap();
         assert_usable(&repo, repo.scratch());
+    }
+}
+
+/// Previously, each message held a worker up until somebody read the standard error, and the server with its last one.
+#[test]
+fn a_standard_error_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
+    for log in [None, Some("-")] {
+        let (unread, mut errors) = UnixStream::pair().unwrap();
+        errors.set_nonblocking(true).unwrap();
+        while errors.write(&[b'\n'; 4096]).is_ok() {}
+        errors.set_nonblocking(false).unwrap();
+        let (repo, mut server) = served(|options| {
+            let options = options.set("drainSeconds", 1).errors_to(errors.into());
+            log.into_iter().fold(options, |options, log| options.set("accessLog", log))
+        });
+        // Git warns of such a hook.
+        hook(&repo, "update", "");
+        fs::set_permissions(repo.git_dir().join("hooks/update"), fs::Permissions::from_mode(0o644)).unwrap();
+        let bad = repo.scratch().join("bad");
+        assert!(Command::new("cp").arg("-a").args([repo.git_dir(), &bad]).status().unwrap().success());
+        fs::write(bad.join("config"), "[transfer").unwrap();
+        for number in 0..20 {
+            assert_eq!(server.ask(&Request::ls_refs("bad")).status, 500);
+            let name = format!("refs/heads/pushed-{number}");
+            let answer = server.ask(&push(&name, repo.rev_parse("refs/heads/main"))).text();
+            assert!(answer.contains(&format!("ok {name}")), "{answer}");
+        }
+        assert_eq!(server.ask(&Request::ls_refs("repo")).status, 200);
+        let _held = begin(&server, &Request::ls_refs("repo"), 1);
+        server.signal("TERM");
+        assert_eq!(server.wait(Duration::from_secs(20)), Some(0));
+        drop(unread);
     }
 }

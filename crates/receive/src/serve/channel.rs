@@ -1,6 +1,7 @@
 use super::redactor::Redactor;
 use crate::wire::pkt::{self, Band};
 use bstr::BStr;
+use refdb::messages;
 use refdb_vfs::interrupt;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -9,7 +10,7 @@ use rustix::{
     net::SendFlags,
 };
 use std::{
-    io::{self, Write},
+    io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
@@ -175,8 +176,7 @@ impl<'c> Channel<'c> {
     /// Sends text for the user.
     pub(super) fn text(&mut self, text: &[u8]) -> io::Result<()> {
         if !self.side_band {
-            // If standard error is closed, the message is lost.
-            let _ = io::stderr().write_all(text);
+            messages::write(text.to_vec());
             return Ok(());
         }
         let mut packets = Vec::with_capacity(text.len() + pkt::LENGTH_BYTES + 1);

@@ -6,8 +6,8 @@ use super::{
     session::Session,
     spawner::Spawner,
 };
+use refdb::messages;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
@@ -39,8 +39,7 @@ impl Session<'_, '_> {
             return;
         }
         for warning in self.store.hooks().warnings() {
-            // If standard error is closed, the message is lost.
-            let _ = writeln!(io::stderr(), "warning: {warning}");
+            messages::write(format!("warning: {warning}\n").into_bytes());
         }
     }
 
@@ -48,8 +47,7 @@ impl Session<'_, '_> {
     /// of the server, not to the client.
     pub(super) fn advise_of_ignored(&self, event: &str) {
         if let Some(advice) = self.store.hooks().ignored(event) {
-            // If standard error is closed, the message is lost.
-            let _ = io::stderr().write_all(advice.as_bytes());
+            messages::write(advice.into());
         }
     }
 

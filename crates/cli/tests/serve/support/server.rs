@@ -7,7 +7,10 @@ use std::{
     ffi::OsString,
     io::{BufRead, BufReader},
     net::{Ipv4Addr, SocketAddr, TcpStream},
-    os::unix::{fs::DirBuilderExt, net::UnixStream},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::DirBuilderExt, net::UnixStream},
+    },
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
@@ -24,6 +27,7 @@ pub(crate) struct Options {
     has_metrics: bool,
     rights: Rights,
     descriptors: Option<u64>,
+    errors: Option<OwnedFd>,
 }
 
 /// What a server may do that a test starts as root. Started by another user, it has that user's rights.
@@ -77,6 +81,12 @@ impl Options {
         Options { descriptors: Some(count), ..self }
     }
 
+    /// Sets the standard error of the server. [`Server::errors`] returns nothing then.
+    #[must_use]
+    pub(crate) fn errors_to(self, errors: OwnedFd) -> Self {
+        Options { errors: Some(errors), ..self }
+    }
+
     /// Makes the permissions of files bind the server even if root runs the test.
     #[must_use]
     pub(crate) fn bound_by_permissions(self) -> Self {
@@ -126,6 +136,7 @@ impl Options {
         environment(&mut command, &home);
         command.env("REFDB_GIT", Git::find().program()).envs(self.variables);
         let errors = std::fs::File::create(temp.path().join("errors")).unwrap();
+        let errors = self.errors.unwrap_or_else(|| errors.into());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
@@ -226,6 +237,15 @@ impl Server {
     /// Returns everything that the server has complained about.
     pub(crate) fn errors(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(self.temp.path().join("errors")).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits until the server has complained in this way, which a thread of it does a short time after the cause.
+    pub(crate) fn await_errors(&self, text: &str) {
+        let end = Instant::now() + at_most(PATIENCE);
+        while !self.errors().contains(text) {
+            assert!(Instant::now() < end, "{text:?} is not among the errors: {}", self.errors());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     pub(crate) fn id(&self) -> u32 {

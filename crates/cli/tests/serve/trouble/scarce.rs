@@ -240,7 +240,7 @@ fn assert_listener_waits(server: &Server) {
     for stream in waiting {
         assert_eq!(Answer::read(stream, false).status, 200);
     }
-    assert!(server.errors().contains("cannot accept"), "{}", server.errors());
+    server.await_errors("cannot accept");
 }
 
 #[test]
