@@ -109,8 +109,8 @@ fn the_access_log_says_why_a_request_was_refused_and_who_has_left() {
     assert_eq!((&line["operation"], &line["status"]), (&"discovery".into(), &200.into()));
     let takes_time = |line: &Value| line["cpu_ms"].as_f64().unwrap() > 0.01;
     assert!(takes_time(&line), "{line}");
-    // The processor time is spent in different places: that of a list while its body is sent, that of receive-pack in a
-    // thread, and that of a fetch in another process.
+    // The processor time is spent in different places: that of a list mostly before its status is sent, that of
+    // receive-pack in a thread, and that of a fetch in another process.
     repo.config("http.receivepack", "true");
     let main = repo.rev_parse("refs/heads/main");
     let fetch = [&format!("want {main}\n"), "0000", "done\n"];

@@ -302,8 +302,8 @@ impl Server {
 }
 
 impl Job {
-    /// Appends the first piece of a list of refs to `begin`, and returns the source of the others. A failure up to there
-    /// is reported by the status of the response, which is not sent yet.
+    /// Appends the first piece of a list of refs to `begin`, and returns the source of the others. The status of the
+    /// response is not sent yet, so that it reports a failure up to there.
     fn list(&self, style: Style, begin: &mut Vec<u8>, record: &mut Record) -> io::Result<Source> {
         let hidden = self.facts.settings.hiding(&self.grant.hidden);
         at_disk(self.served.is_remote(), || {
