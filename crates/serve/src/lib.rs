@@ -17,7 +17,7 @@
 //! http/                git's smart HTTP protocol, as `git http-backend` serves it
 //! shim/                the socket through which processes of sshd, git daemon and CGI pass their clients on
 //! listen/              sockets, connections, signals
-//! record/, cpu         counters; the access log, with the processor time of each request, and messages, which threads write
+//! record/, cpu         counters; the access log, with the processor time of each request; messages on standard error
 //! ```
 #![forbid(unsafe_code)]
 
@@ -62,8 +62,8 @@ use std::{fmt::Display, process::ExitCode, time::Duration};
 
 /// Does what the command line asks for: serves until SIGTERM or SIGINT, or prints the state of a running server.
 /// Returns the exit code of the process: 0 on success, also after these signals, and 1 if the server cannot start or
-/// fails, or if its state cannot be fetched or printed. A server passes the messages and panics of the process to a thread
-/// that writes them to standard error.
+/// fails, or if its state cannot be fetched or printed. A server passes the messages and panics of the process to
+/// a thread that writes them to standard error.
 pub fn run(wanted: &Wanted) -> ExitCode {
     match wanted {
         Wanted::Status(address) => exit_code(listen::show_status(*address)),
