@@ -180,7 +180,9 @@ fn a_disk_that_fails_each_sync_for_a_while_costs_entries_and_no_more() {
         let key = (i % 300).to_le_bytes();
         let _ = cache.put(&key, &[i as u8; 1_000]).unwrap();
         if i % 100 == 0 {
-            cache.flush(Durability::Synced).expect_err("nothing is synced");
+            let is_synced = cache.flush(Durability::Synced).is_ok();
+            // The worker may have removed everything meanwhile, after which there is nothing to sync.
+            assert!(!is_synced || cache.get(&key).is_none(), "what could not be synced is removed");
         }
     }
     disk.fails.store(false, Ordering::Relaxed);

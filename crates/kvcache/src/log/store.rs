@@ -142,8 +142,8 @@ impl Store {
         for segment in segments {
             match self.sync_segment(&segment) {
                 Ok(()) => {}
-                // The segment was deleted meanwhile, so nothing of it is needed.
-                Err(error) if error.is_not_found() => {}
+                // The segment was deleted meanwhile, so nothing of it is needed, but it must not come back.
+                Err(error) if error.is_not_found() => self.files.note_names(),
                 Err(error) => return Err(self.disk_failed(error)),
             }
         }
