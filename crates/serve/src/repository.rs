@@ -23,12 +23,15 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
+use tokio::{runtime::Handle, sync::Semaphore};
+use tokio_util::sync::PollSemaphore;
 
 /// The open repositories: those that were used most recently.
 #[derive(Debug)]
 pub(crate) struct Repositories {
     views: Views,
     environment: Environment,
+    turns: PollSemaphore,
     known: Mutex<HashMap<PathBuf, Arc<Served>>>,
     len_max: usize,
     /// A counter of uses, which orders the repositories by their last use.
@@ -42,6 +45,7 @@ pub(crate) struct Served {
     view: Arc<View>,
     fs: Fs,
     environment: Environment,
+    turns: PollSemaphore,
     facts: Mutex<Arc<Facts>>,
     last_use: AtomicU64,
 }
@@ -80,10 +84,12 @@ pub(crate) struct UploadSettings {
 
 impl Repositories {
     pub(crate) fn new(limits: &Limits, environment: Environment) -> Self {
+        let turns = Handle::current().metrics().num_workers().saturating_sub(1).max(1);
         let settings = ViewsSettings::new().memory_bytes(limits.memory_bytes).open_files(limits.open_files);
         Repositories {
             views: Views::new(&settings),
             environment: with_settings_of_process(environment),
+            turns: PollSemaphore::new(Arc::new(Semaphore::new(turns))),
             known: Mutex::default(),
             len_max: limits.repositories,
             clock: AtomicU64::new(0),
@@ -100,7 +106,7 @@ impl Repositories {
     /// Opens the repository in this folder. If as many as `serve.openRepositories` others are open, closes about an
     /// eighth of them, the least recently used ones.
     pub(crate) fn open(&self, folder: &Path) -> io::Result<Arc<Served>> {
-        let served = Arc::new(Served::open(folder, &self.views, &self.environment)?);
+        let served = Arc::new(Served::open(folder, self)?);
         self.use_now(&served);
         let mut known = self.locked();
         if known.len() >= self.len_max && !known.contains_key(folder) {
@@ -147,13 +153,14 @@ fn forget_some(known: &mut HashMap<PathBuf, Arc<Served>>) {
 }
 
 impl Served {
-    fn open(folder: &Path, views: &Views, environment: &Environment) -> io::Result<Self> {
+    fn open(folder: &Path, repositories: &Repositories) -> io::Result<Self> {
+        let Repositories { views, environment, turns, .. } = repositories;
         let fs = Fs::real().at(folder).map_err(io::Error::other)?;
         let view = views.open(folder, &ViewSettings::new()).map_err(io::Error::other)?;
         let facts = Mutex::new(Arc::new(Facts::read(&fs, environment, folder, &view, None)?));
-        let environment = environment.clone();
+        let (environment, turns) = (environment.clone(), turns.clone());
         let folder = folder.to_owned();
-        Ok(Served { folder, view, fs, environment, facts, last_use: AtomicU64::new(0) })
+        Ok(Served { folder, view, fs, environment, turns, facts, last_use: AtomicU64::new(0) })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -162,6 +169,14 @@ impl Served {
 
     pub(crate) fn view(&self) -> &Arc<View> {
         &self.view
+    }
+
+    /// Returns the turns in which the pieces of long lists are made, in all repositories together, in the order in which
+    /// the lists came: one piece at a time fewer than the runtime has worker threads, so that one of these threads is
+    /// free for other requests. Otherwise requests to other repositories would wait until each of hundreds of clients
+    /// that ask for all refs of a large repository has got as much as its socket takes.
+    pub(crate) fn turns(&self) -> &PollSemaphore {
+        &self.turns
     }
 
     /// Returns whether the repository is on a network file system, or on one that is not known to be local, where each

@@ -16,7 +16,7 @@ use hyper::{
 use std::{
     io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 /// The body of a response, with the resources that are released once it has been sent or the client has disconnected.
@@ -84,6 +84,7 @@ impl HttpBody for Body {
             Source::Refs(rows) if rows.has_ended() => return Poll::Ready(None),
             Source::Refs(rows) => {
                 let is_remote = body.is_remote;
+                let _turn = ready!(rows.poll_turn(context));
                 let piece = body.record.cpu.of(|| at_disk(is_remote, || rows.next_piece()));
                 body.record.refs(rows.refs);
                 if piece.as_ref().is_ok_and(Vec::is_empty) && !rows.has_ended() {

@@ -19,7 +19,7 @@ use crate::{
 use arc_swap::ArcSwap;
 use refdb::{ObjectId, messages::say};
 use refdb_receive::wire::Version;
-use std::{io, os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{future::poll_fn, io, os::fd::OwnedFd, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::timeout};
 
 /// The client of a shim, while the server works for it.
@@ -237,7 +237,9 @@ impl Session {
 
     async fn send_rows(&self, rows: &mut Rows, record: &mut Record) -> Result<(), Stop> {
         while !rows.has_ended() {
+            let turn = poll_fn(|context| rows.poll_turn(context)).await;
             let piece = at_disk(self.served.is_remote(), || rows.next_piece())?;
+            drop(turn);
             record.refs(rows.refs);
             if piece.is_empty() {
                 // None of the refs that were read for this piece is shown. Let other requests run before more refs are

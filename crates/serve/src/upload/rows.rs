@@ -15,7 +15,10 @@ use std::{
     io,
     ops::ControlFlow,
     sync::Arc,
+    task::{Context, Poll},
 };
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::PollSemaphore;
 
 /// The format in which refs are written.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ pub(crate) struct Rows {
     /// The names of refs with corrupt files that are not written yet, in order. They are shown with an id of zeros, as
     /// in git: a client that prunes would take a ref that is left out for deleted, and delete its own copy.
     broken: VecDeque<BString>,
+    /// In which the pieces after the first one are made; see [`Served::turns`].
+    turns: PollSemaphore,
     /// Whether the first piece has been begun.
     has_begun: bool,
     has_ended: bool,
@@ -101,8 +106,16 @@ impl Rows {
     pub(crate) fn new(served: &Served, facts: Arc<Facts>, hidden: HiddenRefs, style: Style) -> io::Result<Self> {
         let view = Arc::clone(served.view());
         let (listing, broken) = list(&view, &hidden, &style)?;
+        let turns = served.turns().clone();
         let (has_begun, has_ended, head, refs) = (false, false, None, 0);
-        Ok(Rows { view, facts, hidden, style, listing, broken, has_begun, has_ended, head, refs })
+        Ok(Rows { view, facts, hidden, style, listing, broken, turns, has_begun, has_ended, head, refs })
+    }
+
+    /// Waits until it is this response's turn to have its next piece made. The first piece does not wait, because it is
+    /// often the whole response. The caller drops the turn as soon as the piece is made, since the client may be slow to
+    /// read it.
+    pub(crate) fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Option<OwnedSemaphorePermit>> {
+        if self.has_begun { self.turns.poll_acquire(context) } else { Poll::Ready(None) }
     }
 
     /// Returns whether the response is complete.
@@ -342,5 +355,42 @@ fn peel(objects: &mut Lookups<'_>, id: &ObjectId, peeled: Peeled) -> io::Result<
         Peeled::To(id) => Ok(Some(id)),
         Peeled::NotTag => Ok(None),
         Peeled::Unknown => objects.peel_tag(id).map_err(io::Error::other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{repository::Repositories, settings::Limits};
+    use refdb::{Environment, HashKind};
+    use refdb_testkit::{RefFormat, Repo};
+    use std::{fmt::Write as _, fs, task::Waker};
+
+    /// Previously, a request to another repository waited for seconds, until hundreds of clients had got as much of
+    /// their lists as their sockets took.
+    #[tokio::test]
+    async fn the_pieces_of_long_lists_are_made_in_turns() {
+        let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+        let mut packed = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
+        (0..9999).for_each(|number| _ = writeln!(packed, "{} refs/heads/{number:04}", "1".repeat(40)));
+        fs::write(repo.git_dir().join("packed-refs"), packed).unwrap();
+        let repositories = Repositories::new(&Limits::default(), Environment::without_git(repo.git_dir()));
+        let served = repositories.open(repo.git_dir()).unwrap();
+        let facts = served.facts().unwrap();
+        let context = &mut Context::from_waker(Waker::noop());
+        let [mut first, mut second, mut third] = [(); 3].map(|()| {
+            let style = Style::LsRefs(LsRefs::default());
+            let mut rows = Rows::new(&served, Arc::clone(&facts), HiddenRefs::default(), style).unwrap();
+            assert!(matches!(rows.poll_turn(context), Poll::Ready(None)), "the first piece does not wait");
+            assert!(rows.next_piece().unwrap().len() >= PIECE_BYTES && !rows.has_ended());
+            rows
+        });
+        // This runtime has one worker.
+        let Poll::Ready(Some(turn)) = first.poll_turn(context) else { panic!("nobody else has a turn") };
+        assert!(second.poll_turn(context).is_pending() && third.poll_turn(context).is_pending());
+        drop(turn);
+        assert!(first.poll_turn(context).is_pending(), "others have waited for longer");
+        drop(second);
+        assert!(matches!(third.poll_turn(context), Poll::Ready(Some(_))), "the one before it has left");
     }
 }

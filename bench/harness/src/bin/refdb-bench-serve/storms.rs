@@ -1,8 +1,8 @@
-//! Storms: many clients that poll after a push, while another client pushes to another repository.
+//! Storms: many clients that poll after a push, or ask for all refs, while another client pushes to another repository.
 
 use crate::{
     Options,
-    client::Connection,
+    client::{Connection, discovery},
     polls::{self, BRANCH, Poller, Way, percentile, poll_on},
     pushes::{self, Push, Pusher},
     repository::{self, Repository, git},
@@ -11,6 +11,8 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use std::{
+    io::{Read, Write},
+    net::TcpStream,
     path::Path,
     sync::{
         Barrier, Mutex,
@@ -20,7 +22,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Measures a storm in which all polls are due at once, and one in which they are due evenly within a second.
+/// Clients of the storm of lists.
+const LISTS: usize = 400;
+
+/// For how long a client pushes to another repository after the lists were asked for.
+const LISTS_LAST: Duration = Duration::from_secs(4);
+
+/// Measures a storm in which all polls are due at once, one in which they are due evenly within a second, and one of
+/// clients that ask for all refs at once and read nothing.
 pub(crate) fn measure(options: &Options, root: &Path, repository: &Repository) -> Result<()> {
     let server = Server::start(options, root)?;
     let beside = beside(options, root)?;
@@ -36,6 +45,22 @@ pub(crate) fn measure(options: &Options, root: &Path, repository: &Repository) -
         })?;
         println!("| pushes to another repository meanwhile, p50 and p99 ms | {} | |", shown(&mut times));
     }
+    let request = discovery(&server.target.address, &repository.name(), "upload-pack", 0);
+    let connect = |_| TcpStream::connect(&server.target.address);
+    let mut unread = (0..LISTS).map(connect).collect::<Result<Vec<_>, _>>()?;
+    unread.iter_mut().try_for_each(|stream| stream.write_all(&request))?;
+    let began = Instant::now();
+    let times = push_until(options, &server, &beside, &|_| began.elapsed() > LISTS_LAST)?;
+    for stream in &mut unread {
+        let mut status = [0; 12];
+        stream.read_exact(&mut status)?;
+        ensure!(status == *b"HTTP/1.1 200", "a list was refused");
+    }
+    let slowest = times.into_iter().max().unwrap_or_default();
+    println!(
+        "| {LISTS} clients ask for all refs: slowest push to another repository, ms | {:.0} | |",
+        milliseconds(slowest)
+    );
     Ok(())
 }
 
