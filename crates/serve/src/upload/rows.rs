@@ -111,9 +111,9 @@ impl Rows {
         Ok(Rows { view, facts, hidden, style, listing, broken, turns, has_begun, has_ended, head, refs })
     }
 
-    /// Waits until it is this response's turn to have its next piece made. The first piece does not wait, because it is
-    /// often the whole response. The caller drops the turn as soon as the piece is made, since the client may be slow to
-    /// read it.
+    /// Waits until it is this response's turn to have its next piece made. The first piece does not wait, because it
+    /// is often the whole response. The caller drops the turn as soon as the piece is made, since the client may be
+    /// slow to read it.
     pub(crate) fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Option<OwnedSemaphorePermit>> {
         if self.has_begun { self.turns.poll_acquire(context) } else { Poll::Ready(None) }
     }
