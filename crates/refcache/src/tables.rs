@@ -291,18 +291,18 @@ impl Source for TablesSource {
 
     fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
         let end = self.end.as_ref().map(|end| end.as_bstr());
-        while let Some(record) = self.cursor.next()? {
-            if end.is_some_and(|end| record.name >= end) {
-                self.cursor.check_ahead()?;
-                break;
+        let mut is_behind = false;
+        let flow = self.cursor.for_each(|entry| {
+            is_behind = end.is_some_and(|end| entry.name() >= end);
+            if is_behind {
+                return ControlFlow::Break(());
             }
-            if let Some(row) = row(record)
-                && show(&row).is_break()
-            {
-                return Ok(true);
-            }
+            row(entry.record()).map_or(ControlFlow::Continue(()), |row| show(&row))
+        })?;
+        if is_behind {
+            self.cursor.check_ahead()?;
         }
-        Ok(false)
+        Ok(flow.is_break() && !is_behind)
     }
 
     fn state(&self) -> (u64, &[OwnRow]) {

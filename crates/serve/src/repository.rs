@@ -3,7 +3,7 @@
 
 mod freshness;
 
-use crate::settings::Limits;
+use crate::{settings::Limits, upload::pieces::Pieces};
 use bstr::{BString, ByteSlice};
 use freshness::Seen;
 use refdb::{
@@ -23,15 +23,14 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
-use tokio::{runtime::Handle, sync::Semaphore};
-use tokio_util::sync::PollSemaphore;
+use tokio::runtime::Handle;
 
 /// The open repositories: those that were used most recently.
 #[derive(Debug)]
 pub(crate) struct Repositories {
     views: Views,
     environment: Environment,
-    turns: PollSemaphore,
+    pieces: Pieces,
     known: Mutex<HashMap<PathBuf, Arc<Served>>>,
     len_max: usize,
     /// A counter of uses, which orders the repositories by their last use.
@@ -45,7 +44,7 @@ pub(crate) struct Served {
     view: Arc<View>,
     fs: Fs,
     environment: Environment,
-    turns: PollSemaphore,
+    pieces: Pieces,
     facts: Mutex<Arc<Facts>>,
     last_use: AtomicU64,
 }
@@ -84,12 +83,11 @@ pub(crate) struct UploadSettings {
 
 impl Repositories {
     pub(crate) fn new(limits: &Limits, environment: Environment) -> Self {
-        let turns = Handle::current().metrics().num_workers().saturating_sub(1).max(1);
         let settings = ViewsSettings::new().memory_bytes(limits.memory_bytes).open_files(limits.open_files);
         Repositories {
             views: Views::new(&settings),
             environment: with_settings_of_process(environment),
-            turns: PollSemaphore::new(Arc::new(Semaphore::new(turns))),
+            pieces: Pieces::new(Handle::current().metrics().num_workers()),
             known: Mutex::default(),
             len_max: limits.repositories,
             clock: AtomicU64::new(0),
@@ -154,13 +152,13 @@ fn forget_some(known: &mut HashMap<PathBuf, Arc<Served>>) {
 
 impl Served {
     fn open(folder: &Path, repositories: &Repositories) -> io::Result<Self> {
-        let Repositories { views, environment, turns, .. } = repositories;
+        let Repositories { views, environment, pieces, .. } = repositories;
         let fs = Fs::real().at(folder).map_err(io::Error::other)?;
         let view = views.open(folder, &ViewSettings::new()).map_err(io::Error::other)?;
         let facts = Mutex::new(Arc::new(Facts::read(&fs, environment, folder, &view, None)?));
-        let (environment, turns) = (environment.clone(), turns.clone());
+        let (environment, pieces) = (environment.clone(), pieces.clone());
         let folder = folder.to_owned();
-        Ok(Served { folder, view, fs, environment, turns, facts, last_use: AtomicU64::new(0) })
+        Ok(Served { folder, view, fs, environment, pieces, facts, last_use: AtomicU64::new(0) })
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -171,12 +169,9 @@ impl Served {
         &self.view
     }
 
-    /// Returns the turns in which the pieces of long lists are made, in all repositories together, in the order in
-    /// which the lists came: one piece at a time fewer than the runtime has worker threads, so that one of these
-    /// threads is free for other requests. Otherwise requests to other repositories would wait until each of hundreds
-    /// of clients that ask for all refs of a large repository has got as much as its socket takes.
-    pub(crate) fn turns(&self) -> &PollSemaphore {
-        &self.turns
+    /// Returns what bounds the pieces of long lists in all repositories together.
+    pub(crate) fn pieces(&self) -> &Pieces {
+        &self.pieces
     }
 
     /// Returns whether the repository is on a network file system, or on one that is not known to be local, where each

@@ -3,6 +3,7 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod ls_refs;
+pub(crate) mod pieces;
 pub(crate) mod rows;
 pub(crate) mod wants;
 

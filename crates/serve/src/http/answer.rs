@@ -87,7 +87,7 @@ impl HttpBody for Body {
                 let _turn = ready!(rows.poll_turn(context));
                 let piece = body.record.cpu.of(|| at_disk(is_remote, || rows.next_piece()));
                 body.record.refs(rows.refs);
-                if piece.as_ref().is_ok_and(Vec::is_empty) && !rows.has_ended() {
+                if piece.as_ref().is_ok_and(|piece| piece.as_ref().is_empty()) && !rows.has_ended() {
                     // No ref of this piece is shown. Let other requests run before the next piece is read.
                     context.waker().wake_by_ref();
                     return Poll::Pending;

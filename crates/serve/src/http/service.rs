@@ -308,7 +308,7 @@ impl Job {
         let hidden = self.facts.settings.hiding(&self.grant.hidden);
         at_disk(self.served.is_remote(), || {
             let mut rows = Rows::new(&self.served, Arc::clone(&self.facts), hidden, style)?;
-            begin.append(&mut rows.next_piece()?);
+            begin.extend_from_slice(rows.next_piece()?.as_ref());
             record.refs(rows.refs);
             Ok(if rows.has_ended() { Source::Nothing } else { Source::Refs(Box::new(rows)) })
         })

@@ -241,12 +241,12 @@ impl Session {
             let piece = at_disk(self.served.is_remote(), || rows.next_piece())?;
             drop(turn);
             record.refs(rows.refs);
-            if piece.is_empty() {
+            if piece.as_ref().is_empty() {
                 // None of the refs that were read for this piece is shown. Let other requests run before more refs are
                 // read.
                 tokio::task::yield_now().await;
             }
-            self.send(&piece, record).await?;
+            self.send(piece.as_ref(), record).await?;
         }
         Ok(())
     }

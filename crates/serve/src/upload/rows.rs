@@ -3,6 +3,7 @@
 use super::{
     capabilities::{Offer, fits},
     ls_refs::LsRefs,
+    pieces::{Piece, Pieces},
 };
 use crate::repository::{Facts, Served};
 use bstr::{BStr, BString, ByteSlice};
@@ -18,7 +19,6 @@ use std::{
     task::{Context, Poll},
 };
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_util::sync::PollSemaphore;
 
 /// The format in which refs are written.
 #[derive(Debug)]
@@ -51,8 +51,8 @@ pub(crate) struct Rows {
     /// The names of refs with corrupt files that are not written yet, in order. They are shown with an id of zeros, as
     /// in git: a client that prunes would take a ref that is left out for deleted, and delete its own copy.
     broken: VecDeque<BString>,
-    /// In which the pieces after the first one are made; see [`Served::turns`].
-    turns: PollSemaphore,
+    /// Bounds the pieces after the first one.
+    pieces: Pieces,
     /// Whether the first piece has been begun.
     has_begun: bool,
     has_ended: bool,
@@ -61,9 +61,6 @@ pub(crate) struct Rows {
     /// The number of refs that have been written.
     pub(crate) refs: u64,
 }
-
-/// The number of bytes at which a piece is complete. The last refs may exceed it.
-const PIECE_BYTES: usize = 64 << 10;
 
 /// The number of refs, hidden ones included, after which the next one is the last of its piece, so that many hidden
 /// refs do not delay other requests.
@@ -106,16 +103,16 @@ impl Rows {
     pub(crate) fn new(served: &Served, facts: Arc<Facts>, hidden: HiddenRefs, style: Style) -> io::Result<Self> {
         let view = Arc::clone(served.view());
         let (listing, broken) = list(&view, &hidden, &style)?;
-        let turns = served.turns().clone();
+        let pieces = served.pieces().clone();
         let (has_begun, has_ended, head, refs) = (false, false, None, 0);
-        Ok(Rows { view, facts, hidden, style, listing, broken, turns, has_begun, has_ended, head, refs })
+        Ok(Rows { view, facts, hidden, style, listing, broken, pieces, has_begun, has_ended, head, refs })
     }
 
     /// Waits until it is this response's turn to have its next piece made. The first piece does not wait, because it
     /// is often the whole response. The caller drops the turn as soon as the piece is made, since the client may be
     /// slow to read it.
     pub(crate) fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Option<OwnedSemaphorePermit>> {
-        if self.has_begun { self.turns.poll_acquire(context) } else { Poll::Ready(None) }
+        if self.has_begun { self.pieces.poll_turn(context) } else { Poll::Ready(None) }
     }
 
     /// Returns whether the response is complete.
@@ -150,9 +147,9 @@ impl Rows {
     /// If the server of a network file system loses a file before the first piece is complete, the refs are listed
     /// again, up to [`LISTINGS_MAX`] times in all. Later that is an error, because a client must not get refs of two
     /// states.
-    pub(crate) fn next_piece(&mut self) -> io::Result<Vec<u8>> {
+    pub(crate) fn next_piece(&mut self) -> io::Result<Piece> {
         if self.has_ended {
-            return Ok(Vec::new());
+            return Ok(Piece::small());
         }
         let is_first = !self.has_begun;
         let mut is_again = false;
@@ -169,11 +166,14 @@ impl Rows {
         )
     }
 
-    fn piece(&mut self) -> io::Result<Vec<u8>> {
+    fn piece(&mut self) -> io::Result<Piece> {
         let is_short = matches!(&self.style, Style::LsRefs(wanted) if !wanted.prefixes.is_empty()) && !self.has_begun;
-        let mut out = Vec::with_capacity(if is_short { ROOM_BYTES } else { PIECE_BYTES + ROOM_BYTES });
+        // The first piece is small so that the client gets it soon.
+        let mut piece = if self.has_begun { self.pieces.large() } else { Piece::small() };
+        let (out, len_max) = (&mut piece.bytes, piece.len_max);
+        out.reserve(if is_short { ROOM_BYTES } else { len_max + ROOM_BYTES });
         if !std::mem::replace(&mut self.has_begun, true) {
-            self.begin(&mut out)?;
+            self.begin(out)?;
         }
         let Rows { view, facts, hidden, style, listing, broken, refs, .. } = self;
         let mut failed = None;
@@ -181,11 +181,8 @@ impl Rows {
         let objects = Arc::clone(&facts.objects);
         let mut writer = Writer { view, hidden, style, refs, objects: objects.lookups() };
         listing
-            .each(&mut |row| match writer
-                .broken(broken, Some(row.name), &mut out)
-                .and_then(|()| writer.row(row, &mut out))
-            {
-                Ok(()) if out.len() < PIECE_BYTES && rows < PIECE_ROWS => {
+            .each(&mut |row| match writer.broken(broken, Some(row.name), out).and_then(|()| writer.row(row, out)) {
+                Ok(()) if out.len() < len_max && rows < PIECE_ROWS => {
                     rows += 1;
                     ControlFlow::Continue(())
                 }
@@ -203,11 +200,11 @@ impl Rows {
             return Err(error);
         }
         if !is_full {
-            writer.broken(broken, None, &mut out)?;
+            writer.broken(broken, None, out)?;
             drop(writer);
-            self.end(&mut out);
+            self.end(out);
         }
-        Ok(out)
+        Ok(piece)
     }
 
     /// Writes what comes before the refs of the listing: the version, and HEAD.
@@ -236,7 +233,7 @@ impl Rows {
         self.head = id;
         let Rows { view, hidden, style, refs, .. } = self;
         let mut writer = Writer { view, hidden, style, refs, objects: objects.lookups() };
-        writer.write("HEAD".into(), id.as_ref(), symbolic, Peeled::Unknown, out)
+        writer.write("HEAD".into(), id.as_ref(), symbolic, &Peeled::Unknown, out)
     }
 
     /// Returns whether no ref has this name. A broken ref, or one in a loop of symbolic refs, exists.
@@ -267,7 +264,7 @@ impl Writer<'_> {
         while broken.front().is_some_and(|name| end.is_none_or(|end| name.as_bstr() < end)) {
             let Some(name) = broken.pop_front() else { break };
             let no_object = ObjectId::null(self.view.hash().map_err(io::Error::other)?);
-            self.write(name.as_bstr(), Some(&no_object), None, Peeled::NotTag, out)?;
+            self.write(name.as_bstr(), Some(&no_object), None, &Peeled::NotTag, out)?;
         }
         Ok(())
     }
@@ -279,9 +276,9 @@ impl Writer<'_> {
         match &row.target {
             TargetView::Direct(id) => {
                 // As in git, a ref whose object is missing is listed too.
-                let peeled = match (row.peeled, row.storage) {
+                let peeled = match (&row.peeled, row.storage) {
                     // As in git, only packed-refs is trusted to say that an object is not a tag.
-                    (Peeled::NotTag, Storage::Table | Storage::Loose) => Peeled::Unknown,
+                    (Peeled::NotTag, Storage::Table | Storage::Loose) => &Peeled::Unknown,
                     (peeled, _) => peeled,
                 };
                 self.write(row.name, Some(id), None, peeled, out)?;
@@ -289,7 +286,7 @@ impl Writer<'_> {
             TargetView::Symbolic(_) => {
                 let Ok(resolved) = self.view.resolve(row.name) else { return Ok(()) };
                 let Some(Target::Direct(id)) = resolved.found.map(|found| found.target) else { return Ok(()) };
-                self.write(row.name, Some(&id), Some(resolved.name.as_bstr()), Peeled::Unknown, out)?;
+                self.write(row.name, Some(&id), Some(resolved.name.as_bstr()), &Peeled::Unknown, out)?;
             }
         }
         Ok(())
@@ -302,7 +299,7 @@ impl Writer<'_> {
         name: &BStr,
         id: Option<&ObjectId>,
         symbolic: Option<&BStr>,
-        peeled: Peeled,
+        peeled: &Peeled,
         out: &mut Vec<u8>,
     ) -> io::Result<()> {
         let has_room = match &*self.style {
@@ -350,9 +347,9 @@ impl Writer<'_> {
     }
 }
 
-fn peel(objects: &mut Lookups<'_>, id: &ObjectId, peeled: Peeled) -> io::Result<Option<ObjectId>> {
+fn peel(objects: &mut Lookups<'_>, id: &ObjectId, peeled: &Peeled) -> io::Result<Option<ObjectId>> {
     match peeled {
-        Peeled::To(id) => Ok(Some(id)),
+        Peeled::To(id) => Ok(Some(*id)),
         Peeled::NotTag => Ok(None),
         Peeled::Unknown => objects.peel_tag(id).map_err(io::Error::other),
     }
@@ -360,7 +357,7 @@ fn peel(objects: &mut Lookups<'_>, id: &ObjectId, peeled: Peeled) -> io::Result<
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::pieces::PIECE_BYTES, *};
     use crate::{repository::Repositories, settings::Limits};
     use refdb::{Environment, HashKind};
     use refdb_testkit::{RefFormat, Repo};
@@ -382,7 +379,7 @@ mod tests {
             let style = Style::LsRefs(LsRefs::default());
             let mut rows = Rows::new(&served, Arc::clone(&facts), HiddenRefs::default(), style).unwrap();
             assert!(matches!(rows.poll_turn(context), Poll::Ready(None)), "the first piece does not wait");
-            assert!(rows.next_piece().unwrap().len() >= PIECE_BYTES && !rows.has_ended());
+            assert!(rows.next_piece().unwrap().as_ref().len() >= PIECE_BYTES && !rows.has_ended());
             rows
         });
         // This runtime has one worker.
