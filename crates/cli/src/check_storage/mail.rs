@@ -27,7 +27,7 @@ const LOOKS: u32 = 30;
 /// How long the coordinator waits for hosts to join, a host for a run to join, and either side for the next line while
 /// no other host has its turn.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// The longest time of the scenes with one host, during which the others are sent nothing. Most take 20 s.
+/// The time that a host allows for the scenes with each host, during which the others are sent nothing.
 const TURN_MAX: Duration = Duration::from_secs(60);
 /// The last line of a direction.
 const BYE: &str = "bye";
