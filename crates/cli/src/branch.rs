@@ -152,7 +152,8 @@ fn lists(words: &Words<'_>) -> bool {
 }
 
 impl Own {
-    /// Reads the options. Returns `None` if a value is invalid, so that git can report it.
+    /// Reads the options. Returns `None` if `--abbrev` has a value that is negative, too large or no number, so that
+    /// git decides what it means.
     fn read(words: &Words<'_>) -> Option<Self> {
         let mut own = Own { kind: Kind::Local, verbose: 0, digits: None, show_current: false };
         for word in words {

@@ -1,9 +1,9 @@
 //! `refdb check-storage`: tests on two or more hosts whether a folder that they share is safe for refs.
 //!
-//! The coordinator starts a process on each host, its own included, or waits until other hosts have joined (`start`,
-//! `mail`), and sends each process questions line by line (`host`, `serve`). The verdict follows from what hosts report
-//! about themselves (`facts`), from whether refdb refuses to write refs there (`run`), from fixed sequences of steps on
-//! two hosts (`scenes`), and from a random load on all hosts (`load`, `judge`).
+//! The coordinator starts a process on its own host and on each `--peer`, waits until as many hosts as `--wait` says
+//! have joined (`start`, `mail`), and sends all of them questions line by line (`host`, `serve`). The verdict follows
+//! from what hosts report about themselves (`facts`), from whether refdb refuses to write refs there (`run`), from
+//! fixed sequences of steps on two hosts (`scenes`), and from a random load on all hosts (`load`, `judge`).
 
 mod client;
 mod facts;

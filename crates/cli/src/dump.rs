@@ -30,11 +30,11 @@ pub static COMMAND: Command = Command {
 pub(crate) struct Dumper<'a> {
     pub(crate) fs: &'a Fs,
     pub(crate) output: &'a mut Output,
-    /// Whether packed-refs, all loose refs and their folders could be read so far.
+    /// Whether no file or folder has been passed over so far because it could not be read.
     is_whole: bool,
 }
 
-/// The exit code if packed-refs or some loose refs or folders could not be read.
+/// The exit code if files or folders of a repository were passed over because they could not be read.
 const NOT_WHOLE: u8 = 1;
 
 pub fn run(invocation: &Invocation<'_>) -> Result<u8> {

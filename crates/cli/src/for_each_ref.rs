@@ -1,10 +1,10 @@
 //! `refdb for-each-ref`. See git-for-each-ref(1).
 
 // `format` compiles `--format` into pieces made of `atom`s, and `patterns` decide which refs are listed. `render`
-// formats a ref, and asks the `world` for objects only if a field needs one. `list` combines all of this, and keeps the
-// refs in memory only if it must `sort` them or a field or the format depends on all of them; `branch` and `tag` use it
-// too. `reach` walks `history`; `remote` finds the upstream of a branch; `repository` is the world of a real
-// repository; `questions` runs other programs of git.
+// formats a ref, and asks the `world` for whatever else a field needs. `list` combines all of this, and keeps the refs
+// in memory if it must `sort` them, if a field or the format depends on all of them, or if git would judge the objects
+// of all of them before it shows the first; `branch` and `tag` use it too. `reach` walks `history`; `remote` finds the
+// upstream of a branch; `repository` is the world of a real repository; `questions` runs other programs of git.
 pub mod atom;
 pub mod bases;
 pub mod color;

@@ -118,7 +118,7 @@ pub fn walk(snapshot: &dyn Snapshot, walk: &Walk<'_>, visitor: &mut impl Visitor
 
 /// Visits the refs that begin with the first of the prefixes, at which the cursor stands. Continues with the next
 /// prefix if the next ref begins with it, and leaves prefixes that are further ahead to the caller. `above` is the
-/// unreadable folder of a prefix of which the visitor was last told, because the cursor names it after each seek.
+/// unreadable folder above a prefix that the visitor was last told of. The cursor names it again after each seek.
 fn stretch<V: Visitor>(
     snapshot: &dyn Snapshot,
     cursor: &mut dyn Cursor,

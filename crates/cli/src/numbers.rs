@@ -66,7 +66,7 @@ pub fn wrapped_int(text: &[u8]) -> Option<i32> {
 pub enum WithUnit {
     /// A number in the range of C's int.
     Int(i32),
-    /// A number outside of that range.
+    /// A number outside of that range, or one outside the range of a long, whatever follows it.
     TooLarge,
     /// Not a number.
     NoNumber,

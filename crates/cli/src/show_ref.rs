@@ -67,7 +67,7 @@ struct Options {
 struct Style {
     ids_only: bool,
     dereference: bool,
-    /// The number of digits: `None` for all, `Some(None)` for git's default.
+    /// The least number of digits: `None` for all of them, `Some(None)` for what `core.abbrev` sets or git's default.
     digits: Option<Option<usize>>,
 }
 

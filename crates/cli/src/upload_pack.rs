@@ -1,8 +1,8 @@
 //! `refdb upload-pack`, also as `git-upload-pack`: serves a client that fetches. A running `refdb serve` lists the
 //! refs, and git does the rest. See git-upload-pack(1).
 //!
-//! `REFDB_SERVE_SOCKET` names the server's socket. If the variable is unset, or if the server cannot be asked or does
-//! not serve the client, for example because it cannot do exactly what git would do, git does everything.
+//! `REFDB_SERVE_SOCKET` names the server's socket. If the variable is unset or empty, or if the server cannot be asked
+//! or does not serve the client, for example because it cannot do exactly what git would do, git does everything.
 
 use crate::{
     Invocation,

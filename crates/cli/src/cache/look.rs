@@ -6,8 +6,8 @@ use std::{cmp::Reverse, collections::BinaryHeap, path::Path};
 
 const SHOWN: u64 = 20;
 
-/// Checks the record of every entry. The exit code is 1 if a record is damaged, or if something was wrong with the
-/// files when the cache was opened.
+/// Checks the record of every entry. The exit code is 1 if a record is damaged or cannot be read, or if something was
+/// wrong with the files when the cache was opened.
 pub(super) fn verify(folder: &Path) -> Result<u8> {
     let cache = Cache::open_to_inspect(folder)?;
     say_lost(&cache);

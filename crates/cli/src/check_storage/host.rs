@@ -30,7 +30,7 @@ pub(super) enum Failure {
     Said(String),
     /// The host did not answer within [`ANSWER_MAX`].
     Silent,
-    /// The host's process or the connection to it has ended.
+    /// The host's process or the connection to it has ended, or the question could not be sent.
     Gone,
     /// This process has caught a signal.
     Interrupted,

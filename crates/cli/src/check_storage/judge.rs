@@ -46,8 +46,8 @@ pub(super) enum What {
 /// What is wrong with a history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// An acknowledged write was lost: no order explains the writes together with the last value of the ref, even
-    /// without the other reads. `host` is the one whose answer could not be explained.
+    /// An acknowledged write was lost: no order explains the writes, together with the last read after them if there
+    /// is one, even without the other reads. `host` is the one whose answer could not be explained.
     Lost { host: usize, what: What },
     /// No write was lost, but a host showed a value that the ref did not have at that time.
     Wrong { host: usize, value: Value },
@@ -76,7 +76,7 @@ pub(super) fn judge(history: &[Operation]) -> Result<(), Fault> {
 }
 
 /// Returns the longest time after the acknowledgement of a write at which `host` still showed the value that the write
-/// replaced, and the number of reads that showed such a value.
+/// replaced, and the number of reads that showed such a value. Reads that found no ref are not counted.
 pub(super) fn lateness(history: &[Operation], host: usize) -> (Duration, usize) {
     let replacements = history.iter().filter_map(|write| match write.what {
         What::Write { old, .. } if old != NONE => Some((old, write.ended?)),

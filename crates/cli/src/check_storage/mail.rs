@@ -24,10 +24,10 @@ const MAIL: &str = "mail";
 const TICK: Duration = Duration::from_millis(10);
 /// The number of listings without a new line after which the reader changes the folder.
 const LOOKS: u32 = 30;
-/// How long the coordinator waits for hosts to join, a host for a run to join, and either side for the next line while
-/// no other host has its turn.
+/// How long the coordinator waits for hosts to join, and a host for a run to join. Either side waits this long for the
+/// next line, and [`TURN_MAX`] longer for each host that has joined.
 pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// The longest time of the scenes with one host, during which the others are sent nothing. Most take 20 s.
+/// The time that is allowed for the scenes with each host, during which the others are sent nothing.
 const TURN_MAX: Duration = Duration::from_secs(60);
 /// The last line of a direction.
 const BYE: &str = "bye";
@@ -80,8 +80,8 @@ impl Drop for Outbox {
 }
 
 /// Receives the lines of one direction. It ends at the last one, when `is_over` is set, after a signal, when no line
-/// has arrived for [`PATIENCE`] and the longest turns of all hosts, or when the folder or a line's file cannot be read
-/// for another reason than `ESTALE`.
+/// has arrived for [`PATIENCE`] and [`TURN_MAX`] for each host that has joined, or when the folder or a line's file
+/// cannot be read for another reason than `ESTALE`.
 pub(super) struct Inbox {
     folder: PathBuf,
     way: Way,

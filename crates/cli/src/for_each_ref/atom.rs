@@ -64,7 +64,7 @@ pub enum Field {
     Trailers(TrailerForm),
     Raw,
     RawSize,
-    /// `flag`: whether the ref is symbolic, and whether it is packed. git has this field for its tests.
+    /// `flag`: whether the ref is symbolic, and whether it is packed.
     Flag,
     /// `rest`, which only other commands of git support.
     Rest,

@@ -39,7 +39,7 @@ impl Filter {
             && (self.exclude.is_empty() || !self.exclude.matches(name))
     }
 
-    /// Returns whether there is a condition for which objects are read.
+    /// Returns whether `--points-at`, `--contains`, `--merged` or a negation of these is a condition.
     pub fn judges_objects(&self) -> bool {
         !self.points_at.is_empty() || !self.reach.is_empty()
     }

@@ -115,9 +115,9 @@ impl<'a> History<'a> {
         Ok(Some(Commit { parents, seconds: seconds.and_then(|digits| digits.parse().ok()).unwrap_or(0) }))
     }
 
-    /// Returns the commit that an object is or that a tag leads to. If it is or leads to a tree or blob, standard error
-    /// says so; a missing object or a tag without a valid target is not reported. The kind that a tag
-    /// claims for its target is trusted.
+    /// Returns the commit that an object is or that a tag leads to. If the object is a tree or blob, or if a tag claims
+    /// to lead to one, standard error says so. A missing object, a tag without a valid target, and a tag that leads to
+    /// no commit although it claims to do so are not reported.
     pub fn named_commit(&self, named: ObjectId) -> Result<Option<ObjectId>> {
         let mut id = named;
         let Some(mut kind) = self.objects()?.kind(&id)? else { return Ok(None) };

@@ -247,7 +247,7 @@ impl Refspec {
         Refspec { from, to: Some(to), is_negative: false }
     }
 
-    /// Parses a refspec for fetches. `:`, which fetches HEAD and gives it no name, is none.
+    /// Parses a refspec for fetches. Returns `None` for `:`, which fetches HEAD and gives it no name.
     fn for_fetch(text: &BStr) -> Option<Self> {
         Some(Refspec::parse(text)).filter(|spec| !spec.is_matching())
     }

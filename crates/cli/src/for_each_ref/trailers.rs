@@ -116,7 +116,7 @@ impl TrailerForm {
                 separate(out);
                 out.extend_from_slice(&trailer.value);
                 if self.separator.is_some() {
-                    // As in git, everything that was collected is trimmed.
+                    // As in git, everything that was collected is trimmed at its end.
                     let len = trimmed_end(&out[start..]).len();
                     out.truncate(start + len);
                 }

@@ -186,7 +186,7 @@ impl Walk<'_> {
             debug_assert!(self.is_first && self.output.buffer().is_empty(), "nothing is shown before the start");
             return result.map(|()| None);
         }
-        // Entries that were listed before a failure are shown.
+        // Entries before one that cannot be shown are shown.
         self.output.flush()?;
         result.map(|()| Some(0))
     }

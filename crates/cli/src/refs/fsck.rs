@@ -78,8 +78,8 @@ impl Levels {
         Ok(levels)
     }
 
-    /// Takes over `fsck.skipList`: the path of a list. As to git, the path is one of several settings, and words that
-    /// follow it, after blanks, commas or bars, are more of them: `ID=SEVERITY` or `ID:SEVERITY`.
+    /// Takes over `fsck.skipList`: the path of a list. As in git, words that follow the path, after blanks, commas or
+    /// bars, are further settings: `ID=SEVERITY` or `ID:SEVERITY`.
     fn set_skip_list(&mut self, store: &Store, value: &Value<'_>) -> Result<()> {
         let path = value.path(store.environment()).map_err(|error| Failure::Lines(error.report()))?;
         let Some(path) = path else { return Ok(()) };

@@ -14,9 +14,10 @@ const COMBINATIONS_MAX: usize = 256;
 /// The number of disk states, counted from a workload's first, that `make test` checks without leaving any out.
 const DISKS_OF_ALL: usize = 256;
 
-/// Runs `workload` once, to its end, in a copy of the folder `start`. Then, for every operation, builds each state
-/// that the disk may be in if power is lost before that operation, as far as `assumed` permits it, and passes it to
-/// `check`. If more than 256 states are possible before one operation, only a sample of them is built.
+/// Runs `workload` once, to its end, in a copy of the folder `start`. Then, for every operation, builds the states that
+/// the disk may be in if power is lost before that operation, as far as `assumed` permits them, and passes them to
+/// `check`. A file's unsynced changes survive as a whole, in one of a few parts, or not at all. If that makes more than
+/// 256 states before one operation, only a sample of them is built.
 ///
 /// At the end, [`Crash::claimed`] is set, because whatever was reported as done must survive. A state that occurs again
 /// is not checked again, except once at the end. `make test` checks the first 256 states, those at the end, and every

@@ -258,7 +258,7 @@ impl Bench {
     }
 }
 
-/// Returns a command for the program. If the plan has names that are so long that git may fill the disk with an endless
+/// Returns a command for the program. If steps have names that are so long that git may fill the disk with an endless
 /// index, or messages for which git may enlarge its block for ever, the command is ended when it writes more than a few
 /// megabytes to a file or has used 20 seconds of processor time.
 fn bounded(program: &Path, plan: &Plan) -> Command {

@@ -234,7 +234,7 @@ fn good_id(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
     if rng.one_in(5) { rng.pick(&words.objects.others).clone() } else { rng.pick(&words.objects.commits).clone() }
 }
 
-/// Generates a packed-refs file that is not sorted and does not claim to be, as other tools write it.
+/// Generates a packed-refs file with lines in random order, which does not claim to be sorted, as other tools write it.
 fn packed_refs(rng: &mut Rng, words: &Vocabulary<'_>) -> BString {
     let mut text = BString::from(*rng.pick(&["", "", "# pack-refs with: peeled fully-peeled \n"]));
     let mut names: Vec<&BString> = words.names.iter().filter(|name| name.starts_with(b"refs/")).collect();

@@ -139,8 +139,9 @@ impl Step {
 }
 
 impl fmt::Display for Plan {
-    /// Writes a script with which a person can repeat the plan with git; `make-ref` stands for what [`Part::Ref`] says,
-    /// and the environment of the bench is left out.
+    /// Writes shell commands from which a person can repeat the plan with git. Each line begins in the top folder, the
+    /// git folder is called `.git` in a bare repository too, `make-ref` stands for what [`Part::Ref`] says, and the
+    /// environment of the bench is left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bare = if self.bare { " --bare" } else { "" };
         writeln!(f, "git init --ref-format={} --object-format={}{bare}", self.format.name(), self.hash.name())?;

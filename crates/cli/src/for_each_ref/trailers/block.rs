@@ -70,7 +70,7 @@ impl TrailerRules {
         rules
     }
 
-    /// Returns the trailer with this alias, in which case does not matter.
+    /// Returns the trailer with this alias, compared without regard to case, and adds it if there is none.
     fn known(&mut self, alias: &[u8]) -> &mut Known {
         let is_it = |known: &Known| known.alias.eq_ignore_ascii_case(alias);
         let at = self.known.iter().position(is_it).unwrap_or(self.known.len());
