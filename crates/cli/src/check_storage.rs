@@ -25,9 +25,9 @@ use crate::{
 };
 use bstr::{BStr, ByteSlice};
 use repository::Format;
+use start::Peer;
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -59,7 +59,7 @@ pub static COMMAND: Command = Command {
 /// What the command line asks for.
 struct Settings {
     /// `HOST` or `HOST:PROGRAM`.
-    peers: Vec<String>,
+    peers: Vec<Peer>,
     ssh: String,
     /// The number of hosts that have to join (`--wait`).
     wait: usize,
@@ -110,7 +110,11 @@ fn parse(invocation: &Invocation<'_>) -> Result<(Settings, Part, PathBuf)> {
         match word {
             Word::Argument(argument) => arguments.push(argument),
             Word::Option(opt, setting) => match (opt.name, setting.value().unwrap_or_default()) {
-                ("peer", host) => settings.peers.push(host.to_string()),
+                ("peer", host) => {
+                    let peer = host.to_str().ok().and_then(Peer::parse);
+                    let wrong = || COMMAND.wrong_use(Some("--peer takes <host> or <host>:<program>".into()));
+                    settings.peers.push(peer.ok_or_else(wrong)?);
+                }
                 ("ssh", command) => settings.ssh = command.to_string(),
                 ("wait", value) => settings.wait = number(opt.name, value)? as usize,
                 ("seconds", value) => settings.time = Duration::from_secs(number(opt.name, value)?),
@@ -160,7 +164,7 @@ fn join(dir: &Path) -> Result<u8> {
         }
     };
     eprintln!("joined; the verdict is given where the run was started");
-    let questions = mail::Inbox::new(&mailbox, mail::Way::Question, &Arc::default());
+    let questions = mail::Inbox::new(&mailbox, mail::Way::Question);
     serve::serve(questions, mail::Outbox::new(&mailbox, mail::Way::Answer));
     if refdb_vfs::interrupt::received().is_some() { Err(Failure::Interrupted) } else { Ok(0) }
 }

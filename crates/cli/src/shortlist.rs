@@ -7,13 +7,13 @@ use crate::{
     for_each_ref::{
         filter::Filter,
         format::{Format, ParseError},
-        options::{color, commit, end_of_history, object, set_list},
+        options::{Color, color, commit, end_of_history, object, set_list},
         patterns::Patterns,
         quote::Quote,
         reach::Reach,
     },
     options::{Command, Opt, Parser, Setting, Value, Word},
-    output::{self, Output},
+    output::Output,
     session::Session,
 };
 use bstr::{BStr, BString, ByteSlice};
@@ -98,7 +98,7 @@ pub struct Wish {
     pub sort: Vec<BString>,
     pub ignore_case: bool,
     pub omit_empty: bool,
-    pub color: Option<bool>,
+    pub color: Option<Color>,
     pub columns: Columns,
     patterns: Vec<BString>,
     points_at: Vec<ObjectId>,
@@ -131,7 +131,7 @@ impl Wish {
                 "sort" => set_list(&mut wish.sort, *setting),
                 "ignore-case" => wish.ignore_case = setting.is_on(),
                 "omit-empty" => wish.omit_empty = setting.is_on(),
-                "color" => wish.color = color(*setting).ok()?,
+                "color" => wish.color = Some(color(*setting).ok()?),
                 "column" => wish.columns.set(*setting)?,
                 _ => {}
             }
@@ -175,25 +175,23 @@ impl Wish {
         if !are_colors_sound(config, key) {
             return None;
         }
-        let auto = || output::shows_colors(&session.store);
         if let Some(color) = self.color {
-            return Some(color);
+            return Some(color.shows(session));
         }
-        let Some(value) = config.last(key).or_else(|| config.last("color.ui")) else { return Some(auto()) };
-        match value.raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
-            Some(b"always") => Some(true),
-            Some(b"never") => Some(false),
-            Some(b"auto") => Some(auto()),
-            _ => parse_boolean(value.raw).map(|on| on && auto()),
+        let Some(value) = config.last(key).or_else(|| config.last("color.ui")) else {
+            return Some(Color::Auto.shows(session));
+        };
+        match value.raw.and_then(|raw| Color::named(raw)) {
+            Some(color) => Some(color.shows(session)),
+            None => parse_boolean(value.raw).map(|on| on && Color::Auto.shows(session)),
         }
     }
 }
 
 /// Returns whether git would accept the values of `key`, which says when colors are shown, and of `color.ui`.
 pub fn are_colors_sound(config: &Config, key: &str) -> bool {
-    let is_known = |value: ConfigValue<'_>| match value.raw.map(|raw| raw.to_ascii_lowercase()).as_deref() {
-        Some(b"always" | b"never" | b"auto") => true,
-        _ => parse_boolean(value.raw).is_some(),
+    let is_known = |value: ConfigValue<'_>| {
+        value.raw.and_then(|raw| Color::named(raw)).is_some() || parse_boolean(value.raw).is_some()
     };
     [key, "color.ui"].iter().all(|key| config.all(key).all(is_known))
 }

@@ -15,7 +15,7 @@ use crate::{
 use bstr::{BStr, BString, ByteSlice};
 use plain::PlainLister;
 use refdb::{LooseError, RefFormat, Snapshot, Target, backend::Peeled};
-use refdb_types::{FormatOptions, ObjectId, RefName, check_format, is_safe};
+use refdb_types::{FormatOptions, ObjectId, RefName, check_format, is_safe, space::is_space};
 use std::{
     io::{BufRead, ErrorKind},
     ops::ControlFlow,
@@ -405,7 +405,7 @@ fn exclude_existing(session: &Session, pattern: Option<&BStr>, output: &mut Outp
         // A line ends at a NUL, too, after which its rest is dropped.
         let text = line.split(|byte| matches!(byte, b'\n' | 0)).next().unwrap_or_default();
         let text = text.strip_suffix(b"^{}").unwrap_or(text);
-        let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |space| space + 1);
+        let start = text.iter().rposition(is_space).map_or(0, |space| space + 1);
         let name = text[start..].as_bstr();
         if pattern.is_some_and(|pattern| !name.starts_with(pattern)) {
             continue;

@@ -14,7 +14,7 @@ pub use zone::Zone;
 
 use crate::{Config, config::ConfigError, environment::Environment, passwd};
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::Ident;
+use refdb_types::{Ident, space::trim};
 use std::{
     ffi::OsString,
     os::unix::ffi::OsStringExt,
@@ -144,7 +144,7 @@ impl User {
         let mut email = BString::from(self.login());
         email.push(b'@');
         let mail_name = std::fs::read("/etc/mailname").unwrap_or_default();
-        match mail_name.lines().next().map(|line| line.trim_ascii()).filter(|line| !line.is_empty()) {
+        match mail_name.lines().next().map(trim).filter(|line| !line.is_empty()) {
             Some(domain) => email.extend_from_slice(domain),
             None => email.extend_from_slice(&host()),
         }

@@ -24,7 +24,7 @@ use crate::{
     environment::Environment,
 };
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{FormatOptions, HashKind, RefName, SYMREF_DEPTH_MAX, Scope, check_format};
+use refdb_types::{FormatOptions, HashKind, RefName, SYMREF_DEPTH_MAX, Scope, check_format, space::trim};
 use refdb_vfs::Fs;
 use std::{
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -376,7 +376,7 @@ impl Repository {
                 return RefName::new(link).ok();
             }
             let text = fs.read(&path).ok()?;
-            RefName::new(text.strip_prefix(b"ref:")?.trim_ascii().to_vec()).ok()
+            RefName::new(trim(text.strip_prefix(b"ref:")?).to_vec()).ok()
         };
         let mut name = target(self.worktree_refs_dir().join("HEAD"))?;
         for _ in 1..SYMREF_DEPTH_MAX {

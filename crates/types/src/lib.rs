@@ -13,6 +13,8 @@ mod memo;
 mod name;
 mod oid;
 mod scope;
+#[doc(hidden)]
+pub mod space;
 mod target;
 
 pub use bstr;

@@ -81,7 +81,9 @@ impl Host {
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("it has no pipes"));
         };
-        let answers = BufReader::new(stdout).lines().map_while(Result::ok);
+        // A shell may greet in any encoding.
+        let lines = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
+        let answers = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
         let mut host = Host::new(number, label, Box::new(Pipe(stdin)), answers);
         host.child = Some(Mutex::new(child));
         Ok(host)

@@ -10,10 +10,6 @@ use std::{
     ffi::OsStr,
     io,
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -79,19 +75,18 @@ impl Drop for Outbox {
     }
 }
 
-/// Receives the lines of one direction. It ends at the last one, when `is_over` is set, after a signal, when no line
+/// Receives the lines of one direction. It ends at the last one, after a signal, when no line
 /// has arrived for [`PATIENCE`] and [`TURN_MAX`] for each host that has joined, or when the folder or a line's file
 /// cannot be read for another reason than `ESTALE`.
 pub(super) struct Inbox {
     folder: PathBuf,
     way: Way,
     received: u64,
-    is_over: Arc<AtomicBool>,
 }
 
 impl Inbox {
-    pub(super) fn new(folder: &Path, way: Way, is_over: &Arc<AtomicBool>) -> Self {
-        Inbox { folder: folder.to_owned(), way, received: 0, is_over: Arc::clone(is_over) }
+    pub(super) fn new(folder: &Path, way: Way) -> Self {
+        Inbox { folder: folder.to_owned(), way, received: 0 }
     }
 
     /// Returns the next line, or `None` if it has not arrived yet. Fails if the folder or the line's file cannot be
@@ -131,10 +126,7 @@ impl Iterator for Inbox {
     fn next(&mut self) -> Option<String> {
         let begun = Instant::now();
         let mut looks = 0;
-        while (begun.elapsed() < PATIENCE || begun.elapsed() < self.patience())
-            && !self.is_over.load(Relaxed)
-            && interrupt::received().is_none()
-        {
+        while (begun.elapsed() < PATIENCE || begun.elapsed() < self.patience()) && interrupt::received().is_none() {
             looks += 1;
             match self.look() {
                 Ok(Some(line)) => return Some(line).filter(|line| line != BYE),
@@ -208,7 +200,6 @@ mod tests {
     #[test]
     fn lines_arrive_in_order_and_end() {
         let dir = tempfile::tempdir().unwrap();
-        let is_over = Arc::default();
         let mut outbox = Outbox::new(dir.path(), Way::Question);
         let mut other = Outbox::new(dir.path(), Way::Answer);
         other.send("an answer").unwrap();
@@ -216,10 +207,8 @@ mod tests {
             outbox.send(&format!("line {at}")).unwrap();
         }
         drop(outbox);
-        let lines: Vec<String> = Inbox::new(dir.path(), Way::Question, &is_over).collect();
+        let lines: Vec<String> = Inbox::new(dir.path(), Way::Question).collect();
         assert_eq!(lines, (0..12).map(|at| format!("line {at}")).collect::<Vec<_>>());
-        is_over.store(true, Relaxed);
-        assert_eq!(Inbox::new(dir.path(), Way::Answer, &is_over).next(), None);
     }
 
     /// Previously, the last of more than 30 hosts left before its turn came.
@@ -229,7 +218,7 @@ mod tests {
         for host in 0..40 {
             std::fs::create_dir(office.path().join(format!("id-{host}"))).unwrap();
         }
-        let inbox = Inbox::new(&office.path().join("id-39"), Way::Question, &Arc::default());
+        let inbox = Inbox::new(&office.path().join("id-39"), Way::Question);
         assert!(inbox.patience() >= 40 * TURN_MAX);
     }
 

@@ -10,7 +10,6 @@ use refdb_vfs::{BatchId, interrupt};
 use std::{
     path::Path,
     process::Command,
-    sync::Arc,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -54,27 +53,39 @@ fn own(run: &Path) -> Result<Host, Trouble> {
     Host::start(0, label, command).map_err(|error| Trouble::Host(format!("cannot start refdb again: {error}")))
 }
 
-fn by_ssh(number: usize, peer: &str, settings: &Settings, run: &Path) -> Result<Host, Trouble> {
-    let (name, program) = &split(peer);
+fn by_ssh(number: usize, peer: &Peer, settings: &Settings, run: &Path) -> Result<Host, Trouble> {
+    let Peer { name, program } = peer;
     let there = format!("{} check-storage --serve {}", quoted(program), quoted(&run.to_string_lossy()));
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{} \"$@\"", settings.ssh)).args(["check-storage", name, &there]);
     Host::start(number, name.clone(), command).map_err(|error| Trouble::Host(format!("cannot run ssh: {error}")))
 }
 
-/// Splits `HOST:PROGRAM` into the name that ssh takes and the program, which is refdb if none is given. An address with
-/// colons stands in brackets, which ssh does not take.
-fn split(peer: &str) -> (String, &str) {
-    let bracketed = peer.split_once('[').filter(|(user, _)| user.is_empty() || user.ends_with('@'));
-    let bracketed = bracketed.and_then(|(user, rest)| Some((user, rest.split_once(']')?)));
-    let (name, rest) = match bracketed {
-        Some((user, (address, rest))) => (format!("{user}{address}"), rest),
-        None => {
-            let (name, rest) = peer.split_at(peer.find(':').unwrap_or(peer.len()));
-            (name.to_owned(), rest)
-        }
-    };
-    (name, rest.strip_prefix(':').unwrap_or("refdb"))
+/// A host that is reached by ssh.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// The name that ssh takes.
+    name: String,
+    /// The path of refdb there.
+    program: String,
+}
+
+impl Peer {
+    /// Parses `HOST` or `HOST:PROGRAM`. An address with colons stands in brackets, which ssh does not take.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let bracketed = text.split_once('[').filter(|(user, _)| user.is_empty() || user.ends_with('@'));
+        let bracketed = bracketed.and_then(|(user, rest)| Some((user, rest.split_once(']')?)));
+        let (name, rest) = match bracketed {
+            Some((user, (address, rest))) => (format!("{user}{address}"), rest),
+            None => {
+                let (name, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
+                (name.to_owned(), rest)
+            }
+        };
+        let program = if rest.is_empty() { "refdb" } else { rest.strip_prefix(':')? };
+        let is_whole = !name.is_empty() && !program.is_empty();
+        is_whole.then(|| Peer { name, program: program.to_owned() })
+    }
 }
 
 /// Waits until `count` hosts have joined the run, and adds them to `hosts`.
@@ -99,7 +110,7 @@ fn by_mail(count: usize, run: &RunFolder, hosts: &mut Vec<Host>) -> Result<(), T
         sleep(Duration::from_millis(200));
     };
     for (name, mailbox) in joined.into_iter().take(count) {
-        let answers = mail::Inbox::new(&mailbox, mail::Way::Answer, &Arc::default());
+        let answers = mail::Inbox::new(&mailbox, mail::Way::Answer);
         let sink = Box::new(mail::Outbox::new(&mailbox, mail::Way::Question));
         hosts.push(Host::new(hosts.len(), name, sink, answers));
     }
@@ -117,10 +128,14 @@ mod tests {
 
     #[test]
     fn an_address_with_colons_is_told_from_the_program() {
-        let whole = |(name, program): (String, &str)| format!("{name} {program}");
-        assert_eq!(whole(split("node2")), "node2 refdb");
-        assert_eq!(whole(split("u@node2:/opt/refdb")), "u@node2 /opt/refdb");
-        assert_eq!(whole(split("[fe80::1%eth0]")), "fe80::1%eth0 refdb");
-        assert_eq!(whole(split("u@[::1]:/opt/refdb")), "u@::1 /opt/refdb");
+        let parsed = |text| Peer::parse(text).map(|Peer { name, program }| format!("{name} {program}"));
+        assert_eq!(parsed("node2").as_deref(), Some("node2 refdb"));
+        assert_eq!(parsed("u@node2:/opt/refdb").as_deref(), Some("u@node2 /opt/refdb"));
+        assert_eq!(parsed("[fe80::1%eth0]").as_deref(), Some("fe80::1%eth0 refdb"));
+        assert_eq!(parsed("u@[::1]:/opt/refdb").as_deref(), Some("u@::1 /opt/refdb"));
+        // Previously, these were taken for hosts whose connection ends.
+        for bad in ["", ":refdb", "node2:", "[::1]:", "[::1]refdb"] {
+            assert_eq!(parsed(bad), None, "{bad}");
+        }
     }
 }

@@ -136,23 +136,28 @@ impl Findings {
 fn text_of(fault: &Fault, labels: &[&str]) -> String {
     match fault {
         Fault::Lost { host, what: What::Write { old, .. } } => format!(
-            "an acknowledged update was lost: {} changed the ref from value {old}, which it no longer had",
-            labels[*host]
+            "an acknowledged update was lost: {} changed the ref from {}, which it no longer had",
+            labels[*host],
+            shown(*old)
         ),
         Fault::Lost { host, what: What::Read(value) } => {
-            format!("an acknowledged update was lost: at the end {} has value {value}", labels[*host])
+            format!("an acknowledged update was lost: at the end {} has {}", labels[*host], shown(*value))
         }
         Fault::Late { host, value, by } => {
-            format!("{} showed value {value} {by:.1?} after its replacement was acknowledged", labels[*host])
+            format!("{} showed {} {by:.1?} after its replacement was acknowledged", labels[*host], shown(*value))
         }
-        Fault::Back { host, value } => format!("{} showed value {value} again after a later one", labels[*host]),
+        Fault::Back { host, value } => format!("{} showed {} again after a later one", labels[*host], shown(*value)),
         Fault::Wrong { host, value: judge::NONE } => format!("{} did not show a ref that exists", labels[*host]),
         Fault::Wrong { host, value } => format!("{} showed value {value} when the ref did not have it", labels[*host]),
         Fault::Contradicted { host, value } => {
-            format!("another value was shown before {} changed the ref from value {value}", labels[*host])
+            format!("another value was shown before {} changed the ref from {}", labels[*host], shown(*value))
         }
         Fault::Undecided => "too many updates have an unknown outcome or overlap".into(),
     }
+}
+
+fn shown(value: judge::Value) -> String {
+    if value == judge::NONE { "no value".into() } else { format!("value {value}") }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Colors as git-config(1) describes them.
 
 use bstr::{BStr, BString, ByteSlice};
+use refdb_types::space::is_space;
 
 /// Returns the terminal sequence for the description of a color, such as `bold red ul #ff0000`, or `None` if it is
 /// invalid.
@@ -10,7 +11,7 @@ pub fn sequence(description: &BStr) -> Option<BString> {
     let mut attributes: Vec<u8> = Vec::new();
     let mut colors: Vec<Vec<u8>> = Vec::new();
     let mut reset = false;
-    for word in description.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty()) {
+    for word in description.split(is_space).filter(|word| !word.is_empty()) {
         if word == b"reset" {
             reset = true;
         } else if let Some(code) = attribute(word) {

@@ -76,8 +76,8 @@ pub struct Options {
     pub omit_empty: bool,
     pub format: Option<BString>,
     pub start_after: Option<BString>,
-    /// `--color`; `None` if colors depend on the output.
-    pub color: Option<bool>,
+    /// `--color`.
+    pub color: Color,
     pub exclude: Vec<BString>,
     pub sort: Vec<BString>,
     pub points_at: Vec<ObjectId>,
@@ -201,7 +201,7 @@ impl Options {
 
     /// Returns whether colors are written.
     pub fn colors(&self, session: &Session) -> bool {
-        self.color.unwrap_or_else(|| output::shows_colors(&session.store))
+        self.color.shows(session)
     }
 }
 
@@ -249,17 +249,41 @@ fn wrong(parts: &[&[u8]]) -> Failure {
     Failure::Error(parts.concat().into(), WRONG_USE)
 }
 
-/// Returns whether `--color` switches colors on or off, or `None` if that depends on the output.
-pub fn color(setting: Setting<'_>) -> Result<Option<bool>> {
+/// When colors are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Color {
+    Always,
+    Never,
+    /// If the output is a terminal that shows them.
+    #[default]
+    Auto,
+}
+
+impl Color {
+    /// Reads a word of `--color` or of the configuration, in letters of either case.
+    pub fn named(word: &[u8]) -> Option<Self> {
+        let names = [(&b"always"[..], Color::Always), (b"never", Color::Never), (b"auto", Color::Auto)];
+        names.into_iter().find_map(|(name, color)| name.eq_ignore_ascii_case(word).then_some(color))
+    }
+
+    /// Returns whether colors are written to the standard output.
+    pub fn shows(self, session: &Session) -> bool {
+        match self {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => output::shows_colors(&session.store),
+        }
+    }
+}
+
+/// Returns what `--color` says.
+pub fn color(setting: Setting<'_>) -> Result<Color> {
     match setting {
-        Setting::On => Ok(Some(true)),
-        Setting::Off => Ok(Some(false)),
-        Setting::Value(value) => match &value.to_ascii_lowercase()[..] {
-            b"always" => Ok(Some(true)),
-            b"never" => Ok(Some(false)),
-            b"auto" => Ok(None),
-            _ => Err(wrong(&[b"option `color' expects \"always\", \"auto\", or \"never\""])),
-        },
+        Setting::On => Ok(Color::Always),
+        Setting::Off => Ok(Color::Never),
+        Setting::Value(value) => {
+            Color::named(value).ok_or_else(|| wrong(&[b"option `color' expects \"always\", \"auto\", or \"never\""]))
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     failure::{Failure, Result},
 };
 use bstr::{BStr, BString, ByteSlice};
+use refdb_types::space::trim;
 
 /// Appends the part of a person's line that a field shows.
 pub fn show(line: &BStr, part: &Part, clock: &Clock<'_>, out: &mut Vec<u8>) -> Result<()> {
@@ -43,7 +44,7 @@ fn email(line: &BStr, form: EmailForm) -> &[u8] {
 pub fn contact(line: &BStr) -> Option<BString> {
     let open = line.find_byte(b'<')?;
     let close = open + line[open..].find_byte(b'>')?;
-    let (name, address) = (line[..open].trim_ascii(), &line[open..=close]);
+    let (name, address) = (trim(&line[..open]), &line[open..=close]);
     let blank: &[u8] = if name.is_empty() { b"" } else { b" " };
     Some([name, blank, address].concat().into())
 }

@@ -16,7 +16,7 @@ use crate::{
 };
 use bstr::{BStr, BString, ByteSlice};
 use refdb::backend::Peeled;
-use refdb_types::ObjectId;
+use refdb_types::{ObjectId, space::is_space};
 use unicode_width::UnicodeWidthChar;
 
 mod counterpart;
@@ -136,7 +136,7 @@ impl<'a> Renderer<'a> {
         let mut value = Vec::new();
         self.pieces(&choice.condition, row, &mut value)?;
         Ok(match &choice.test {
-            Test::NotBlank => value.iter().any(|byte| !byte.is_ascii_whitespace()),
+            Test::NotBlank => !value.iter().all(is_space),
             Test::Equals(text) => *text == value,
             Test::NotEquals(text) => *text != value,
         })

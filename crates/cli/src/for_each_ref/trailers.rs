@@ -3,6 +3,7 @@
 use crate::failure::{Result, fatal};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::config::parse_boolean;
+use refdb_types::space::{trim, trim_end, trim_start};
 
 mod block;
 
@@ -117,7 +118,7 @@ impl TrailerForm {
                 out.extend_from_slice(&trailer.value);
                 if self.separator.is_some() {
                     // As in git, everything that was collected is trimmed at its end.
-                    let len = trimmed_end(&out[start..]).len();
+                    let len = trim_end(&out[start..]).len();
                     out.truncate(start + len);
                 }
             }
@@ -146,23 +147,6 @@ impl TrailerForm {
     }
 }
 
-/// Returns whether git counts a byte as white space. Neither a form feed nor a vertical tab is.
-fn is_space(byte: &u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
-}
-
-fn trimmed_start(text: &[u8]) -> &[u8] {
-    &text[text.iter().take_while(|byte| is_space(byte)).count()..]
-}
-
-fn trimmed_end(text: &[u8]) -> &[u8] {
-    &text[..text.iter().rposition(|byte| !is_space(byte)).map_or(0, |last| last + 1)]
-}
-
-fn trimmed(text: &[u8]) -> &[u8] {
-    trimmed_start(trimmed_end(text))
-}
-
 /// Joins the lines of a value: each line break, with the white space after it, becomes one blank.
 fn unfolded(value: &BString) -> BString {
     let mut out = BString::default();
@@ -170,10 +154,10 @@ fn unfolded(value: &BString) -> BString {
     while let Some(end) = rest.find_byte(b'\n') {
         out.extend_from_slice(&rest[..end]);
         out.push(b' ');
-        rest = trimmed_start(&rest[end..]);
+        rest = trim_start(&rest[end..]);
     }
     out.extend_from_slice(rest);
-    trimmed(&out).into()
+    trim(&out).into()
 }
 
 /// Expands `%n`, `%xNN` and `%%`; everything else stands for itself.

@@ -174,21 +174,24 @@ impl Walk<'_> {
     fn entries(&mut self, snapshot: &dyn Snapshot, mut start: Start) -> Result<Option<u8>> {
         let (mut index, mut result) = (0, Ok(()));
         let name = start.name.clone();
-        snapshot.log(&name, &mut |entry| {
+        let walked = snapshot.log(&name, &mut |entry| {
             let flow = self.entry(&mut start, index, entry);
             index += 1;
             flow.unwrap_or_else(|failure| {
                 result = Err(failure);
                 ControlFlow::Break(())
             })
-        })?;
+        });
+        let walked = walked.map_err(Failure::from);
         if !start.is_reached() {
             debug_assert!(self.is_first && self.output.buffer().is_empty(), "nothing is shown before the start");
-            return result.map(|()| None);
+            return walked.and(result).map(|()| None);
         }
-        // Entries before one that cannot be shown are shown.
-        self.output.flush()?;
-        result.map(|()| Some(0))
+        // Entries before one that cannot be read or shown are shown, unless the walk may be repeated.
+        if !walked.as_ref().is_err_and(Failure::is_lost) {
+            self.output.flush()?;
+        }
+        walked.and(result).map(|()| Some(0))
     }
 
     fn entry(&mut self, start: &mut Start, index: usize, entry: &LogEntry) -> Result<ControlFlow<()>> {

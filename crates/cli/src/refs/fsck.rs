@@ -7,7 +7,7 @@ use refdb::{
     config::Value,
     verify::{Check, Level},
 };
-use refdb_types::ObjectId;
+use refdb_types::{ObjectId, space::trim};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 /// Returns the severity in `wanted` without the number that may follow. Only `largePathname` may have such a number,
@@ -27,7 +27,7 @@ fn check_skip_list(store: &Store, path: &[u8]) -> Result<()> {
         return fatal!["could not open object name list: ", path];
     };
     for line in list.lines() {
-        let id = line.split(|byte| *byte == b'#').next().unwrap_or_default().trim_ascii();
+        let id = trim(line.split(|byte| *byte == b'#').next().unwrap_or_default());
         if !id.is_empty() && ObjectId::from_hex(store.hash(), id).is_err() {
             return fatal!["invalid object name: ", id];
         }

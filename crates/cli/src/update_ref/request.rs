@@ -6,7 +6,7 @@ use crate::{
     revision::Resolve,
 };
 use bstr::{BString, ByteSlice};
-use refdb_types::{HashKind, ObjectId, RefName};
+use refdb_types::{HashKind, ObjectId, RefName, space::is_space};
 use std::borrow::Cow;
 
 /// The first word of a request. It is read before the rest, because git decides first whether the request may occur
@@ -157,11 +157,8 @@ pub fn read_verb<'a>(record: &Record<'a>) -> Result<(Verb, Arguments<'a>)> {
         }
         (_, None) if complete => fatal!["empty command in input"],
         (_, first_byte) => {
-            let lead = if first_byte.is_some_and(u8::is_ascii_whitespace) {
-                "whitespace before command: "
-            } else {
-                "unknown command: "
-            };
+            let lead =
+                if first_byte.is_some_and(is_space) { "whitespace before command: " } else { "unknown command: " };
             let end = if complete && !record.nul { "\n" } else { "" };
             fatal![lead, first, end]
         }
@@ -354,13 +351,13 @@ impl<'a> Arguments<'a> {
             let Some((text, used)) = unquote(rest) else {
                 return fatal!["badly quoted argument: ", rest, newline];
             };
-            if rest.get(used).is_some_and(|byte| !byte.is_ascii_whitespace()) {
+            if rest.get(used).is_some_and(|byte| !is_space(byte)) {
                 return fatal!["unexpected character after quoted argument: ", rest, newline];
             }
             self.at += used;
             return Ok(Cow::Owned(text.into()));
         }
-        let len = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        let len = rest.iter().position(is_space).unwrap_or(rest.len());
         self.at += len;
         Ok(Cow::Borrowed(&rest[..len]))
     }

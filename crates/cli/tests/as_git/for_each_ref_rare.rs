@@ -281,9 +281,34 @@ fn colors_depend_on_the_terminal_and_the_pager() {
             twins.same(&["for-each-ref", &format!("--format=%(committerdate:{date})")], b"");
         }
     }
-    for when in ["ALWAYS", "Never", "AUTO", "", "true"] {
-        for words in [&["for-each-ref", format][..], &["branch", "--list"]] {
-            twins.same(&[words, &[&format!("--color={when}")]].concat(), b"");
+    // Previously, `--color=auto` left the choice to the configuration.
+    for settings in [&[][..], &["-c", "color.ui=always"], &["-c", "color.branch=always"], &["-c", "color.branch=bad"]] {
+        for when in ["ALWAYS", "Never", "AUTO", "", "true"] {
+            for words in [&["for-each-ref", format][..], &["branch", "--list"], &["tag", "--list", format]] {
+                twins.same(&[settings, words, &[&format!("--color={when}")]].concat(), b"");
+            }
+        }
+    }
+}
+
+/// Regression: a form feed counted as white space, which it does not in git.
+#[test]
+fn a_form_feed_is_no_white_space() {
+    let twins = Twins::new(RefFormat::Files, &|repo| repo.create_refs([("refs/heads/main", repo.commit())]));
+    for character in ["\t", "\n", "\u{b}", "\u{c}", "\r"] {
+        twins.same(&["for-each-ref", &format!("--format=%(if){character}%(then)yes%(else)no%(end)")], b"");
+        let format = format!("--format=%(color:red{character}blue)%(refname)");
+        twins.same(&["for-each-ref", "--color=always", &format], b"");
+        for line in [
+            "Cdelete refs/heads/main\n",
+            "deleteCrefs/heads/main\n",
+            "delete refs/heads/mainC\n",
+            "delete \"refs/heads/main\"C\n",
+        ] {
+            twins.same(&["update-ref", "--stdin"], line.replace('C', character).as_bytes());
+        }
+        for line in ["aCrefs/heads/new\n", "refs/heads/newC\n"] {
+            twins.same(&["show-ref", "--exclude-existing"], line.replace('C', character).as_bytes());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Compares `refdb reflog show` with git's. What refdb does not delegate must be shown even without git.
 
 use crate::{
-    common::{refdb_with, same, same_with},
+    common::{refdb, refdb_with, same, same_with},
     reflog::{at, set_up},
 };
 use refdb_testkit::{RefFormat, Repo};
@@ -314,4 +314,26 @@ fn a_long_log_is_shown_from_its_newest_line_on() {
     child.stdout.take().unwrap().read_exact(&mut first).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(!output.status.success() && output.stderr.is_empty(), "{output:?}");
+}
+
+/// Previously, nothing was shown. Git shows nothing either, and ends as if the log were empty.
+#[test]
+fn the_entries_before_a_damaged_block_are_shown() {
+    let repo = Repo::bare(RefFormat::Reftable, Repo::KINDS[0].1);
+    let update = |id| format!("start\nupdate refs/heads/main {id}\ncommit\n");
+    let input = repo.commits(2).into_iter().map(update).collect::<String>().repeat(100);
+    let message: String = (0..1500u64).map(|at| char::from(b'a' + (at * at % 26) as u8)).collect();
+    repo.git_with_input(["update-ref", "--create-reflog", "-m", &message, "--stdin"], input);
+    repo.git(["pack-refs"]);
+    let folder = repo.git_dir().join("reftable");
+    let list = fs::read_to_string(folder.join("tables.list")).unwrap();
+    let table = folder.join(list.trim_end());
+    let mut bytes = fs::read(&table).unwrap();
+    let middle = bytes.len() * 6 / 10;
+    bytes[middle..middle + 8].copy_from_slice(b"XXXXXXXX");
+    fs::write(&table, bytes).unwrap();
+    let output = refdb(repo.dir(), &["reflog", "show", "main"], b"");
+    assert_eq!(output.status.code(), Some(128), "{output:?}");
+    let shown = output.stdout.iter().filter(|byte| **byte == b'\n').count();
+    assert!((10..190).contains(&shown), "{shown} entries");
 }

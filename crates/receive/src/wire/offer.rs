@@ -1,5 +1,5 @@
 use bstr::{BString, ByteSlice};
-use refdb_types::HashKind;
+use refdb_types::{HashKind, space::is_space};
 
 /// The capabilities that a server advertises, besides those that are the same for every server: report-status,
 /// report-status-v2, delete-refs, side-band-64k and quiet.
@@ -82,7 +82,7 @@ impl Capabilities {
     /// As in git, a capability is accepted with or without a value, and the first of several values in `words` is used.
     pub(super) fn add<'w>(&mut self, words: &'w [u8], offer: &Offer) -> &'w [u8] {
         let (mut object_format, mut agent, mut session_id) = (None, None, None);
-        for word in words.split(|byte| byte.is_ascii_whitespace()) {
+        for word in words.split(is_space) {
             let (key, value) = word.split_once_str("=").unwrap_or((word, b""));
             match key {
                 b"report-status" => self.report = self.report.max(ReportFormat::V1),

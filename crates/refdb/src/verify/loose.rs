@@ -3,7 +3,10 @@
 use super::{Check, Looking, Verifier, Worktree, content::verify_target};
 use crate::Result;
 use bstr::{BStr, BString, ByteSlice};
-use refdb_types::{FormatOptions, ObjectId, check_format, is_root_ref};
+use refdb_types::{
+    FormatOptions, ObjectId, check_format, is_root_ref,
+    space::{is_space, trim_end, trim_start},
+};
 use refdb_vfs::{EntryKind, plain_path};
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
 
@@ -109,8 +112,8 @@ fn file(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> 
     }
     let hash = verifier.store.hash();
     let id = content.get(..hash.len_hex()).and_then(|hex| ObjectId::from_hex(hash, hex).ok());
-    let Some(id) = id.filter(|_| content.get(hash.len_hex()).is_none_or(u8::is_ascii_whitespace)) else {
-        verifier.fault(place, Check::BadRefContent, content.trim_ascii_end());
+    let Some(id) = id.filter(|_| content.get(hash.len_hex()).is_none_or(is_space)) else {
+        verifier.fault(place, Check::BadRefContent, trim_end(&content));
         return Ok(());
     };
     match &content[hash.len_hex()..] {
@@ -128,8 +131,8 @@ fn file(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, path: &Path) -> 
 }
 
 fn symbolic(verifier: &mut Verifier<'_>, place: &BStr, name: &BStr, rest: &[u8]) {
-    let written = rest.trim_ascii_start();
-    let target = written.trim_ascii_end();
+    let written = trim_start(rest);
+    let target = trim_end(written);
     let spare = written.len() - target.len();
     if spare == 0 || written.last() != Some(&b'\n') {
         verifier.fault(place, Check::RefMissingNewline, "misses LF at the end");

@@ -3,7 +3,7 @@
 use super::{Check, Looking, Verifier};
 use crate::Result;
 use bstr::{BStr, ByteSlice};
-use refdb_types::{HashKind, ObjectId, OrderedNames};
+use refdb_types::{HashKind, ObjectId, OrderedNames, space::is_space};
 use refdb_vfs::Mapping;
 use std::path::Path;
 
@@ -129,7 +129,7 @@ impl<'t> Lines<'_, '_, 't> {
         };
         let (hex, rest) = line.split_at(self.hash.len_hex());
         let name = match rest {
-            [space, name @ ..] if space.is_ascii_whitespace() => name.as_bstr(),
+            [space, name @ ..] if is_space(space) => name.as_bstr(),
             _ => {
                 let what: &[&[u8]] = &[b"has no space after oid '", hex, b"' but with '", rest, b"'"];
                 self.fault(number, Check::BadPackedRefEntry, what);

@@ -3,6 +3,7 @@
 use super::{BadKey, ConfigError, parse::canonical_key};
 use crate::environment::Environment;
 use bstr::ByteSlice;
+use refdb_types::space::{is_space, trim_start};
 use std::os::unix::ffi::OsStrExt;
 
 type SetVariable<'a> = dyn FnMut(&[u8], Option<&[u8]>) -> Result<(), ConfigError> + 'a;
@@ -70,7 +71,7 @@ fn next_parameter(rest: &mut &[u8]) -> Result<Option<Parameter>, ConfigError> {
     }
     let before = rest.len();
     let key = unquote(rest).ok_or_else(bogus)?;
-    let at_end = |rest: &[u8]| rest.first().is_none_or(u8::is_ascii_whitespace);
+    let at_end = |rest: &[u8]| rest.first().is_none_or(is_space);
     let parameter = if at_end(rest) {
         match key.find_byte(b'=') {
             None | Some(0) if key.first().is_none_or(|first| *first == b'=') => {
@@ -89,7 +90,7 @@ fn next_parameter(rest: &mut &[u8]) -> Result<Option<Parameter>, ConfigError> {
     if !at_end(rest) {
         return Err(bogus());
     }
-    *rest = rest.trim_ascii_start();
+    *rest = trim_start(rest);
     debug_assert!(rest.len() < before, "each parameter takes some of the text");
     Ok(Some(parameter))
 }

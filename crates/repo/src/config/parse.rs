@@ -1,6 +1,7 @@
 //! Parses the syntax of git-config(1) into pairs of key and value.
 
 use bstr::ByteSlice;
+use refdb_types::space::is_space;
 
 /// Parses a file, one variable after the other.
 pub(crate) struct Parser<'a> {
@@ -71,7 +72,7 @@ impl<'a> Parser<'a> {
         loop {
             match self.byte() {
                 b'\n' if self.past_end => return Ok(Piece::End),
-                byte if is_space(byte) => {}
+                byte if is_space(&byte) => {}
                 b'#' | b';' => self.skip_line(),
                 b'[' => {
                     self.start = self.at - 1;
@@ -133,7 +134,7 @@ impl<'a> Parser<'a> {
                 b']' if self.key.is_empty() => return Err(BadLine(self.line)),
                 b']' => break,
                 _ if self.past_end => return Err(BadLine(self.line)),
-                byte if is_space(byte) => {
+                byte if is_space(&byte) => {
                     self.subsection(byte)?;
                     break;
                 }
@@ -150,7 +151,7 @@ impl<'a> Parser<'a> {
 
     /// Parses `"Sub section"]` after the blank `byte`, which has been read.
     fn subsection(&mut self, mut byte: u8) -> Result<(), BadLine> {
-        while is_space(byte) {
+        while is_space(&byte) {
             if byte == b'\n' {
                 return self.bad_line_end();
             }
@@ -229,7 +230,7 @@ impl<'a> Parser<'a> {
                     return Ok(());
                 }
                 _ if comment => {}
-                _ if is_space(byte) && !quoted => {
+                _ if is_space(&byte) && !quoted => {
                     // Blanks in front of the value are skipped.
                     if kept > 0 {
                         self.value.push(byte);
@@ -263,10 +264,6 @@ impl<'a> Parser<'a> {
 /// Returns whether a byte surely stands for itself in a value, unless a backslash precedes it.
 fn is_plain(byte: u8) -> bool {
     byte > b' ' && !matches!(byte, b'"' | b'#' | b';' | b'\\')
-}
-
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
 /// Brings a key that a user typed into its canonical form.

@@ -6,7 +6,7 @@ use crate::{
     environment::{Environment, os},
 };
 use bstr::{BString, ByteSlice};
-use refdb_types::{HashKind, ObjectId};
+use refdb_types::{HashKind, ObjectId, space::trim_start};
 use refdb_vfs::{Fs, Stat};
 use std::{
     cell::RefCell,
@@ -254,7 +254,7 @@ impl Finder<'_> {
         buffer.truncate(HEAD_MAX_BYTES);
         Ok(match read {
             Ok(()) => match buffer.strip_prefix(b"ref:") {
-                Some(target) => target.trim_ascii_start().starts_with(b"refs/"),
+                Some(target) => trim_start(target).starts_with(b"refs/"),
                 // The hash of the repository is not known yet.
                 None => [HashKind::Sha1, HashKind::Sha256]
                     .iter()

@@ -101,6 +101,7 @@ const OPTIONS: &[&str] = &[
     "--tcl",
     "--color",
     "--color=never",
+    "--color=auto",
     "--color=x",
     "--no-points-at",
 ];

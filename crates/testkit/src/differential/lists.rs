@@ -53,7 +53,7 @@ pub(super) fn tag(rng: &mut Rng, words: &Vocabulary<'_>) -> Vec<BString> {
 /// Adds options that `branch` and `tag` have in common. Patterns are added only with `--list`, because without that
 /// option they would be the names of refs to create.
 fn both(rng: &mut Rng, words: &Vocabulary<'_>, line: &mut Vec<BString>) {
-    line.extend(flags(rng, &["-i", "--omit-empty", "--color", "--no-color", "--color=x"], 25));
+    line.extend(flags(rng, &["-i", "--omit-empty", "--color", "--no-color", "--color=auto", "--color=x"], 25));
     line.extend(flags(rng, &["--column", "--no-column", "--column=row,dense", "--column=plain", "--column=x"], 20));
     if rng.one_in(4) {
         let format: BString = match rng.one_in(3) {

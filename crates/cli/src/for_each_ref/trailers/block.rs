@@ -1,8 +1,9 @@
 //! Finds the trailers of a message: git-interpret-trailers(1), "DESCRIPTION".
 
-use super::{Trailer, is_space, trimmed, trimmed_end};
+use super::Trailer;
 use bstr::{BString, ByteSlice};
 use refdb::config::Config;
+use refdb_types::space::{is_space, trim, trim_end};
 
 /// What the configuration says about trailers.
 #[derive(Clone, Debug)]
@@ -82,7 +83,7 @@ impl TrailerRules {
 
     /// Returns what is between a key and its value, which is nothing if the key itself ends with a separator.
     pub(super) fn between(&self, key: &[u8]) -> Vec<u8> {
-        let ends = trimmed_end(key).last().is_some_and(|byte| self.separators.contains(byte));
+        let ends = trim_end(key).last().is_some_and(|byte| self.separators.contains(byte));
         match self.separators.first() {
             Some(first) if !ends => vec![*first, b' '],
             _ => Vec::new(),
@@ -222,10 +223,10 @@ pub fn trailers(block: &[u8], rules: &TrailerRules) -> Vec<Trailer> {
 fn parse(line: &[u8], rules: &TrailerRules) -> Trailer {
     match rules.separator(line) {
         Some(at) => {
-            let key = trimmed(&line[..at]);
+            let key = trim(&line[..at]);
             let name = key.trim_end_with(|char| !char.is_ascii_alphanumeric());
             let shown = rules.of_key(name).and_then(|known| known.key.clone());
-            Trailer { key: Some(shown.unwrap_or_else(|| key.into())), value: trimmed(&line[at + 1..]).into() }
+            Trailer { key: Some(shown.unwrap_or_else(|| key.into())), value: trim(&line[at + 1..]).into() }
         }
         None => Trailer { key: None, value: line.strip_suffix(b"\n").unwrap_or(line).into() },
     }

@@ -1,7 +1,10 @@
 use super::listing::Rivals;
 use crate::{LooseError, Result, TargetView};
 use bstr::{BStr, ByteSlice};
-use refdb_types::{FormatOptions, HashKind, ObjectId, RefName, Target, check_format};
+use refdb_types::{
+    FormatOptions, HashKind, ObjectId, RefName, Target, check_format,
+    space::{is_space, trim},
+};
 use refdb_vfs::{File, Fs};
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
@@ -29,25 +32,6 @@ pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>
     let (hex, rest) = content.split_at_checked(hash.len_hex()).ok_or_else(broken)?;
     let id = ObjectId::from_hex(hash, hex).map_err(|_| broken())?;
     if rest.first().is_none_or(|byte| is_space(byte) || *byte == 0) { Ok(LooseRef::Direct(id)) } else { Err(broken()) }
-}
-
-/// Returns whether git counts a byte as white space.
-pub(crate) fn is_space(byte: &u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
-}
-
-fn trim(mut text: &[u8]) -> &[u8] {
-    while let [first, rest @ ..] = text
-        && is_space(first)
-    {
-        text = rest;
-    }
-    while let [rest @ .., last] = text
-        && is_space(last)
-    {
-        text = rest;
-    }
-    text
 }
 
 /// What exists at a loose ref's path.

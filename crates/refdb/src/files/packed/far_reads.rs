@@ -2,9 +2,8 @@
 //! the one that is touched and costs as much as ten reads, so the first searches, which jump far, read until they are
 //! near their goal and use the mapping only then.
 
-use crate::files::loose::is_space;
 use bstr::{BStr, ByteSlice};
-use refdb_types::HashKind;
+use refdb_types::{HashKind, space::is_space};
 use refdb_vfs::File;
 use std::{
     cmp::Ordering,
