@@ -57,7 +57,7 @@ const REMOVED_EVERY: Duration = Duration::from_micros(200);
 /// share.
 const FREE_MIN: Duration = Duration::from_millis(4);
 
-/// The members of the leader's group, who wait for the outcome.
+/// A leader's group: the members, which wait for the outcome, and the queue from which they come.
 #[derive(Debug)]
 pub(super) struct Group {
     head: QueueHead,

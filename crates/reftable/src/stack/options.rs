@@ -21,7 +21,8 @@ pub struct StackOptions {
     /// How many times as large as its next younger neighbour each table should be (`reftable.geometricFactor`); 0
     /// stands for [`DEFAULT_FACTOR`].
     pub geometric_factor: u16,
-    /// Whether additions compact the stack by the geometric rule.
+    /// Whether additions compact the stack by the geometric rule: at once if that is cheap, and otherwise by the
+    /// compaction that [`Addition::commit`](super::Addition::commit) returns.
     pub auto_compact: bool,
 }
 

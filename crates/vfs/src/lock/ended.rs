@@ -79,8 +79,8 @@ impl Lock {
         // NFS locks a file exclusively only if it is open for writing.
         let file = folder.open_to_overwrite(name)?;
         let (is_local, stat) = (reach::is_local(fs, &file)?, file.stat()?);
-        // A file server gives up the locks of a machine that is cut off from it as soon as another machine asks for
-        // them.
+        // The file is locked only where that proves something: a file server gives up the locks of a machine that is
+        // cut off from it as soon as another machine asks for them.
         let is_proof = is_local
             || reach::reaches_server(stat.device)
                 && Signed::read(&file, stat.len_bytes)?.is_some_and(|signed| {
