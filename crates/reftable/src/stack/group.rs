@@ -395,7 +395,7 @@ mod tests {
         }
     }
 
-    /// An error of the disk meant that nothing was changed.
+    /// Previously, an error of the disk was taken to mean that nothing was changed.
     #[test]
     fn what_became_of_the_group_of_a_dead_leader_is_unknown_only_if_it_cannot_be_read() {
         let dir = tempfile::tempdir().unwrap();

@@ -199,7 +199,7 @@ mod tests {
     use refdb_types::HashKind;
     use refdb_vfs::{Fs, LockTimeout};
 
-    /// The rewritten table replaced its original, which a panic then kept from being removed.
+    /// Previously, the rewritten table replaced its original, which a panic then kept from being removed.
     #[test]
     fn a_rewritten_table_never_gets_the_name_of_a_listed_one() {
         let dir = tempfile::tempdir().unwrap();

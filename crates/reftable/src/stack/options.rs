@@ -30,8 +30,8 @@ pub struct StackOptions {
 /// are held in memory.
 #[derive(Clone)]
 pub enum Access {
-    /// Through a memory mapping: for short-lived programs, and for files that nobody truncates, since that would kill
-    /// the process.
+    /// Through a memory mapping, or on a network file system as a whole: for short-lived programs, and for files that
+    /// nobody truncates, since that would kill a process that has mapped them.
     Map,
     /// Block by block through a cache that any number of stacks can share: for long-lived processes.
     Page(Arc<BlockCache>),

@@ -30,9 +30,12 @@ pub enum Removal {
 }
 
 impl Lock {
-    /// Examines the lock file of this name in an open folder, and changes nothing. `None` if there is none any more, if
-    /// the name leads to a folder, or if it is a spare lock file that somebody holds. Such a file is no lock under its
-    /// own name.
+    /// Examines the lock file of this name in an open folder, and does not change the file. `None` if there is none any
+    /// more, if the name leads to a folder, or if it is a spare lock file that somebody holds. Such a file is no lock
+    /// under its own name.
+    ///
+    /// A signed file is locked in shared mode for a moment, at which a file server can give up the `flock` of a machine
+    /// that is cut off from it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Examines a lock file without changing anything: who made it, and whether somebody has it locked.
+//! Examines a lock file without changing it: who made it, and whether somebody has it locked.
 
 use super::{reach, signing::Signed};
 use crate::{BatchId, File, Folder, Fs, Result, Stat, signature::Signature, stat::now_nanos};
@@ -78,7 +78,7 @@ fn look_once(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<LockLook>>
 }
 
 /// Determines the state of a signed lock file, which is locked in shared mode for a moment. A process that tries to
-/// take over the file at that moment finds it held.
+/// take over the file at that moment finds it held, and a file server can give up the lock of a machine that is cut off.
 fn state(fs: &Fs, file: &File, stat: Stat, owner: &Signature) -> Result<LockState> {
     let own = Signature::own();
     let is_local = reach::is_local(fs, file)?;
