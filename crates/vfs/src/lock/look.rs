@@ -77,8 +77,8 @@ fn look_once(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<LockLook>>
     Ok(Some(LockLook { state, signature, batch, age_seconds: age_seconds(fs, stat) }))
 }
 
-/// Determines the state of a signed lock file, which is locked in shared mode for a moment. A process that tries to
-/// take over the file at that moment finds it held, and a file server can give up the lock of a machine that is cut off.
+/// Determines the state of a signed lock file, which is locked in shared mode for a moment. At that moment a process
+/// that tries to take over the file finds it held, and a file server can give up the lock of a machine that is cut off.
 fn state(fs: &Fs, file: &File, stat: Stat, owner: &Signature) -> Result<LockState> {
     let own = Signature::own();
     let is_local = reach::is_local(fs, file)?;
