@@ -95,7 +95,8 @@ pub struct Corruption {
     pub offset: u64,
     /// What is wrong there.
     pub fault: Fault,
-    /// The last name that a walk read before the fault; empty if it had read none, or if no walk found the fault.
+    /// The last name that a walk read before the fault, or in the index of objects the last abbreviated id; empty if it
+    /// had read none, or if no walk found the fault.
     pub behind: BString,
 }
 

@@ -266,7 +266,6 @@ impl Turn {
                         return Ok(group);
                     }
                     Some(Outcome::GivenUp) => return Err(StackError::GroupGivenUp),
-                    // What another version of refdb says is not understood.
                     None => return Err(StackError::OutcomeUnknown),
                 },
                 Received::Ended => return judge(stack, &self.new_list, self.is_signed, self.lock_timeout),
