@@ -33,7 +33,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   private static final long CHECK_MILLIS = 1000;
 
-  /** How long to wait after one look for refs that are behind without being tracked before the next one. */
+  /** The pause between two searches for refs that are behind without being tracked. */
   private static final long LOOK_NANOS = TimeUnit.MINUTES.toNanos(10);
 
   /** Identifies a ref. */
@@ -190,7 +190,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   /**
    * Removes the refs whose value the disk has by now, and those that are not stored in etcd. Refs of a project that
-   * cannot be opened stay for now; they go when the project is removed in etcd.
+   * cannot be opened stay; they are removed once the project is removed in etcd.
    */
   public void check() {
     Map<String, List<Map.Entry<Name, Wanted>>> byProject;

@@ -50,7 +50,7 @@ public final class RefWatch implements AutoCloseable {
 
   /** Receives the changes. */
   public interface Listener {
-    /** A ref has a new value in etcd, which may not be on every disk yet. */
+    /** A ref has a value in etcd that may not be on every disk yet. */
     void moved(String project, String ref, String value);
 
     /**
