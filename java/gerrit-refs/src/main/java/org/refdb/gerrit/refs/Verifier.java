@@ -35,8 +35,8 @@ final class Verifier implements LifecycleListener {
   private static final Duration STOP_TIMEOUT = Duration.ofSeconds(5);
 
   /**
-   * How long the thread waits if no project is due, and the pause between its attempts to open projects that refdb could
-   * not open. If the interval is shorter, that is used instead.
+   * How long the thread waits if no project is due, and the pause between its attempts to open projects that refdb
+   * could not open. If the interval is shorter, that is used instead.
    */
   private static final Duration LOOK = Duration.ofSeconds(10);
 
