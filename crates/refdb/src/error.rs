@@ -56,7 +56,7 @@ pub enum Error {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// The line, counted from 1; also 1 if the fault is in the file as a whole.
+        /// The line, counted from 1; also 1 if the fault is in the file as a whole, or if `what` names a byte instead.
         line: u64,
         /// What is wrong, and in some cases the remedy.
         what: String,
