@@ -12,7 +12,7 @@ use std::{
 pub enum Wanted {
     /// `refdb serve`: to serve.
     Serve(Options),
-    /// `refdb serve status`: to show the state of the server whose `--metrics` address this is.
+    /// `refdb serve status`: to show the state of the server that serves metrics on this address.
     Status(SocketAddr),
 }
 

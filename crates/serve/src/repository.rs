@@ -171,10 +171,10 @@ impl Served {
         &self.view
     }
 
-    /// Returns the turns in which the pieces of long lists are made, in all repositories together, in the order in
-    /// which the lists came: one piece at a time fewer than the runtime has worker threads, so that one of these
-    /// threads is free for other requests. Otherwise requests to other repositories would wait until each of hundreds
-    /// of clients that ask for all refs of a large repository has got as much as its socket takes.
+    /// Returns the turns in which the pieces of long lists are made. All repositories share them. There is one turn
+    /// fewer than the runtime has worker threads, but at least one, so that these pieces do not occupy all threads if
+    /// there are several. Otherwise requests to other repositories would wait until each of hundreds of clients that
+    /// ask for all refs of a large repository has got as much as its socket takes.
     pub(crate) fn turns(&self) -> &PollSemaphore {
         &self.turns
     }

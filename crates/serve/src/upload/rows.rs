@@ -295,8 +295,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the line of a ref. `id` is `None` for a HEAD whose branch does not exist yet. A ref whose line fits into
-    /// no packet is left out with a warning.
+    /// Writes the line of a ref. `id` is `None` for a HEAD whose branch does not exist yet. A ref whose line might not
+    /// fit into a packet is left out with a warning.
     fn write(
         &mut self,
         name: &BStr,
