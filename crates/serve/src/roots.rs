@@ -138,8 +138,8 @@ impl Root {
     }
 }
 
-/// Resolves the links in a path. `root` has no links. If the path is below it and has neither links nor `..` there, only
-/// the components below `root` are looked at, because this is done for each request.
+/// Resolves the links in a path. `root` has no links. If the path is below it and has neither links nor `..` there,
+/// only the components below `root` are looked at, because this is done for each request.
 fn resolved_below(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let Ok(below) = path.strip_prefix(root) else { return path.canonicalize() };
     let mut reached = root.to_owned();

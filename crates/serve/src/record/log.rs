@@ -208,7 +208,8 @@ impl Writer {
         }
         let lost = self.counts.unreported.swap(0, Relaxed);
         if lost > 0 {
-            let text = format!("{lost} lines of {} are lost, because they could not be written, or not in time", self.name);
+            let text =
+                format!("{lost} lines of {} are lost, because they could not be written, or not in time", self.name);
             say("warning: ", text.as_bytes());
         }
     }
