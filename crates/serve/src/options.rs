@@ -47,9 +47,9 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(OsString))
                 .help("Serve the repositories below DIR. With a prefix, their paths begin with /PREFIX/."),
             Arg::new("http").long("http").value_name("ADDRESS:PORT").value_parser(address()).help(
-                "Listen on this TCP address, unless systemd passes sockets. Headers that name a user are ignored, except \
-                 with serve.proxySecret. If no address and no socket is given, the server chooses a loopback port and \
-                 prints it.",
+                "Listen on this TCP address, unless systemd passes sockets. Headers that name a user are ignored, \
+                 except with serve.proxySecret. If no address and no socket is given, the server chooses a loopback \
+                 port and prints it.",
             ),
             Arg::new("http-socket").long("http-socket").value_name("PATH").value_parser(path()).help(
                 "Listen on this Unix socket, unless systemd passes sockets, for a proxy that authenticates users. The \
