@@ -9,7 +9,7 @@ use crate::{
     work::Work,
 };
 
-/// One side: a revision, and the folder in which it was built.
+/// One side: a revision, and the folder with its build.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Side {
     /// The name by which the caller referred to the revision.

@@ -33,8 +33,8 @@ pub struct About<'a> {
 }
 
 impl About<'_> {
-    /// Returns the name of the file without its extension. It stands for the commit if a file of hyperfine or Bencher
-    /// does not name the commit.
+    /// Returns the name of the file without its extension. It stands for the commit if a file of hyperfine names none,
+    /// or if the file is in Bencher Metric Format.
     pub fn stem(&self) -> String {
         self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
     }

@@ -222,7 +222,7 @@ impl Builds {
         Ok(())
     }
 
-    /// Returns the first line of the message of a commit.
+    /// Returns the subject of a commit's message.
     pub fn subject(&self, commit: &str) -> Result<String> {
         Ok(output(self.git().args(["show", "-s", "--format=%s", commit]))?.trim().to_owned())
     }

@@ -77,7 +77,7 @@ fn key(bytes: &[u8]) -> Result<Option<Key>, Failure> {
     }
 }
 
-/// Closes a cache after writing what is in memory to disk. Does nothing if it is closed already.
+/// Closes a cache as [`Cache::close`] does. Does nothing if it is closed already.
 #[unsafe(no_mangle)]
 pub extern "system" fn Java_org_refdb_engine_CacheNatives_close<'l>(
     env: EnvUnowned<'l>,

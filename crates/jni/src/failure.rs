@@ -139,7 +139,7 @@ impl From<&refdb::Error> for Failure {
                 Kind::Corrupt
             }
             Error::Repository(refdb::RepositoryError::Io(_)) | Error::Objects(_) => Kind::Io,
-            // Everything else counts as a refusal, for example a limit, a bad argument or a hook.
+            // Everything else counts as a refusal, for example a limit or a bad argument.
             _ => Kind::Refused,
         };
         Failure::Engine(Box::new(Report { kind, message: error.to_string(), ref_name, path }))

@@ -23,7 +23,7 @@ pub fn run(folder: &Path) -> Result<(), Box<dyn Error>> {
         let sessions = Cache::open(folder, options(&old, &[]))?;
         sessions.put_with(b"cookie of anna", b"account 1", durable)?;
         sessions.put_with(b"cookie of ben", b"account 2", durable)?;
-        // When this returns nobody is logged in with the cookie again, whatever happens to the machine.
+        // When this returns, nobody is logged in with the cookie again, whatever happens to the machine.
         sessions.remove_with(b"cookie of ben", Durability::Synced)?;
         sessions.close()?;
     }

@@ -86,7 +86,7 @@ pub enum Error {
         /// The last error of the disk since the cache was opened, as text; `None` if there was none.
         last_error: Option<String>,
     },
-    /// An entry could not be encrypted, because there is no source of randomness or the entry is too large.
+    /// An entry could not be encrypted, because there is no source of randomness.
     #[error("cannot encrypt an entry: {0}")]
     Encryption(#[source] io::Error),
     /// The limit is out of range.

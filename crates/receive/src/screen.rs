@@ -36,8 +36,8 @@ impl Screen {
         must_screen(store).then(|| Screen { reader: reader(), heard: Heard::new(call.limits) })
     }
 
-    /// Returns the least number of bytes that must still arrive before the request can end, or 0 once it has ended.
-    /// Do not take more, because the pack follows.
+    /// Returns a number of bytes without which the request cannot end, or 0 once it has ended. Do not take more at
+    /// once, because the pack follows the request.
     pub fn wants(&self) -> usize {
         self.reader.wants()
     }

@@ -56,7 +56,7 @@ pub enum Error {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// The line, counted from 1; also 1 if the fault is in the file as a whole.
+        /// The line, counted from 1; also 1 if the fault is in the file as a whole, or if `what` names a byte instead.
         line: u64,
         /// What is wrong, and in some cases the remedy.
         what: String,
@@ -154,8 +154,8 @@ impl Error {
         matches!(self, Error::BrokenRef(_) | Error::BadTarget { .. })
     }
 
-    /// Returns whether a file was replaced or removed while this process was reading it, usually by another machine on
-    /// a network file system. The query can then be repeated.
+    /// Returns whether the server of a network file system no longer has a file that was being read, usually because
+    /// another machine has replaced or removed it. The query can then be repeated.
     pub fn is_stale(&self) -> bool {
         self.io().is_some_and(refdb_vfs::Error::is_stale)
     }

@@ -18,7 +18,8 @@ use std::{
 /// # Errors
 ///
 /// [`Error::Output`] if the text cannot be written, [`Error::Io`] if the file cannot be read, and [`Error::Corrupt`] at
-/// the first block or record that cannot be decoded, after what comes before it has been written.
+/// the first block or record that cannot be decoded, after what comes before it has been written. An object's positions
+/// that do not ascend or are too large are no error, but are written as `?`.
 pub fn dump(table: &Arc<Table>, out: &mut dyn Write) -> Result<()> {
     header(&table.footer.header, out).map_err(Error::Output)?;
     let mut scan = BlockScan::new(table.clone());

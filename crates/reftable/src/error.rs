@@ -95,7 +95,8 @@ pub struct Corruption {
     pub offset: u64,
     /// What is wrong there.
     pub fault: Fault,
-    /// The last name that a walk read before the fault; empty if it had read none, or if no walk found the fault.
+    /// The last name that a walk read before the fault, or in the index of objects the last abbreviated id; empty if it
+    /// had read none, or if no walk found the fault.
     pub behind: BString,
 }
 
@@ -134,8 +135,8 @@ pub enum Fault {
         /// The checksum in the footer.
         found: u32,
     },
-    /// The footer places a section outside the blocks of the file, or where no block of that section begins; the latter
-    /// is reported by [`check`](crate::check()) only.
+    /// The footer places a section outside the blocks of the file, the index of the logs not behind them, or a section
+    /// where no block of it begins; the last of these is reported by [`check`](crate::check()) only.
     #[error("the footer places a section at byte {0}, where none begins")]
     SectionPosition(u64),
     /// The length to which object ids are abbreviated is 0 or longer than an id.

@@ -99,7 +99,7 @@ fn an_object_index_that_leaves_an_object_out_is_found() {
     assert!(found.iter().any(|(_, fault)| matches!(fault, Fault::ObjectMissing(_))), "{found:?}");
 }
 
-/// The object of such a record was reported as missing, too.
+/// Previously, the object of such a record was reported as missing, too.
 #[test]
 fn positions_that_do_not_ascend_are_the_only_fault_that_is_found() {
     let mut refs = refs(HashKind::Sha1, 60);

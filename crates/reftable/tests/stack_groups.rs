@@ -538,8 +538,8 @@ fn a_member_of_a_leader_that_is_stopped_ends_when_it_is_told_to() {
     assert!(is_told, "no member was in the group");
 }
 
-/// A member whose leader was killed took the empty file of such a list, once it had lost its name, for one that was
-/// never written.
+/// Previously, a member whose leader was killed took the empty file of such a list, once it had lost its name, for one
+/// that was never written.
 #[test]
 fn the_list_of_a_leader_is_never_an_empty_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -70,7 +70,7 @@ impl Gate {
         }
     }
 
-    /// Admits a request of `client`, which names a user or an address, or says why it is refused.
+    /// Admits a request of `client`, or says why it is refused.
     pub(crate) fn enter(&self, client: &str) -> Result<Vec<Turn>, Refused> {
         self.rates.enter(client).map_err(Refused::TooFast)?;
         let permit = Arc::clone(&self.requests.free).try_acquire_owned().map_err(|_| Refused::Busy)?;

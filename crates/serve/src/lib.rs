@@ -27,6 +27,7 @@ mod http;
 mod inflow;
 mod listen;
 mod options;
+mod pieces;
 mod program;
 mod push;
 mod record;

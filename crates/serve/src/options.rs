@@ -12,7 +12,7 @@ use std::{
 pub enum Wanted {
     /// `refdb serve`: to serve.
     Serve(Options),
-    /// `refdb serve status`: to show the state of the server whose `--metrics` address this is.
+    /// `refdb serve status`: to show the state of the server that serves metrics on this address.
     Status(SocketAddr),
 }
 
@@ -47,12 +47,13 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(OsString))
                 .help("Serve the repositories below DIR. With a prefix, their paths begin with /PREFIX/."),
             Arg::new("http").long("http").value_name("ADDRESS:PORT").value_parser(address()).help(
-                "Listen on this TCP address. Headers that name a user are ignored, except with serve.proxySecret. \
-                 If no address and no socket is given, the server chooses a loopback port and prints it.",
+                "Listen on this TCP address, unless systemd passes sockets. Headers that name a user are ignored, \
+                 except with serve.proxySecret. If no address and no socket is given, the server chooses a loopback \
+                 port and prints it.",
             ),
             Arg::new("http-socket").long("http-socket").value_name("PATH").value_parser(path()).help(
-                "Listen on this Unix socket for a proxy that authenticates users. The server trusts the proxy's \
-                 headers X-Remote-User and X-Remote-Addr.",
+                "Listen on this Unix socket, unless systemd passes sockets, for a proxy that authenticates users. The \
+                 server trusts the proxy's headers X-Remote-User and X-Remote-Addr.",
             ),
             Arg::new("socket").long("socket").value_name("PATH").value_parser(path()).help(
                 "Listen on this Unix socket for `refdb upload-pack`, which sshd or git daemon starts. Its folder must \
@@ -75,7 +76,7 @@ pub fn command() -> Command {
             Arg::new("user")
                 .long("user")
                 .value_name("NAME")
-                .help("Run as this user, who must own the repositories. Required if root starts the server."),
+                .help("Run as this user, usually the owner of the repositories. Required if root starts the server."),
         ])
         .subcommand(
             Command::new("status").about("Show the state of a running server").arg(

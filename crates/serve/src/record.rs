@@ -81,7 +81,7 @@ impl Records {
         registry.register("connections", "Open connections", connections.clone());
         registry.register(
             "log_lines_lost",
-            "Lines that the access log lacks, as they could not be written in time",
+            "Lines that the access log lacks, because they could not be written, or not in time",
             lines_lost.clone(),
         );
         Arc::new(Records {

@@ -3,7 +3,7 @@
 
 mod freshness;
 
-use crate::{settings::Limits, upload::pieces::Pieces};
+use crate::{pieces::Pieces, settings::Limits};
 use bstr::{BString, ByteSlice};
 use freshness::Seen;
 use refdb::{

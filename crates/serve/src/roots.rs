@@ -32,7 +32,7 @@ struct Root {
 /// Why a path names no served repository. Clients get the response 404 for all reasons but the last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum NotFound {
-    /// The path has an empty component, `.`, `..` or an encoded `/` or NUL, or is below the prefix of no root.
+    /// [`decode`] refuses the path, or it is below the prefix of no root.
     BadPath,
     /// There is no repository, it cannot be used, or it belongs to another user and `safe.directory` does not name it.
     NoRepository(String),
@@ -138,8 +138,8 @@ impl Root {
     }
 }
 
-/// Resolves the links in a path. If the path is below `root`, which has no links, only the components below `root` are
-/// looked at, because this is done for each request.
+/// Resolves the links in a path. `root` has no links. If the path is below it and has neither links nor `..` there,
+/// only the components below `root` are looked at, because this is done for each request.
 fn resolved_below(root: &Path, path: &Path) -> io::Result<PathBuf> {
     let Ok(below) = path.strip_prefix(root) else { return path.canonicalize() };
     let mut reached = root.to_owned();

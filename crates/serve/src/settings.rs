@@ -66,10 +66,10 @@ pub(crate) struct Limits {
     /// `serve.maxPushes`.
     pub(crate) pushes_each: Option<usize>,
     /// `serve.maxFetchesPerClient`: what `serve.maxFetches` counts, of one client. By default five sixths of
-    /// `serve.maxFetches`, or more if `serve.maxFetchesPerRepository` is at least that number.
+    /// `serve.maxFetches`; more, if possible, if `serve.maxFetchesPerRepository` is at least that number.
     pub(crate) fetches_per_client: Option<usize>,
     /// `serve.maxPushesPerClient`: what `serve.maxPushes` counts, of one client. By default five sixths of
-    /// `serve.maxPushes`, or more if `serve.maxPushesPerRepository` is at least that number.
+    /// `serve.maxPushes`; more, if possible, if `serve.maxPushesPerRepository` is at least that number.
     pub(crate) pushes_per_client: Option<usize>,
     /// `serve.queueSeconds`: how long a fetch or push waits for its turn before the server responds with 503.
     pub(crate) queue: Duration,

@@ -3,7 +3,6 @@
 
 pub(crate) mod capabilities;
 pub(crate) mod ls_refs;
-pub(crate) mod pieces;
 pub(crate) mod rows;
 pub(crate) mod wants;
 
@@ -11,5 +10,6 @@ pub(crate) mod wants;
 /// send as much.
 pub(crate) const REQUEST_BYTES_MAX: usize = 8 << 20;
 
-/// Maximum number of bytes of a request that are read at once. Nearly all requests are shorter.
+/// Maximum number of bytes that are read at once from the beginning of a request to upload-pack. Nearly all such
+/// requests are shorter.
 pub(crate) const READ_BYTES: usize = 8 << 10;

@@ -32,8 +32,8 @@ pub use oid::{HashKind, HexError, ObjectId};
 pub use scope::{Scope, canonical_name, is_pseudo, is_root_ref, is_root_syntax, is_worktree_itself, qualified_name};
 pub use target::Target;
 
-/// The greatest number of refs in a chain that is followed, as in git: four symbolic refs and the ref to which they
-/// lead. A longer chain is not followed to its end.
+/// The greatest number of refs in a chain that a look-up follows, as in git: four symbolic refs and the ref to which
+/// they lead.
 pub const SYMREF_DEPTH_MAX: usize = 5;
 
 #[cfg(doctest)]

@@ -157,8 +157,8 @@ impl File {
         read.map(|_| bytes).map_err(|source| Error::new("read", &self.path, source))
     }
 
-    /// Writes all of `bytes` where the last write, copy or read without an offset through this handle ended, or at the
-    /// end of the file if [`Fs::append`](crate::Fs::append) opened it.
+    /// Writes all of `bytes` where the last write, copy or read without an offset ended, or at the end of the file if
+    /// that was opened for appending.
     pub fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
         let written = match self.hooks.verdict(Op::Write(&self.path, bytes)) {
             Verdict::Proceed => self.inner.write_all(bytes),
@@ -229,8 +229,8 @@ impl File {
         }
     }
 
-    /// Writes `len` bytes of `source`, from `offset` on, where the last read or write of this file without an offset
-    /// ended. They are copied inside the kernel where that is possible.
+    /// Writes `len` bytes of `source`, from `offset` on, where [`write_all`](Self::write_all) would write. They are
+    /// copied inside the kernel where that is possible.
     pub fn copy_from(&mut self, source: &File, offset: u64, len: u64) -> Result<()> {
         let op = Op::Copy { from: &source.path, offset, len, to: &self.path };
         let (len, torn) = match self.hooks.verdict(op) {

@@ -508,8 +508,8 @@ pub fn host_name() -> Vec<u8> {
 }
 
 /// Opens a file with these flags, which contain `O_NONBLOCK` unless a pipe may block. With that flag, the file cannot
-/// be opened while another process has a lease on it; then it is opened without the flag, which waits until the lease
-/// has ended.
+/// be opened while another process has a conflicting lease on it; then it is opened without the flag, which waits until
+/// the lease has ended.
 pub(crate) fn past_lease<T, E: Into<io::Error>>(
     flags: OFlags,
     mut open: impl FnMut(OFlags) -> std::result::Result<T, E>,

@@ -140,7 +140,7 @@ pub fn end_by_broken_pipe() {
     let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
 }
 
-/// Returns whether signals are caught, so that one that arrives only sets a flag.
+/// Returns whether [`check`] can fail: because [`catch_signals`] or [`pretend`] was called.
 pub fn is_caught() -> bool {
     RECEIVED.get().is_some()
 }

@@ -129,7 +129,7 @@ pub struct Lock {
     closed: Option<(u64, u64)>,
     /// The signature of this lock file, which is valid as long as the file is open.
     signature: Option<SignedFile>,
-    /// The queue of those who wait for the lock, which is passed on after the lock is released.
+    /// The queue of those who wait for the lock, if this writer is its head. It is passed on when the guard is dropped.
     head: Option<QueueHead>,
     is_led: bool,
 }
@@ -160,7 +160,7 @@ enum Place {
 #[derive(Debug)]
 pub struct LockSource {
     path: PathBuf,
-    /// Keeps the signature valid as long as this lock and the links to it are held.
+    /// Keeps the signature of this lock and of the links to it valid until this value is dropped.
     signature: Option<SignedFile>,
 }
 
@@ -407,7 +407,7 @@ impl Lock {
         Ok(file)
     }
 
-    /// Replaces content that a writer of this lock left when it was killed.
+    /// Replaces content that an earlier writer left, for example because it was killed.
     fn begin_afresh(&self, path: &Path) -> Result<File, Error> {
         if let Ok(left) = self.fs.open_to_overwrite(path) {
             give_up_content(&left)?;

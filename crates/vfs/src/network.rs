@@ -46,8 +46,8 @@ impl Fs {
     }
 
     /// Returns, without opening it, what a name leads to on a network file system: its attributes, and the handle by
-    /// which the server identifies it, which no other file ever has. `None` if there is nothing. If the client provides
-    /// the handle, the attributes may be those that it has cached; otherwise they come from the server.
+    /// which the server identifies it. `None` if there is nothing. If the client provides the handle, the attributes
+    /// may be those that it has cached; otherwise they come from the server.
     ///
     /// # Errors
     ///

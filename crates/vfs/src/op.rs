@@ -29,8 +29,8 @@ pub enum Op<'a> {
     Sync(&'a Path),
     /// The folder's entries go to stable storage.
     SyncDir(&'a Path),
-    /// The first path is renamed to the second, and replaces what was there, unless
-    /// [`Fs::rename_new`](crate::Fs::rename_new) renames it.
+    /// The first path is renamed to the second. This replaces what was there, unless it is done by
+    /// [`Fs::rename_new`](crate::Fs::rename_new) on a file system that can refuse to replace anything.
     Rename(&'a Path, &'a Path),
     /// What is at the two paths is exchanged.
     Exchange(&'a Path, &'a Path),
@@ -69,7 +69,7 @@ pub enum Verdict {
 pub enum LookUp {
     /// By what the client has cached.
     Name,
-    /// By what the client has cached. The server is then asked for the attributes of what was found.
+    /// By what the client has cached. The server may then be asked for the attributes of what was found.
     Attributes,
     /// To open a folder, for which the server is asked whether it has changed.
     Folder,

@@ -54,7 +54,7 @@ pub(crate) const JOINS: u8 = b'j';
 pub(crate) const ALONE: u8 = b'a';
 /// Stands for the kind of a writer whose first message was not read yet.
 const UNREAD: u8 = b'?';
-/// The message by which a waiter becomes the first. It contains the [`Relay`] and the kinds of those that wait behind.
+/// The message by which a waiter becomes the first. It contains the [`Relay`] and the kinds of the accepted waiters.
 const LEAD: u8 = b'L';
 /// The message by which a waiter takes its turn under the lock of another writer.
 const TURN: u8 = b'T';

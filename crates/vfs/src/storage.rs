@@ -186,7 +186,7 @@ pub struct Storage {
     pub is_local: bool,
     /// The mount, if it can be found.
     pub mount: Option<Mount>,
-    /// Why refs must not be written although the mount cannot be found, if there is a reason.
+    /// If the mount cannot be found, why refs must not be written, if there is a reason.
     fault_of_unknown: Option<&'static str>,
 }
 

@@ -33,8 +33,8 @@ impl Fs {
     }
 
     /// Reads a file that the user who started this process has named, as [`read_small`](Self::read_small) does with
-    /// `follow`. A pipe blocks the caller until all its writers have closed it or it has given more than `max_bytes`
-    /// bytes, because a shell can pass the output of a command as one.
+    /// `follow`. A pipe can block the caller until all its writers have closed it, because a shell can pass the output
+    /// of a command as one.
     pub fn read_input(&self, path: &Path, max_bytes: usize, buffer: &mut Vec<u8>) -> Result<()> {
         self.read_file(path, OFlags::empty(), max_bytes, buffer)
     }

@@ -49,7 +49,7 @@ fn hold(dir: &Path) -> Vec<Lock> {
     let fs = Fs::real();
     let mut held = Vec::new();
     for round in 0..3 {
-        // Two thousand paths of all lengths are several chunks of memory.
+        // Two thousand paths of many lengths are several chunks of memory.
         held.extend((0..2_000).map(|at| acquire(dir, &format!("{}{round}.{at}", "x".repeat(at % 120)))));
         if round < 2 {
             held.clear();

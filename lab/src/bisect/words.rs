@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{compare::Rules, report::interval};
 
-/// Returns the whole report. `subject` returns the first line of the message of a commit.
+/// Returns the whole report. `subject` returns the subject of a commit's message.
 pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<String>) -> Result<String> {
     let (words, sure) = (rules.judge.words(), format!("{} % sure in all", 100.0 * (1.0 - rules.rate)));
     let named = |commit: &str| -> Result<String> { Ok(format!("{commit} {}", subject(commit)?)) };

@@ -8,7 +8,7 @@ use crate::process::output;
 /// by them. Valgrind hides the vendor and the speed of the processor.
 const SHOWN: [&str; 10] = ["abm", "avx", "avx2", "bmi1", "f16c", "fma", "rdrand", "rdseed", "rdtscp", "ssse3"];
 
-/// The features of an aarch64 processor of which the same is true.
+/// The features of an aarch64 processor on which it depends which features valgrind shows to programs.
 const SHOWN_BY_ARM: [&str; 8] = ["aes", "asimd", "asimddp", "atomics", "crc32", "pmull", "sha1", "sha2"];
 
 /// Returns the names and values of the properties on which counts depend: the tool, the C library, the processor, and

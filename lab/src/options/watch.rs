@@ -80,7 +80,7 @@ pub struct WatchOptions {
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub tolerance: f64,
 
-    /// Maximum number of runs of a commit; a proof may take twice as many
+    /// Maximum number of runs when a commit is measured; a verdict of a search or a proof may take twice as many
     #[arg(long, value_name = "COUNT", default_value_t = 60)]
     pub runs_max: usize,
 

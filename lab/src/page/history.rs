@@ -57,22 +57,22 @@ pub struct Point {
     pub steps: Vec<Step>,
 }
 
-/// The comparison of a commit, the later one, with another one.
+/// The comparison of a commit, which is judged, with another one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// The id of the other commit.
     pub before: String,
     /// The time of the comparison, in seconds since 1970.
     pub time: u64,
-    /// The verdict on the later commit.
+    /// The verdict on the judged commit.
     pub verdict: Verdict,
-    /// The cost of the later commit divided by that of the other.
+    /// The cost of the judged commit divided by that of the other.
     pub ratio: f64,
     /// The lower bound of the ratio, if known.
     pub low: Option<f64>,
     /// The upper bound of the ratio, if known.
     pub high: Option<f64>,
-    /// The median of the later commit's runs.
+    /// The median of the judged commit's runs.
     pub value: f64,
     /// The number of runs of each side.
     pub runs: usize,

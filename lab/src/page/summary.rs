@@ -1,4 +1,4 @@
-//! Writes the tables at the top of the page: what differs, the most important first, and a list of all series.
+//! Writes the tables at the top of the page: what differs, and a list of all series.
 
 use std::fmt::Write;
 
@@ -9,11 +9,11 @@ use super::{
 };
 use crate::{compare::Verdict, work::grouped};
 
-/// Number of the most important differences that are shown when the page is opened. The others are one click away.
+/// Number of differences that are shown when the page is opened. The others are one click away.
 const SHOWN: usize = 20;
 
-/// Returns the table of the changes that no second measurement refuted, and of all comparisons with a difference, the
-/// most important first.
+/// Returns the table of what differs: the changes that no second measurement refuted, and then all comparisons with a
+/// difference, the most important comparison first.
 pub fn differences(all: &[Series]) -> String {
     let mut rows = Vec::new();
     for (number, series) in all.iter().enumerate() {

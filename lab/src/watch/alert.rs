@@ -20,12 +20,12 @@ use crate::{
 /// The version of the JSON.
 pub const VERSION: u32 = 1;
 
-/// A commit with the first line of its message.
+/// A commit with the subject of its message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Named {
     /// The id of the commit.
     pub commit: String,
-    /// The first line of the message.
+    /// The subject of the message.
     pub subject: String,
 }
 

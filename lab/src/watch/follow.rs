@@ -164,7 +164,7 @@ impl<'a> Series<'a> {
         }
     }
 
-    /// Prints a line about something that is recorded already, so that an output that nobody reads hides it only once.
+    /// Prints a line about something that is recorded already, so that it is not done again if printing fails.
     pub(super) fn say(&self, said: &str, out: &mut impl Write) -> Result<()> {
         writeln!(out, "{}: {said}", self.name())?;
         Ok(out.flush()?)

@@ -1,4 +1,4 @@
-//! Look-ups, which wait for writers only if they find a damaged record.
+//! Look-ups, which take the log's lock only to drop a damaged record.
 
 use crate::{
     api::cache::Cache,

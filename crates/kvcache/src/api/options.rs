@@ -84,8 +84,8 @@ impl Options {
 /// When a write counts as done.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Durability {
-    /// As soon as every reader of this process sees the write. It reaches the file within milliseconds while the disk
-    /// keeps up; `kill -9` may undo the last of these writes, the newest first. Such a put or removal waits for no
+    /// As soon as every thread that uses this handle sees the write. It reaches the file within milliseconds while the
+    /// disk keeps up; `kill -9` may undo the last of these writes, the newest first. Such a put or removal waits for no
     /// sync, and such a put may be refused.
     #[default]
     Buffered,

@@ -111,8 +111,8 @@ impl Cache {
         self.put_with(key, value, PutOptions::default())
     }
 
-    /// Puts a value, which every reader of this process sees when the call returns [`Put::Stored`], unless the value
-    /// has expired already.
+    /// Puts a value, which every thread that uses this handle sees when the call returns [`Put::Stored`], unless the
+    /// value has expired already.
     ///
     /// A buffered put waits for no sync, nor for a lock that is held during a disk access. While the write buffer is
     /// full or the limit is reached, it writes a segment to the page cache or waits, and is refused after
@@ -240,7 +240,7 @@ impl Cache {
     }
 
     /// Wakes the worker. Then writes one segment to the page cache if no other thread is writing, there is one to
-    /// write, and it need not be synced; otherwise sleeps or yields the processor.
+    /// write, and it need not be synced; otherwise, or if that write fails, sleeps or yields the processor.
     fn give_way(&self, sleeps: bool) {
         debug_assert!(!holds_log(), "the worker needs the log's lock to make room");
         self.reclaim.calls.wake();

@@ -27,7 +27,7 @@ const MAX_SHARDS: usize = 1 << 12;
 pub(crate) const ENTRY_BYTES: usize = 14;
 
 /// What identifies the content of a sealed segment: its number, its length, and the checksums of its header and of its
-/// trailer, which has the checksum of the footer.
+/// trailer, which contains the checksum of the footer's entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Content {
     pub(crate) seq: u64,

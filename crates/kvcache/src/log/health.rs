@@ -10,7 +10,7 @@ pub(crate) struct Health {
     /// The moment since which every write to a segment has failed; `None` if the last write succeeded or none was
     /// tried.
     failing_since: Lock<Option<Instant>>,
-    /// Whether the last sync failed.
+    /// Whether the last [`Store::sync_through`](super::store::Store::sync_through) failed, in a write or in a sync.
     sync_fails: AtomicBool,
     /// Whether a segment is lost, because its sync failed.
     lost: AtomicBool,
@@ -37,12 +37,12 @@ impl Health {
         self.failing_since.lock().is_some_and(|since| since.elapsed() >= time)
     }
 
-    /// Notes whether a sync succeeded.
+    /// Notes whether a [`Store::sync_through`](super::store::Store::sync_through) succeeded.
     pub(crate) fn synced(&self, is_done: bool) {
         self.sync_fails.store(!is_done, Ordering::Relaxed);
     }
 
-    /// Returns whether the last sync failed.
+    /// Returns whether the last [`Store::sync_through`](super::store::Store::sync_through) failed.
     pub(crate) fn sync_fails(&self) -> bool {
         self.sync_fails.load(Ordering::Relaxed)
     }

@@ -158,8 +158,8 @@ pub(crate) struct SavedShards {
     contents: Contents,
     /// For each segment, where its records end.
     ends: Vec<u64>,
-    /// For each segment, the bytes of its file that neither marks (tombstones and notes of dropped segments) nor the
-    /// entries read so far take.
+    /// For each segment, the bytes between the header and the trailer of its file that neither marks (tombstones and
+    /// notes of dropped segments) nor the entries read so far take.
     left: Vec<u64>,
     /// The entries that were read before they were asked for.
     ahead: VecDeque<FoundShard>,

@@ -196,7 +196,7 @@ impl Store {
     }
 
     /// Deletes a segment whose live records were copied to other files, where the copies may not be durable. Does
-    /// nothing and returns false if copies must be durable, because a write was synced; see [`Store::promise`].
+    /// nothing and returns false if copies must be durable; see [`Store::promise`].
     pub(crate) fn delete_unless_promised(&self, segment: &Arc<Segment>) -> Result<bool> {
         let turn = self.files.turn();
         if self.files.has_promised() {

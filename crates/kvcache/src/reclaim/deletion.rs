@@ -28,7 +28,7 @@ impl Reclaim {
 
     /// Deletes emptied segments that are the oldest of all as soon as the copies are in the files. Because no older
     /// value could come back, nothing needs to be durable as long as no write was ever synced. Returns false if there
-    /// are no such segments or if a write was ever synced.
+    /// are no such segments or if a write was synced before this call.
     pub(super) fn delete_oldest_emptied(&self) -> Result<bool> {
         let mut any = false;
         while !self.store.files.has_promised() {

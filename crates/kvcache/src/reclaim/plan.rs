@@ -8,11 +8,11 @@ use crate::log::{
 /// As long as the files take at most one part in `ROOMY` of the limit, the worker does not compact to free dead space,
 /// which costs nothing while there is room: the longer a segment waits, the less of it must be copied.
 const ROOMY: u64 = 2;
-/// When the files take more than that, compaction starts once they are larger than the live entries times this factor,
-/// in 64ths (1.2), plus two segments.
+/// Compaction starts when the files take more than one part in [`ROOMY`] of the limit, and are larger than the live
+/// entries times this factor, in 64ths (1.2), plus two segments.
 const LARGE: u64 = 77;
-/// Compaction is behind the puts when the files take more than that, and are larger than the live entries times this
-/// factor, in 64ths (1.22), plus two segments.
+/// Compaction is behind the puts when the files take more than one part in [`ROOMY`] of the limit, and are larger than
+/// the live entries times this factor, in 64ths (1.22), plus two segments.
 const TOO_LARGE: u64 = 78;
 /// Maximum number of compactions in a row that are made because space is short; then an eviction follows, however much
 /// dead space there is.

@@ -54,7 +54,8 @@ impl Relay {
     }
 
     /// Waits until all output of git has been copied or the client has disconnected. Once a signal asks this process to
-    /// end, waits no longer than a second, because a client that does not read would hold this process up for ever.
+    /// end, waits only about [`LAST_WORDS`] more, because a client that does not read would hold this process up for
+    /// ever.
     pub(super) fn finish(self) {
         self.finish_unless(|| interrupt::received().is_some());
     }

@@ -191,7 +191,7 @@ mod tests {
         time::{Duration, Instant},
     };
 
-    /// A shallow boundary of the pushing repository applied to its alternates.
+    /// Previously, a shallow boundary of the pushing repository applied to its alternates.
     #[test]
     fn the_variables_of_one_repository_are_those_of_git() {
         let listed = Command::new(Git::find().program()).args(["rev-parse", "--local-env-vars"]).output().unwrap();
@@ -201,7 +201,7 @@ mod tests {
         assert!(gits.iter().all(|name| ours.contains(name)), "{:?}", listed.stdout.as_bstr());
     }
 
-    /// A program that closed its output and went on held up the push of a client that was gone.
+    /// Previously, a program that closed its output and went on held up the push of a client that was gone.
     #[test]
     fn a_program_that_goes_on_without_output_is_not_waited_for_without_a_client() {
         let (ours, client) = std::os::unix::net::UnixStream::pair().unwrap();

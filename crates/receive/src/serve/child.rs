@@ -35,7 +35,7 @@ pub(super) struct Program {
     /// The time after which the program is killed and is treated as failed.
     pub(super) timeout: Option<Duration>,
     /// The limits on the program and its descendants together. If they exceed one, they are killed, and the user is
-    /// informed.
+    /// informed, except with [`Output::Nowhere`].
     pub(super) limits: Option<WorkLimits>,
 }
 

@@ -21,8 +21,8 @@ impl Advertisement {
         Advertisement { null: ObjectId::null(offer.hash), capabilities: offer.capabilities() }
     }
 
-    /// Appends a ref to `out`. Returns `false` and appends nothing if the name is too long for the packet of a ref or
-    /// of a command for it.
+    /// Appends a ref to `out`. Returns `false` and appends nothing if the name may be too long for the packet of a ref
+    /// or of a command for it.
     #[must_use]
     pub fn add(&mut self, id: &ObjectId, name: &BStr, out: &mut Vec<u8>) -> bool {
         // A command for this ref must fit into a packet with two ids.

@@ -36,7 +36,7 @@ pub enum Fault {
     /// A push option contains a zero byte, so that it cannot be passed to hooks in an environment variable.
     #[error("protocol error: a push option has a zero byte")]
     OptionByte,
-    /// The client sent an error message instead of its request.
+    /// The client sent an error message.
     #[error("remote error: {0}")]
     Client(BString),
     /// The client disconnected before the end of the request.

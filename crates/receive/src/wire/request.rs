@@ -67,8 +67,8 @@ impl RequestReader {
         RequestReader { certificate: Some(Vec::new()), ..self }
     }
 
-    /// Returns the least number of bytes that must still arrive before the request can end, so that a caller may wait
-    /// for all of them. Returns 0 once the request has ended.
+    /// Returns a number of bytes without which the request cannot end, so that a caller may wait for all of them.
+    /// Returns 0 once the request has ended.
     pub fn wants(&self) -> usize {
         if self.phase == Phase::Done {
             return 0;

@@ -70,7 +70,7 @@ pub struct OptimizeOptions {
     pub all: bool,
     /// Remove the loose files of packed refs (files only).
     pub prune: bool,
-    /// Do nothing unless a heuristic finds that optimizing is worthwhile.
+    /// Pack or compact only if a heuristic finds that this is worthwhile.
     pub auto: bool,
     /// Patterns of refs to pack; empty for the default (files only).
     pub include: Vec<BString>,

@@ -74,7 +74,7 @@ pub enum ClaimKind {
 pub enum Standing {
     /// The format has no file for each ref.
     NoFiles,
-    /// Nothing, the ref's file, or a folder that contains no files except locks of this transaction.
+    /// Nothing, the ref's file, or a folder that contains no files except locks of this transaction or cannot be read.
     NoFolder,
     /// A folder with any other file at any depth, such as another ref's or a lock of somebody else. Git cannot lock the
     /// ref then, and says so.

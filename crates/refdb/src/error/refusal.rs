@@ -18,7 +18,8 @@ pub enum Misuse {
     /// Git itself writes the file of this name, which is no ref: `FETCH_HEAD`, `MERGE_HEAD`.
     #[error("refusing to update pseudoref '{0}'")]
     Pseudoref(RefName),
-    /// A ref of this name would be a file that git uses for something else: `config`, `packed-refs`.
+    /// A ref of this name would be a file that git, one of its extensions or refdb uses for something else: `config`,
+    /// `lfs/objects`.
     #[error("refusing to update ref with bad name '{0}': git keeps something else in the file of this name")]
     FileOfGit(RefName),
     /// The reflog of this ref is to be taken over, but the ref is not sure to go: the transaction does not delete it, or
@@ -33,8 +34,8 @@ pub enum Misuse {
         /// The other name of the ref, or the same name again.
         other: BString,
     },
-    /// `GIT_QUARANTINE_PATH` is set: a pre-receive hook must not change refs, since the objects may still be thrown
-    /// away.
+    /// `GIT_QUARANTINE_PATH` is set in the store's environment: a pre-receive hook must not change refs, since the
+    /// objects may still be thrown away. [`Store::open`](crate::Store::open) ignores the variable.
     #[error("ref updates forbidden inside quarantine environment")]
     Quarantine,
     /// A global ref database decides about these refs, and only servers that ask it may change them.

@@ -79,10 +79,9 @@ impl FilesBackend {
     }
 
     /// Recovers the batches whose processes have ended, and removes unused journal files and the signed locks of
-    /// packed-refs and below `refs/` whose owners have died. Returns the result for each journal entry. If packed-refs
-    /// cannot be examined, or an unused journal file that could be opened cannot be read, cleared or removed, the last
-    /// result is that error with the path of `refs/`. Journal files and folders below `refs/` that cannot be opened are
-    /// skipped, and a stale lock that cannot be removed stays.
+    /// packed-refs and below `refs/` whose owners have died. Returns the result for each journal entry. Unused journal
+    /// files and folders below `refs/` that cannot be opened are skipped, and a stale lock that cannot be removed
+    /// stays. Any other error of the removals ends them and is the last result, with the path of `refs/`.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ pub struct FilesOptions {
     /// background pack-refs.
     pub packed_lock_timeout: Option<LockTimeout>,
     /// The number of bytes that packed-refs must have for each ref of a small atomic batch, so that the batch is
-    /// written as loose files (`refdb.smallBatches`); `None` for never.
+    /// written as loose files; `None` for never, as where `refdb.smallBatches` does not allow such batches.
     pub loose_batches_from: Option<u64>,
     /// The number of loose refs at which, by its estimate, a server packs them in the background (`refdb.looseRefs`);
     /// `None` for never.

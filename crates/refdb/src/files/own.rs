@@ -130,7 +130,7 @@ impl FilesBackend {
         reflog::own_names(&self.store)
     }
 
-    /// The `stat` of a reflog's file; `None` if there is none.
+    /// The `stat` of what is at a reflog's path; `None` if nothing is there.
     pub(crate) fn log_stat(&self, near: &mut Nearby<'_>, name: &BStr) -> Result<Option<Stat>> {
         debug_assert!(!name.is_empty(), "a reflog has a name");
         let path = self.store.layout.log_path(name);
@@ -142,8 +142,8 @@ impl FilesBackend {
         Nearby::new(&self.store.options.fs)
     }
 
-    /// The `stat` of a reflog's file, and the file's bytes if it is small and could be read completely. Returns `None`
-    /// if there is no file.
+    /// The `stat` of what is at a reflog's path, and its bytes if it is a small file that could be read completely.
+    /// Returns `None` if nothing is there.
     pub(crate) fn look_at_log(&self, near: &mut Nearby<'_>, name: &BStr) -> Result<Option<(Stat, Option<Vec<u8>>)>> {
         const LEN_MAX: u64 = 16 << 10;
         let Some(path) = self.store.layout.log_path(name) else { return Ok(None) };

@@ -58,7 +58,7 @@ pub(super) fn late_logs(old: &FilesBackend, base: &Base<'_>, current: &Merged) -
 /// A function that is called with the name of a reflog, its records in the copy, and whether its file exists.
 type Compare<'c> = dyn FnMut(BString, &[Kept], bool) -> Result<()> + 'c;
 
-/// Compares only those reflogs whose files look different from when they were copied.
+/// Compares all reflogs except those whose files still look as they did when they were copied.
 fn compare_changed(
     old: &FilesBackend,
     base: &Merged,

@@ -155,7 +155,7 @@ impl<'s> Site<'s> {
         self.settings[1].reftable.lock_timeout.unwrap_or(LONG)
     }
 
-    /// Returns the lock timeout for locks other than those of stacks.
+    /// Returns the lock timeout for the locks of packed-refs, root refs and the configuration.
     pub(super) fn lock_timeout(&self) -> LockTimeout {
         self.settings[0].packed_refs_timeout.unwrap_or(LONG)
     }
@@ -261,7 +261,7 @@ pub(super) fn hold_stack(site: &Site<'_>, place: &Place) -> Result<Lock> {
 /// new/          the files of the copy in reftable/, linked or copied, until the folder is moved to its final place; that
 ///               of a linked worktree below worktrees/ID/
 /// blank/        what stands for HEAD and refs/heads beside reftables
-/// old/          the old files or stacks
+/// old/          the old files or stacks, or the new ones if the migration is undone
 /// ```
 pub(super) struct Root {
     pub(super) path: PathBuf,
@@ -276,7 +276,7 @@ impl Root {
         self.path.join("done")
     }
 
-    /// Returns the folder to which the old files or stacks are moved.
+    /// Returns the folder to which the old files or stacks are moved, or the new ones if the migration is undone.
     pub(super) fn old(&self) -> PathBuf {
         self.path.join("old")
     }

@@ -38,8 +38,8 @@ pub(super) fn check_movable(site: &Site<'_>, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a folder of refs or reflogs cannot be moved, or if it, a reflog or the file of a ref is a symbolic link:
-/// what the link leads to would stay behind and no longer be read.
+/// Fails if a folder of refs or reflogs cannot be moved, or for a symbolic link below `logs`, or one below `refs` or at
+/// the root that [`check_ref`] refuses: what the link leads to would stay behind and no longer be read.
 pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
     for path in root_ref_files(site, place)? {
         check_ref(site, path, true)?;
@@ -66,8 +66,8 @@ pub(super) fn check_trees(site: &Site<'_>, place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the file of a ref is a symbolic link, unless that leads nowhere and so is no ref. A root ref may be a
-/// symbolic ref in this form; one below `refs` would not be copied, because lists of refs leave it out.
+/// Fails if the file of a ref is a symbolic link. A root ref may be a symbolic ref in this form; one below `refs` would
+/// not be copied, because lists of refs leave it out. Any other link is no ref if it leads nowhere, and is accepted.
 fn check_ref(site: &Site<'_>, path: PathBuf, is_root: bool) -> Result<()> {
     let Some(content) = site.fs.find_link_content(&path)? else { return Ok(()) };
     let is_ref =

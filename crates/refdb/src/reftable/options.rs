@@ -34,8 +34,8 @@ impl ReftableOptions {
         self.format.as_ref().map_or(Ok(()), |format| Ok(format.check(&self.fs)?))
     }
 
-    /// How long to wait for the lock of a stack while no other lock is held. The default is 15 seconds, because git's
-    /// default of 100 ms fails under ordinary load.
+    /// How long to wait for the lock of a stack, unless that of another stack is held. The default is 15 seconds,
+    /// because git's default of 100 ms fails under ordinary load.
     pub(super) fn lock_timeout(&self) -> LockTimeout {
         self.lock_timeout.unwrap_or(LockTimeout::For(Duration::from_secs(15)))
     }

@@ -135,8 +135,8 @@ impl StoreBuilder {
         self
     }
 
-    /// Finds the repository and checks its owner and format, unless it was given, and reads its configuration. No ref
-    /// is looked up, except HEAD and where HEAD leads for an `includeIf.onbranch`.
+    /// Finds the repository and checks its owner and format (which [`Store::builder_of`] leaves to its caller), and
+    /// reads its configuration. No ref is looked up, except HEAD and where HEAD leads for an `includeIf.onbranch`.
     ///
     /// # Errors
     ///

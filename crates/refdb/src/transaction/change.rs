@@ -21,7 +21,7 @@ impl Transaction<'_> {
         self
     }
 
-    /// Adds an edit that creates a ref, and is rejected if the ref exists.
+    /// Adds an edit that creates a ref, with the precondition [`Precondition::MustNotExist`].
     ///
     /// Here and in the methods below except [`rename`](Self::rename), a symbolic ref stands for the ref that it leads
     /// to. If `new` is a refname, the ref itself becomes symbolic.

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(super) struct Links {
     followed: BTreeMap<BString, BString>,
-    /// Where HEAD leads, if it is symbolic and is edited, or has or gets a reflog.
+    /// Where HEAD leads, if it is symbolic and either is edited or has or gets a reflog.
     pub(super) logged_head: Option<BString>,
 }
 

@@ -48,7 +48,7 @@ struct Lines<'v, 'a, 't> {
     verifier: &'v mut Verifier<'a>,
     hash: HashKind,
     faults: usize,
-    /// Whether the previous line was a ref's.
+    /// Whether the previous line was a ref's, even a faulty one.
     may_peel: bool,
     names: OrderedNames,
     /// The last ref's name.

@@ -74,7 +74,7 @@ fn refs(verifier: &mut Verifier<'_>, worktree: &Worktree, snapshot: &Snapshot) -
     verified
 }
 
-/// Returns whether a ref needs no further check, which is the case for almost all refs.
+/// Returns whether a ref needs no further check, which without `deep` is the case for almost all refs.
 #[inline(always)]
 fn is_faultless(names: &mut OrderedNames, entry: &RefEntry<'_>, deep: bool) -> bool {
     !deep && names.accept_full(entry.name()) && entry.direct().is_some_and(|id| !id.is_null())

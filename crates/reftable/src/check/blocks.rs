@@ -11,7 +11,7 @@ use crate::{
 use refdb_types::ObjectId;
 use std::sync::Arc;
 
-/// The content of the blocks to which other parts of the file refer.
+/// What was read from the blocks, to be compared with the indexes.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) blocks: Vec<FoundBlock>,

@@ -29,7 +29,8 @@ const LOGS_COUNT_TIMES: u64 = 4;
 /// has taken several times as long.
 const MERGE_AT_MOST_TIMES: u64 = 2;
 
-/// A locked stack, to which tables are being added. Dropping it removes what it made and unlocks the stack.
+/// A locked stack, to which tables are being added. Dropping it removes what it made and unlocks the stack, unless the
+/// lock is that of another writer, which this addition has [joined](Stack::join).
 #[must_use = "the addition is rolled back when this is dropped"]
 #[derive(Debug)]
 pub struct Addition {

@@ -59,7 +59,8 @@ const GATHER_MAX: Duration = Duration::from_millis(1);
 const FORGET_AFTER: Duration = Duration::from_millis(100);
 
 impl Backoff {
-    /// The writers that probably want the lock, too, because they were in a group with this one just now.
+    /// What the group of the last turn tells about others that want the lock: its writers, and until when the lock is
+    /// left to writers outside the queue. `None` if it tells of neither, or if the last turn was not just now.
     pub(super) fn crowd(&self, now: Instant) -> Option<Crowd> {
         let last = self.last_turn.as_ref()?;
         let Past { writers, took_micros, relay } = last.group?;
@@ -118,7 +119,7 @@ impl Backoff {
     }
 }
 
-/// The pause after a turn of this length if `others` transactions of other processes came before it: time for as many
+/// The pause after a turn of this length if `others` transactions of other writers came before it: time for as many
 /// again, and half of that to spare, but at most a millisecond.
 fn pause_after(turn: Duration, others: u64) -> Duration {
     const LONGEST: Duration = Duration::from_millis(1);

@@ -57,7 +57,7 @@ const REMOVED_EVERY: Duration = Duration::from_micros(200);
 /// share.
 const FREE_MIN: Duration = Duration::from_millis(4);
 
-/// The members of the leader's group, who wait for the outcome.
+/// A leader's group: the members, which wait for the outcome, and the queue from which they come.
 #[derive(Debug)]
 pub(super) struct Group {
     head: QueueHead,
@@ -266,7 +266,6 @@ impl Turn {
                         return Ok(group);
                     }
                     Some(Outcome::GivenUp) => return Err(StackError::GroupGivenUp),
-                    // What another version of refdb says is not understood.
                     None => return Err(StackError::OutcomeUnknown),
                 },
                 Received::Ended => return judge(stack, &self.new_list, self.is_signed, self.lock_timeout),
@@ -395,7 +394,7 @@ mod tests {
         }
     }
 
-    /// An error of the disk meant that nothing was changed.
+    /// Previously, an error of the disk was taken to mean that nothing was changed.
     #[test]
     fn what_became_of_the_group_of_a_dead_leader_is_unknown_only_if_it_cannot_be_read() {
         let dir = tempfile::tempdir().unwrap();

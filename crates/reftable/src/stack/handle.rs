@@ -35,8 +35,8 @@ struct Shared {
     list_path: PathBuf,
     options: StackOptions,
     current: RwLock<Snapshot>,
-    /// The last sequence number that was assigned. It is locked from reading the list on disk until the result has
-    /// become `current`, so that an older state never replaces a newer one.
+    /// The last sequence number that was assigned. It is locked from reading or replacing the list on disk until the
+    /// result has become `current`, so that an older state never replaces a newer one.
     publishing: Mutex<u64>,
     backoff: Mutex<Backoff>,
     /// What processes must agree on to wait in one queue and write together, and a checksum of that.

@@ -74,7 +74,7 @@ impl NewTable {
         table
     }
 
-    /// Returns whether the whole table is in its file, and the file is closed.
+    /// Returns whether the whole table has been written to its file.
     pub(super) fn is_complete(&self) -> bool {
         self.unlisted && self.file.is_none()
     }
@@ -164,7 +164,7 @@ impl NewTable {
         }
     }
 
-    /// Keeps the file, because a list names it now.
+    /// Keeps the file, because a list names it now, or may do so later.
     pub(super) fn keep(mut self) {
         debug_assert_eq!(self.path, self.stack.path_of(&self.name), "its file has the name that is listed");
         self.unlisted = false;
@@ -199,7 +199,7 @@ mod tests {
     use refdb_types::HashKind;
     use refdb_vfs::{Fs, LockTimeout};
 
-    /// The rewritten table replaced its original, which a panic then kept from being removed.
+    /// Previously, the rewritten table replaced its original, which a panic then kept from being removed.
     #[test]
     fn a_rewritten_table_never_gets_the_name_of_a_listed_one() {
         let dir = tempfile::tempdir().unwrap();

@@ -21,7 +21,8 @@ pub struct StackOptions {
     /// How many times as large as its next younger neighbour each table should be (`reftable.geometricFactor`); 0
     /// stands for [`DEFAULT_FACTOR`].
     pub geometric_factor: u16,
-    /// Whether additions compact the stack by the geometric rule.
+    /// Whether additions compact the stack by the geometric rule: at once if that is cheap, and otherwise by the
+    /// compaction that [`Addition::commit`](super::Addition::commit) returns.
     pub auto_compact: bool,
 }
 
@@ -29,8 +30,8 @@ pub struct StackOptions {
 /// are held in memory.
 #[derive(Clone)]
 pub enum Access {
-    /// Through a memory mapping: for short-lived programs, and for files that nobody truncates, since that would kill
-    /// the process.
+    /// Through a memory mapping, or on a network file system as a whole: for short-lived programs, and for files that
+    /// nobody truncates, since that would kill a process that has mapped them.
     Map,
     /// Block by block through a cache that any number of stacks can share: for long-lived processes.
     Page(Arc<BlockCache>),

@@ -52,7 +52,7 @@ pub(super) enum At {
     Record,
     /// After the last record.
     End,
-    /// Unknown after an error, until the next seek.
+    /// Unknown, for example after an error, until the next seek.
     Lost,
 }
 

@@ -158,8 +158,7 @@ impl<S: Sink> TableWriter<S> {
     ///
     /// # Errors
     ///
-    /// As for [`add_ref`](Self::add_ref). The first log entry completes the refs: after an [`Error::TooLarge`] about
-    /// the index of the refs the table has to be given up.
+    /// As for [`add_ref`](Self::add_ref).
     pub fn add_log(&mut self, record: &LogRecord<'_>) -> Result<()> {
         if let LogValue::Update { old, new, .. } = &record.value {
             if record.update_index > self.header.max_update_index {
@@ -211,7 +210,7 @@ impl<S: Sink> TableWriter<S> {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] if an index has no room for the names or object ids, [`Error::Io`] if the sink fails.
+    /// [`Error::TooLarge`] if the index of the logs has no room for the names, [`Error::Io`] if the sink fails.
     pub fn finish(mut self) -> Result<Summary> {
         if self.block.kind() == BlockKind::Ref {
             self.finish_refs()?;

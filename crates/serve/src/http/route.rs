@@ -12,7 +12,7 @@ pub(super) enum Route<'r> {
     /// `POST PATH/git-upload-pack` or `PATH/git-receive-pack`: a request to that service.
     Answer { path: &'r str, service: Service },
     /// A request that `git http-backend` can serve and this server does not, or `info/refs` without a known service.
-    /// The response is 404 if the repository does not exist or the authorizer hides it, and 403 otherwise, unless the
+    /// The response is 404 if the repository is not served or the authorizer hides it, and 403 otherwise, unless the
     /// request is refused or fails before that is known.
     Disabled { path: &'r str },
     /// The path does not end like any request of git's HTTP protocols.

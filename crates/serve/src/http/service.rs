@@ -248,8 +248,8 @@ impl Server {
     }
 
     /// Responds to a request to a service. The server itself answers `ls-refs`, unless the client is confined to a
-    /// namespace, the request has a part that the server leaves to git, or it is too long, alone or together with
-    /// others. `git upload-pack` serves all else of fetches, and a thread of the server receives pushes.
+    /// namespace, or the request has a part that the server leaves to git, is cut short, or is too long, alone or
+    /// together with others. `git upload-pack` serves all else of fetches, and a thread of the server receives pushes.
     async fn answer(&self, job: Job, mut inflow: Box<Inflow>, record: &mut Record) -> Result<Outcome, Failure> {
         let is_fetch = job.service == Service::UploadPack;
         record.operation(if is_fetch { "fetch" } else { "push" }, job.version.number());

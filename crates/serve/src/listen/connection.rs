@@ -190,7 +190,7 @@ where
     }
 }
 
-/// Reads how a connection begins. Returns nothing if nothing comes in time, or the connection fails.
+/// Reads how a connection begins. Returns `None` if that takes too long, or the connection fails.
 async fn begin<S>(stream: &mut S, idle: Duration, is_ending: &mut watch::Receiver<bool>) -> Option<Preface>
 where
     S: AsyncRead + Unpin,

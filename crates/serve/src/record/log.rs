@@ -23,10 +23,11 @@ const WAITING_MAX: usize = 16 << 20;
 /// The most bytes of messages that wait to be written. Messages beyond are lost.
 const MESSAGES_MAX: usize = 1 << 20;
 
-/// The most bytes that are written at once, unless a single line or message is longer.
+/// The number of bytes from which on no further line is added to a batch, which is written at once.
 const BATCH_MAX: usize = 64 << 10;
 
-/// How long the thread sleeps after a batch. Meanwhile lines gather, and none of them wakes the thread.
+/// How long the thread sleeps after a batch of fewer than [`BATCH_MAX`] bytes. Meanwhile lines gather, and none of them
+/// wakes the thread.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The most logs that may be written at once: the present one, and earlier ones whose lines still wait for their disk.
@@ -195,7 +196,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Reports a failed write, unless that was done a short time ago, and lines that were lost.
+    /// Reports a failed write and the number of lost lines. Reports nothing if the write failed within
+    /// [`REPORT_AGAIN`] of the last reported failure.
     fn report(&mut self, written: io::Result<()>) {
         if let Err(error) = written {
             if self.last_report.is_some_and(|last| last.elapsed() < REPORT_AGAIN) {
@@ -206,7 +208,8 @@ impl Writer {
         }
         let lost = self.counts.unreported.swap(0, Relaxed);
         if lost > 0 {
-            let text = format!("{lost} lines of {} are lost, because they could not be written in time", self.name);
+            let text =
+                format!("{lost} lines of {} are lost, because they could not be written, or not in time", self.name);
             say("warning: ", text.as_bytes());
         }
     }

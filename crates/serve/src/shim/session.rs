@@ -136,8 +136,8 @@ impl Session {
     }
 
     /// Answers `ls-refs` requests of version 2, only one in [`Mode::Answer`], until the client is done, or until git
-    /// has to take over because another kind of request arrives, a request is cut short or too large, the server shuts
-    /// down, or the repository has become shallow or has got grafts.
+    /// has to take over because the server leaves a request to it, a request is cut short or too large, the server
+    /// shuts down, or the repository has become shallow or has got grafts.
     async fn answer_lists(&mut self) -> Result<Reply, Stop> {
         let mut rest = Vec::new();
         loop {

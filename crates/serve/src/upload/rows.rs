@@ -3,9 +3,11 @@
 use super::{
     capabilities::{Offer, fits},
     ls_refs::LsRefs,
-    pieces::{Piece, Pieces},
 };
-use crate::repository::{Facts, Served};
+use crate::{
+    pieces::{Piece, Pieces},
+    repository::{Facts, Served},
+};
 use bstr::{BStr, BString, ByteSlice};
 use refdb::{ObjectId, Target, TargetView, backend::Peeled, messages::say, objects::Lookups};
 use refdb_receive::{HiddenRefs, wire::pkt};
@@ -292,8 +294,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes the line of a ref. `id` is `None` for a HEAD whose branch does not exist yet. A ref whose line fits into
-    /// no packet is left out with a warning.
+    /// Writes the line of a ref. `id` is `None` for a HEAD whose branch does not exist yet. A ref whose line might not
+    /// fit into a packet is left out with a warning.
     fn write(
         &mut self,
         name: &BStr,
@@ -357,8 +359,8 @@ fn peel(objects: &mut Lookups<'_>, id: &ObjectId, peeled: &Peeled) -> io::Result
 
 #[cfg(test)]
 mod tests {
-    use super::{super::pieces::PIECE_BYTES, *};
-    use crate::{repository::Repositories, settings::Limits};
+    use super::*;
+    use crate::{pieces::PIECE_BYTES, repository::Repositories, settings::Limits};
     use refdb::{Environment, HashKind};
     use refdb_testkit::{RefFormat, Repo};
     use std::{fmt::Write as _, fs, task::Waker};

@@ -95,7 +95,7 @@ pub(crate) enum Tips {
 }
 
 /// Returns the wants that are not certain to exist and to be tips of visible refs. A tip to which very many refs point
-/// may be among them; git then walks the refs itself.
+/// may be among them.
 pub(crate) fn not_visible_tips(
     served: &Served,
     facts: &Facts,

@@ -110,7 +110,7 @@ impl Lock {
         if is_signed { signing::content_of(&lock) } else { lock }
     }
 
-    /// Opens the content file again, unless someone has removed it although the lock is held.
+    /// Opens the content file again, unless someone has removed or replaced it although the lock is held.
     pub(super) fn reopen(&mut self) -> Result<File, Error> {
         let path = self.content_path().into_owned();
         let opened = self.fs.open_to_append(&path);

@@ -30,9 +30,12 @@ pub enum Removal {
 }
 
 impl Lock {
-    /// Examines the lock file of this name in an open folder, and changes nothing. `None` if there is none any more, if
-    /// the name leads to a folder, or if it is a spare lock file that somebody holds. Such a file is no lock under its
-    /// own name.
+    /// Examines the lock file of this name in an open folder, and does not change the file. `None` if there is none any
+    /// more, if the name leads to a folder, or if it is a spare lock file that somebody holds. Such a file is no lock
+    /// under its own name.
+    ///
+    /// A signed file is locked in shared mode for a moment, at which a file server can give up the `flock` of a machine
+    /// that is cut off from it.
     ///
     /// # Errors
     ///
@@ -79,8 +82,8 @@ impl Lock {
         // NFS locks a file exclusively only if it is open for writing.
         let file = folder.open_to_overwrite(name)?;
         let (is_local, stat) = (reach::is_local(fs, &file)?, file.stat()?);
-        // A file server gives up the locks of a machine that is cut off from it as soon as another machine asks for
-        // them.
+        // The file is locked only where that proves something: a file server gives up the locks of a machine that is
+        // cut off from it as soon as another machine asks for them.
         let is_proof = is_local
             || reach::reaches_server(stat.device)
                 && Signed::read(&file, stat.len_bytes)?.is_some_and(|signed| {

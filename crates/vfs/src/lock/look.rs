@@ -1,4 +1,4 @@
-//! Examines a lock file without changing anything: who made it, and whether somebody has it locked.
+//! Examines a lock file without changing it: who made it, and whether somebody has it locked.
 
 use super::{reach, signing::Signed};
 use crate::{BatchId, File, Folder, Fs, Result, Stat, signature::Signature, stat::now_nanos};
@@ -36,8 +36,8 @@ pub struct LockLook {
     pub signature: Option<Signature>,
     /// The batch to which the lock belongs, if it belongs to one.
     pub batch: Option<BatchId>,
-    /// Seconds since the file's content was written, by the clocks of this machine and of the file server; on a network
-    /// file system, where a lock may be a link to an older file, seconds since the last change of the inode.
+    /// Seconds since the file's content was written; on a network file system, where a lock may be a link to an older
+    /// file, seconds since the last change of the inode, by the clocks of this machine and of the file server.
     pub age_seconds: u64,
 }
 
@@ -77,8 +77,8 @@ fn look_once(fs: &Fs, folder: &Folder, name: &OsStr) -> Result<Option<LockLook>>
     Ok(Some(LockLook { state, signature, batch, age_seconds: age_seconds(fs, stat) }))
 }
 
-/// Determines the state of a signed lock file, which is locked in shared mode for a moment. An owner signs a file after
-/// locking it, so that the shared lock cannot get in the owner's way.
+/// Determines the state of a signed lock file, which is locked in shared mode for a moment. At that moment a process
+/// that tries to take over the file finds it held, and a file server can give up the lock of a machine that is cut off.
 fn state(fs: &Fs, file: &File, stat: Stat, owner: &Signature) -> Result<LockState> {
     let own = Signature::own();
     let is_local = reach::is_local(fs, file)?;

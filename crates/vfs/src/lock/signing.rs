@@ -228,8 +228,8 @@ pub(super) fn remove_in(folder: &Folder, lock: &OsStr) -> Result<()> {
     Ok(())
 }
 
-/// The file for the new content if the lock file is signed. Because no ref can be called `X.lock`, nobody else uses
-/// `X.lock.lock`.
+/// The file for the new content if that does not go into the lock file itself. Because no ref can be called `X.lock`,
+/// nobody else uses `X.lock.lock`.
 pub(super) fn content_of(lock: &Path) -> PathBuf {
     super::Lock::path_of(lock)
 }

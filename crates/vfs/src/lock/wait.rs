@@ -246,8 +246,8 @@ impl Looks {
     }
 }
 
-/// The pauses between attempts: short at first, growing, and randomized, so that waiters do not retry at the same
-/// moments.
+/// How long a writer has waited, and for whom. Its pauses between attempts are short at first, grow, and are
+/// randomized, so that waiters do not retry at the same moments; those of the head of a queue are all equal.
 struct Wait {
     holder: Option<(u64, u64, i128)>,
     /// Whether the lock was free when the time had passed.

@@ -4,8 +4,8 @@ use crate::files::strategy::REFS_MAX;
 use bstr::{BString, ByteSlice};
 use refdb_types::{HashKind, ObjectId, RefName, Scope};
 
-/// The maximum length of an entry, which has at most [`REFS_MAX`] refs, each with a name and a reflog line. refdb
-/// never writes a longer entry.
+/// The maximum length of an entry, which has at most [`REFS_MAX`] refs, each with a name and perhaps a reflog line.
+/// refdb never writes a longer entry.
 pub(crate) const LEN_MAX_BYTES: usize = 1 << 20;
 
 /// What a small batch is about to change. It is written before the first ref changes, so that another process can

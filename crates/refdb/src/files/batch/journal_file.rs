@@ -60,8 +60,8 @@ enum Attempt {
 
 impl JournalFile {
     /// Takes a journal file without an entry, or creates one. Returns `None` on a network file system, where locks that
-    /// are links to the file could not show whether their owner is alive, or if the new file cannot be locked, usually
-    /// because another process has taken it, or may not be created, because the folder belongs to another user.
+    /// are links to the file could not show whether their owner is alive, if the new file cannot be locked, usually
+    /// because another process has taken it, or if this user may not list the folder or create a file in it.
     pub(crate) fn take(store: &Arc<Store>) -> Result<Option<Self>> {
         match Self::take_or_make(store) {
             Err(Error::Io(error)) if error.is_forbidden() => Ok(None),

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// Removes the locks below `refs` whose signatures show that their owners have died, as far as their folders can be
-/// read. All other locks stay.
+/// read. The lock of a small batch stays if the batch cannot be recovered.
 pub(crate) fn clear(fs: &Fs, refs: &Path) -> Result<()> {
     // `refs` may be a symbolic link, because a repository can share its refs with another; below it no link is
     // followed.

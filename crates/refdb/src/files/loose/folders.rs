@@ -1,5 +1,5 @@
-//! Creates and removes the folders of loose refs. git removes empty ones at any time, so a writer that needs a folder
-//! retries.
+//! Creates and removes the folders of loose refs and reflogs. git removes empty ones at any time, so a writer that
+//! needs a folder retries.
 
 use refdb_repo::config::SharedRepository;
 use refdb_vfs::Fs;
@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How many times a folder is created again because another process removed it before it had content.
+/// How many times the folders above a file are created, because other processes may remove them before they have
+/// content.
 const ATTEMPTS: usize = 32;
 
 /// Calls `act`, which needs the parent folders of `path`, and creates them if `act` fails because they are missing.

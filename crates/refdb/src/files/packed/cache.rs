@@ -40,8 +40,8 @@ struct Latest {
 pub struct PackedFile {
     /// The records of the file.
     pub packed: Arc<Packed>,
-    /// The number of this file among those that the store has opened. What was read from a file is valid as long as the
-    /// present file has the same generation.
+    /// A number that grows each time the store opens packed-refs anew. What was read from a file is valid as long as
+    /// the present file has the same generation.
     pub generation: u64,
     /// What the file looked like when it was opened; `None` if packed-refs does not exist.
     pub(crate) found: Option<Found>,

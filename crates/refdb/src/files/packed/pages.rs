@@ -277,7 +277,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Reads from one byte before `from` on into a buffer, and returns the range of the buffer with the records that
+    /// Reads the file from about `from` on into a buffer, and returns the range of the buffer with the records that
     /// begin in the `len` bytes from `from` on.
     fn read_around(&self, from: usize, len: usize, buffer: &mut Vec<u8>) -> Result<Range<usize>> {
         let to = from.saturating_add(len).min(self.len);

@@ -90,8 +90,8 @@ pub(crate) fn read(store: &Store, name: &BStr, entry: &mut dyn FnMut(&LogEntry) 
     read_counting(store, name, &mut 0, entry)
 }
 
-/// Visits the entries of a reflog from the newest on, and counts the complete lines that are broken. Returns whether
-/// there is a reflog.
+/// Visits the entries of a reflog from the newest on, and counts the broken ones among the complete lines that it
+/// passes. Returns whether there is a reflog.
 pub(crate) fn read_counting(
     store: &Store,
     name: &BStr,
@@ -113,7 +113,8 @@ pub(crate) fn read_counting(
     Ok(true)
 }
 
-/// Visits the entries in a reflog's bytes from the newest on, and counts the complete lines that are broken.
+/// Visits the entries in a reflog's bytes from the newest on, and counts the broken ones among the complete lines that
+/// it passes.
 pub(crate) fn entries_in(
     store: &Store,
     bytes: Vec<u8>,
@@ -324,7 +325,7 @@ fn ref_of(name: BString) -> Option<RefName> {
 }
 
 /// The names of the reflogs in this worktree's own folder, in ascending order; in the main worktree the shared ones are
-/// among them. Reflogs that are symbolic links are included.
+/// among them. Reflogs that are symbolic links are included, unless the link cannot be followed.
 pub(crate) fn own_names(store: &Store) -> Result<Vec<BString>> {
     let layout = &store.layout;
     let mut names = Vec::new();

@@ -80,7 +80,8 @@ fn take(mut waits: Waits) -> Request {
 }
 
 /// Makes these steps: a request asks or, the second time, ends or gives up; or, beyond the requests, the limits change.
-/// With `takes_places`, a request takes its place at once, and otherwise never. Returns whether all steps are possible.
+/// A request takes a place that is free when it asks. It takes a place that it gets later only with `takes_places`, and
+/// then at once. Returns whether all steps are possible.
 fn run(steps: &[usize], takes_places: bool) -> bool {
     let mut queue = Queue::new(most(0));
     let mut requests: Vec<Request> = REQUESTS.iter().map(|_| Request::New).collect();

@@ -90,7 +90,8 @@ public final class Cache implements AutoCloseable {
    * @param stored the number of entries that were stored
    * @param kept the number of entries that were not stored, because the cache has a value for the key that is as new or
    *     newer, or because the key may have been changed during the import
-   * @param tooLarge the number of entries that are larger than the limit permits
+   * @param tooLarge the number of entries that are larger than the limit permits; older values of their keys were
+   *     removed
    */
   public record Imported(long stored, long kept, long tooLarge) {}
 
@@ -117,10 +118,10 @@ public final class Cache implements AutoCloseable {
   }
 
   /**
-   * Opens a cache for reading and writing, and creates it if it does not exist. Only one process at a time may do so.
-   * Files that are damaged, of an older format, encrypted with a key that is not given, or not encrypted although a key
-   * is given, are deleted, and so are all encrypted files if {@code key} is null; {@link #notices} says so, except
-   * about what a crash may leave and about segments of another cache.
+   * Opens a cache for reading and writing, and creates it if it does not exist. It can be open in this way only once at
+   * a time. Files that are damaged, of an older format, encrypted with a key that is not given, or not encrypted
+   * although a key is given, are deleted, and so are all encrypted files if {@code key} is null; {@link #notices} says
+   * so, except about what a crash may leave and about segments of another cache.
    *
    * @throws EngineException of kind LOCKED if the cache is open for writing already; of kind REFUSED if the limit is
    *     out of range, or a newer program wrote the cache; of kind IO if an operation on a file fails
@@ -226,8 +227,8 @@ public final class Cache implements AutoCloseable {
    * @return false if the value was refused, because the entry is larger than the limit permits or, for a buffered put,
    *     because it found no room in time; the key then has no value
    * @throws EngineException of kind IO if the entry cannot be encrypted, or if the put is written or synced, and its
-   *     write or sync fails, it finds no room for 30 seconds, or all writes to the disk have failed for 2 seconds; the
-   *     value may be visible then, but need not be durable
+   *     write or sync fails, or it finds no room for 30 seconds, or none while all writes to the disk fail for 2
+   *     seconds; the value may be visible then, but need not be durable
    */
   public boolean put(byte[] key, byte[] value, long createdMillis, Durability durability) throws EngineException {
     return store(key, value, createdMillis, durability.ordinal()) == STORED;
@@ -273,6 +274,9 @@ public final class Cache implements AutoCloseable {
   /**
    * Removes the value of a key. Returns whether the key had one; for a while after a cache with more than a million
    * records was opened, the answer may be false although the key had one.
+   *
+   * @throws EngineException of kind IO if the removal is not buffered, and the disk fails or there is no room for it
+   *     for 30 seconds; the value is gone then, but may be back after a crash
    */
   public boolean remove(byte[] key, Durability durability) throws EngineException {
     return handle.call(id -> CacheNatives.remove(id, key, durability.ordinal()));

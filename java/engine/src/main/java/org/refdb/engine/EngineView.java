@@ -66,9 +66,9 @@ public final class EngineView implements AutoCloseable {
   }
 
   /**
-   * Returns the refs that point to each of some objects or to a tag of it. With files, a tag counts outside {@code
-   * refs/tags/} only if packed-refs has the object to which it leads, and all loose refs are read, once for all
-   * objects.
+   * Returns the refs below {@code refs/} that point to each of some objects or to a tag of it. With files, a tag counts
+   * outside {@code refs/tags/} only if packed-refs has the object to which it leads, and all loose refs are read, once
+   * for all objects.
    */
   public PointingRefs pointingAt(Collection<byte[]> objectIds) throws EngineException {
     Packer request = new Packer();

@@ -120,7 +120,7 @@ public final class NativeLibrary {
     }
   }
 
-  /** Removes the private folders that earlier processes had to leave on NFS and that are empty now. */
+  /** Removes the private folders that earlier processes have left, as on NFS, and that are empty now. */
   private static void removeLeft(Path parent) {
     Instant before = Instant.now().minusSeconds(LEFT_SECONDS);
     try (DirectoryStream<Path> folders = Files.newDirectoryStream(parent, PREFIX + "*")) {

@@ -13,7 +13,8 @@ package org.refdb.engine;
  * @param bytesMax the limit on that memory, in bytes, which can be exceeded if the views need more than half of it even
  *     while they are closed
  * @param folds how often loose refs were moved to packed-refs in the background
- * @param failedFolds how often that failed; it is retried later
+ * @param failedFolds how often that failed; attempts during which another process packs count from the third failure in
+ *     a row on
  */
 public record RefHoldings(
     long views,

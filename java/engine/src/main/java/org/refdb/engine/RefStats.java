@@ -5,7 +5,8 @@ package org.refdb.engine;
  *
  * @param view the number of the view, which grows from view to view; it stays the same when the view is reopened
  * @param hits look-ups that were answered from memory, after a check as strict as the trust settings
- * @param misses look-ups that read from disk, except those of pseudo-refs in a repository with reftables
+ * @param misses look-ups that read from disk; with reftables, some of these count as hits, and look-ups of pseudo-refs
+ *     count as neither
  * @param loads how often packed-refs or the list of tables was found changed, or the index from objects to refs built
  * @param loadNanos nanoseconds spent on building the index from objects to refs; the other loads are not timed
  * @param reopens how often the repository was reopened because it was replaced, reconfigured, converted or flushed
@@ -13,8 +14,8 @@ package org.refdb.engine;
  * @param commits batches that ended without an error, even if all of their edits were rejected
  * @param groups groups in which the batches were written
  * @param largestGroup the largest number of batches in a group
- * @param rejections batches that were rejected, or refused by the global ref database, and rejected edits of other
- *     batches
+ * @param rejections batches that were rejected, or refused by a hook or the global ref database, and rejected edits of
+ *     other batches
  * @param stale refs for which a verification found that the view differs from the disk
  * @param verifications verifications that ended without an error
  * @param broken refs that were found to be broken (see {@link BrokenRef}) and not seen intact or missing since, a

@@ -13,7 +13,8 @@ public final class NotAgreedException extends IOException {
   public enum Why {
     /**
      * The global ref database has another value for one of the refs, because another node was faster or this one lags
-     * behind, or the project was removed or imported meanwhile, or another node gave the batch up.
+     * behind, or the project was removed or imported meanwhile, or another node gave the batch up, or an undecided
+     * batch had staged one of the refs.
      */
     DIFFERS,
     /** The batch is too large for the record that makes its outcome known after a crash. */

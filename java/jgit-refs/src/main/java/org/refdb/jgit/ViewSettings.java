@@ -113,7 +113,10 @@ final class ViewSettings {
     return settings;
   }
 
-  /** Returns what git finds outside the repository for a setting; null if it finds none, or that cannot be told. */
+  /**
+   * Returns a setting from the files outside the repository that take precedence over JGit's own file, all of which git
+   * reads, too; null if none of them has it, or if that cannot be told.
+   */
   private static String ofGit(Config outer, String[] key) {
     Config ofJgit;
     try {

@@ -249,7 +249,7 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
             // The intent is settled when the project is opened again.
             open.remove(id, one);
           } catch (GlobalRefException e) {
-            // Tried again soon, because readers wait for what etcd may say as soon as it can be reached.
+            // Tried again soon, because the refs of the intent cannot be updated until etcd answers.
             log.atFine().withCause(e).log("the intent %s of %s is not settled", id, one.project);
           } catch (IOException | RuntimeException | Error e) {
             one.failed();

@@ -18,7 +18,7 @@ import java.util.regex.Pattern;
 
 /**
  * A file in Git's configuration syntax, edited line by line so that everything else, comments and spacing included,
- * stays as it is. Only settings of the form {@code KEY = VALUE} on one line are noticed.
+ * stays as it is. Files that it includes are not read.
  */
 final class ConfigFile {
   private static final Pattern SECTION =

@@ -103,7 +103,7 @@ final class Installer {
   /**
    * Uninstalls refdb. No repository needs a conversion.
    *
-   * @throws InstallException if the folder is no Gerrit site, a repository has a batch that is not settled,
+   * @throws InstallException for example if the folder is no Gerrit site, a repository has a batch that is not settled,
    *     refdb.global is set, or container.user names no user
    */
   void uninstall(Path folder) throws InstallException, IOException {

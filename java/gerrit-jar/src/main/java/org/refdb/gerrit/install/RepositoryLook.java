@@ -31,7 +31,7 @@ public final class RepositoryLook implements Repositories.Visitor {
   /** Maximum number of mounts that are reported, because an automounter can make a mount for each repository. */
   private static final int MOUNTS_MAX = 16;
 
-  /** The exit status if refdb would refuse to write to a repository. */
+  /** The exit status if refdb would refuse to write to a repository because of its storage. */
   static final int UNSAFE = 3;
 
   /** The setting that lets refdb write where updates can be lost, in the form that the engine takes. */

@@ -60,7 +60,7 @@ record Figure(
               true,
               Kind.GAUGE,
               ifAsked(RefStats::bytes)),
-          engine("commits", "Batches of ref updates committed", RefStats::commits),
+          engine("commits", "Batches of ref updates that ended without an error", RefStats::commits),
           engine("commit_groups", "Groups in which batches of ref updates were committed", RefStats::groups),
           maximum(
               "largest_commit_group",

@@ -40,7 +40,7 @@ public record ProjectStat(
         state.staleness.figures(System.nanoTime()));
   }
 
-  /** Returns how often the project's refs were read or written. */
+  /** Returns how often refs of the project were looked up by name, and batches committed. Lists do not count. */
   long uses() {
     return engine == null ? 0 : engine.hits() + engine.misses() + engine.commits();
   }

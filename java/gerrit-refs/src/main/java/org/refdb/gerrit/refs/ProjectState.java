@@ -84,7 +84,7 @@ final class ProjectState {
     return present == null ? dropped : dropped == null ? present : dropped.plus(present);
   }
 
-  /** Returns how often the project's refs were read or written. */
+  /** Returns how often refs of the project were looked up by name, and batches committed. Lists do not count. */
   long uses() {
     RefStats stats = stats();
     return stats == null ? 0 : stats.hits() + stats.misses() + stats.commits();

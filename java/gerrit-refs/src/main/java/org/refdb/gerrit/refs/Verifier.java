@@ -34,7 +34,10 @@ final class Verifier implements LifecycleListener {
   private static final int LOGGED_MAX = 20;
   private static final Duration STOP_TIMEOUT = Duration.ofSeconds(5);
 
-  /** How often the thread looks for a project whose turn it is, unless the interval is shorter. */
+  /**
+   * How long the thread waits if no project is due, and the pause between its attempts to open projects that refdb
+   * could not open. If the interval is shorter, that is used instead.
+   */
   private static final Duration LOOK = Duration.ofSeconds(10);
 
   private final RefdbRepositoryManager manager;

@@ -24,11 +24,11 @@ public interface GlobalRefDatabase {
   }
 
   /**
-   * Sets the ref to {@code newRefValue} if its value in the database is that of {@code currRef}; null or a zero id
-   * deletes it. If {@code currRef} is symbolic, the ref to which it leads is set, but nothing is deleted. Returns false
-   * if the database has another value. Returns true also if the database does not store the ref, which holds for HEAD,
-   * or has {@code newRefValue} already. The latter does not apply to a sequence: two nodes that increment it to the
-   * same number have each used that number.
+   * Sets the ref to {@code newRefValue} if its value in the database is that of {@code currRef}, or if the database has
+   * none and the project was not imported; null or a zero id deletes it. If {@code currRef} is symbolic, the ref to
+   * which it leads is set, but nothing is deleted. Returns false if the database has another value. Returns true also
+   * if the database does not store the ref, which holds for HEAD, or has {@code newRefValue} already. The latter does
+   * not apply to a sequence: two nodes that increment it to the same number have each used that number.
    */
   boolean compareAndPut(Project.NameKey project, Ref currRef, ObjectId newRefValue) throws GlobalRefDbSystemError;
 

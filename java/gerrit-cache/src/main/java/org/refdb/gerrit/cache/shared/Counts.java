@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.LongAdder;
 public final class Counts {
   /** Something that is counted. */
   public enum Event {
-    /** Look-ups that found a value. */
+    /** Look-ups that found an intact value, which may still be too old or be refused for its content. */
     HITS,
     /** Look-ups to which the server answered that it has no value. */
     MISSES,
@@ -37,9 +37,9 @@ public final class Counts {
     REFUSED_CONTENT,
     /** Values that were stored on the server. */
     STORED,
-    /** Values that were not offered, because they are larger than the limit. */
+    /** Values that were loaded or put, and not offered because they are larger than the limit. */
     TOO_LARGE,
-    /** Values that were not offered, because they are the result of a timeout or an error. */
+    /** Values that were loaded or put, and not offered because they are the result of a timeout or an error. */
     NEGATIVE,
     /**
      * Values and deletions that were dropped, because too many were waiting, the server fails or is late, or this node

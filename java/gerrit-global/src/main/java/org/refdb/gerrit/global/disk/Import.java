@@ -113,7 +113,8 @@ public final class Import {
       if (e.getCause() instanceof GlobalRefException known) {
         throw known;
       }
-      throw new GlobalRefException("the import failed: " + e.getCause(), e); // others may still be imported
+      // Wrapped, so that `import --all` goes on with the next project.
+      throw new GlobalRefException("the import failed: " + e.getCause(), e);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new GlobalRefException("the import was interrupted; begun again, it goes on", e);
@@ -143,7 +144,7 @@ public final class Import {
 
   /**
    * Puts each ref that has no value in etcd, and waits for batches that have staged one of the refs, because only their
-   * outcome decides whether the ref has a value. If {@code same} is not true, this changes nothing, and fails unless each
+   * outcome decides whether the ref has a value. If {@code same} is not true, this puts nothing, and fails unless each
    * of the refs has a value.
    */
   private void putEach(String project, Cmp same, List<ByteSequence> keys, List<Op> puts) throws GlobalRefException {

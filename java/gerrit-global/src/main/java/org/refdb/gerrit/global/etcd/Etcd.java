@@ -51,7 +51,7 @@ public final class Etcd implements AutoCloseable {
   private final Settings settings;
   private final Client client;
 
-  /** The newest revision that a response contained. */
+  /** The newest revision that a response contained, apart from those of watches. */
   private final AtomicLong revision = new AtomicLong();
 
   public Etcd(Settings settings) {

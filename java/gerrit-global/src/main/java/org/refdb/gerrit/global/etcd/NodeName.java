@@ -13,18 +13,18 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
 /**
- * Identifies a node, which is a Gerrit site or a program that runs beside its server, and the process of the node.
+ * Identifies a node and one run of it. The plugin and native mode of a site are a node each, and so is a program that
+ * runs beside the server.
  *
- * @param name identifies the node; that of a site stays the same across starts
- * @param start identifies this process
+ * @param name identifies the node; except for a program, it stays the same across starts
+ * @param start identifies this run, which ends with the process or when the plugin is reloaded
  */
 public record NodeName(String name, String start) {
   private static final String PROGRAM = "program-";
 
   /**
-   * Reads the node's name from the file {@code node} in a folder of the site, or generates the name if there is none yet.
-   * Processes that start at the same time get the same name, if the file system
-   * has hard links.
+   * Reads the node's name from the file {@code node} in a folder of the site, or generates it if the file is missing or
+   * blank. Processes that find no file at the same time get the same name if the file system has hard links.
    */
   public static NodeName in(Path folder) throws IOException {
     Path file = folder.resolve("node");
@@ -70,7 +70,7 @@ public record NodeName(String name, String start) {
     return name.startsWith(PROGRAM);
   }
 
-  /** Describes this process to people: its {@link #start}, its host and its process id. */
+  /** Describes this process to people: {@link #start}, host and process id. */
   public String text() {
     String host;
     try {

@@ -26,7 +26,7 @@ public record Decider(String node, String id) {
   /**
    * The value of the key in etcd.
    *
-   * @param generation the generation of the project
+   * @param generation the generation of the project; the key does not tell whether it is imported
    * @param created the revision that created the key, which tells this key from one that a delayed request creates
    *     later
    */

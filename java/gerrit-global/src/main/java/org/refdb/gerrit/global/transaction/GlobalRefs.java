@@ -379,7 +379,7 @@ public final class GlobalRefs implements AutoCloseable {
       log.atWarning().withCause(e).log("values of removed projects are not cleared yet; it is tried again in a minute");
       background.schedule(this::clearRemoved, 1, TimeUnit.MINUTES);
     } catch (RuntimeException | Error e) {
-      log.atSevere().withCause(e).log("values of removed projects stay in etcd until the next start");
+      log.atSevere().withCause(e).log("values of removed projects stay in etcd until the next removal or start");
     }
   }
 

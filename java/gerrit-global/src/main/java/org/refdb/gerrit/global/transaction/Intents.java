@@ -25,7 +25,7 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
  * Settles intents: first the mark is closed, so that the transaction can no longer be applied, unless it was applied
  * already; then each ref whose new value etcd has is set on disk and, if there is such a ref, also those that etcd does
  * not store, except refs that were updated since. The intent's other refs stay as they are. If the intent is of a
- * rename, a HEAD that leads to the old name is made to lead to the new one.
+ * rename that etcd has accepted, a HEAD that leads to the old name is made to lead to the new one.
  */
 public final class Intents {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();

@@ -109,8 +109,8 @@ public final class Projects {
   }
 
   /**
-   * Deletes the values of removed generations, in small steps so that etcd is not blocked. Each step has its own
-   * deadline.
+   * Deletes the values and locks of removed generations, in small steps so that etcd is not blocked. Each step has its
+   * own deadline.
    */
   public void clearRemoved(Supplier<Deadline> deadline) throws GlobalRefException {
     ByteSequence all = keys.allRemoved();

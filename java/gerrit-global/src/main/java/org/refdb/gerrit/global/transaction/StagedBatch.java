@@ -264,8 +264,8 @@ public final class StagedBatch {
   }
 
   /**
-   * Checks whether etcd's values allow this part, and fills in comparisons of exactly those. If a ref is in another
-   * staged batch, the comparisons stay empty, so that the values are read again.
+   * Checks whether etcd's values allow this part, and fills in comparisons of exactly those. If a batch that is not
+   * decided has staged a ref, or the stage has changed, the comparisons stay empty, so that the values are read again.
    */
   private Optional<Met> exact(
       List<GlobalRef> some,

@@ -52,7 +52,7 @@ public final class Stages implements AutoCloseable {
   /** Batches that are running in this process. */
   private final Set<Decider> live = ConcurrentHashMap.newKeySet();
 
-  /** When each batch that is not cleared was first seen here, in {@link System#nanoTime}. */
+  /** When batches that do not run in this process were first seen here, in {@link System#nanoTime}, until cleared. */
   private final Map<Met, Long> since = new ConcurrentHashMap<>();
 
   private final ScheduledExecutorService background =

@@ -21,9 +21,9 @@ import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 
 /**
- * Refs whose value in etcd has not reached this node's disk yet, as far as the watch has reported them or, after it had
- * to start over, a comparison has found them. If nodes share a disk, a ref lags for moments, otherwise until it is
- * fetched. Each change is also passed on to refdb's views of the project.
+ * Refs whose value in etcd has not reached this node's disk yet, as far as the watch has reported them or a comparison
+ * has found them. If nodes share a disk, a ref lags for moments, otherwise until it is fetched. Each change is also
+ * passed on to refdb's views of the project.
  */
 public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
@@ -33,7 +33,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   private static final long CHECK_MILLIS = 1000;
 
-  /** How long to wait after one look for refs that are behind without being tracked before the next one. */
+  /** The pause between two searches for refs that are behind without being tracked. */
   private static final long LOOK_NANOS = TimeUnit.MINUTES.toNanos(10);
 
   /** Identifies a ref. */
@@ -107,7 +107,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   @Override
   public void releasedUnheard() {
-    background.execute(() -> disks.all().forEach(views)); // their disks are listed
+    background.execute(() -> disks.all().forEach(views)); // not on the watch's thread: all repositories are listed
   }
 
   @Override
@@ -190,7 +190,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   /**
    * Removes the refs whose value the disk has by now, and those that are not stored in etcd. Refs of a project that
-   * cannot be opened stay until the project is removed in etcd.
+   * cannot be opened stay; they are removed once the project is removed in etcd.
    */
   public void check() {
     Map<String, List<Map.Entry<Name, Wanted>>> byProject;

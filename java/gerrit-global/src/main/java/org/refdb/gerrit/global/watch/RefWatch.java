@@ -28,9 +28,9 @@ import org.refdb.gerrit.global.transaction.Stage;
 /**
  * Learns through watches of etcd which refs change. After a lost connection the watches continue where they stopped. If
  * etcd has compacted its history beyond the point where one of them stopped, the listener is told what it may have
- * missed: changes of any refs, or only the ends of their locks. An {@link Error} has the same effect, because the change
- * at which it came is not heard of again. The watches require a leader, so that a member that is partitioned from the
- * others ends them.
+ * missed: changes of any refs, or only the ends of their locks. After an {@link Error} it is told that any change may
+ * have been missed, because the one at which the error came is not heard of again. The watches require a leader, so
+ * that a member that is partitioned from the others ends them.
  */
 public final class RefWatch implements AutoCloseable {
   private static final FluentLogger log = FluentLogger.forEnclosingClass();
@@ -50,7 +50,7 @@ public final class RefWatch implements AutoCloseable {
 
   /** Receives the changes. */
   public interface Listener {
-    /** A ref has a new value in etcd, which may not be on every disk yet. */
+    /** A ref has a value in etcd that may not be on every disk yet. */
     void moved(String project, String ref, String value);
 
     /**
@@ -82,7 +82,7 @@ public final class RefWatch implements AutoCloseable {
           response -> put(new News(response, null, isOfLocks)), error -> put(new News(null, error, isOfLocks)));
     }
 
-    /** Waits for room, but not for longer than someone takes. */
+    /** Waits for room until this is closed. */
     private void put(News news) {
       try {
         while (!isClosed && !queue.offer(news, ROOM_MILLIS, TimeUnit.MILLISECONDS)) {}

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 
 /// The number of bytes at which a piece is complete. The last refs may exceed it.
-pub(super) const PIECE_BYTES: usize = 64 << 10;
+pub(crate) const PIECE_BYTES: usize = 64 << 10;
 
 /// The number of bytes at which a large piece is complete. It costs a sixth less CPU for each ref than small ones do,
 /// because the kernel sends it, and wakes the client for it, all at once.
@@ -26,21 +26,21 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
-    /// `workers` is the number of the runtime's worker threads. One of them is left to other requests, which would
-    /// otherwise wait until each of hundreds of clients that ask for all refs of a large repository has got as much as
-    /// its socket takes.
+    /// `workers` is the number of the runtime's worker threads. If there are several, one of them is left to other
+    /// requests, which would otherwise wait until each of hundreds of clients that ask for all refs of a large
+    /// repository has got as much as its socket takes.
     pub(crate) fn new(workers: usize) -> Self {
         let turns = Arc::new(Semaphore::new(workers.saturating_sub(1).max(1)));
         Pieces { turns: PollSemaphore::new(turns), large: Arc::new(Semaphore::new(LARGE_PIECES_MAX)) }
     }
 
     /// Waits for the turn to make a piece. Lists get their turns in the order in which they asked.
-    pub(super) fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Option<OwnedSemaphorePermit>> {
+    pub(crate) fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<Option<OwnedSemaphorePermit>> {
         self.turns.poll_acquire(context)
     }
 
     /// Begins a piece that is large unless too many large ones are in memory.
-    pub(super) fn large(&self) -> Piece {
+    pub(crate) fn large(&self) -> Piece {
         let room = Arc::clone(&self.large).try_acquire_owned().ok();
         Piece { len_max: if room.is_some() { LARGE_PIECE_BYTES } else { PIECE_BYTES }, bytes: Vec::new(), room }
     }
@@ -49,16 +49,16 @@ impl Pieces {
 /// Some refs of a response, as the client gets them.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    pub(super) bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// The number of bytes at which the piece is complete.
-    pub(super) len_max: usize,
+    pub(crate) len_max: usize,
     /// The permit for a large piece, which is given back when the piece has been sent.
     room: Option<OwnedSemaphorePermit>,
 }
 
 impl Piece {
     /// Begins a small piece.
-    pub(super) fn small() -> Self {
+    pub(crate) fn small() -> Self {
         Piece { bytes: Vec::new(), len_max: PIECE_BYTES, room: None }
     }
 }
