@@ -45,7 +45,7 @@ pub(super) fn choose(sets: usize, packed_len_bytes: u64) -> WriteStrategy {
 /// small batch. Packed-refs must be at least `from` bytes long for each of them, so that rewriting it costs more; with
 /// `None` there are no small batches.
 pub(super) fn batch(sets: usize, packed_len_bytes: u64, from: Option<u64>) -> bool {
-    sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from * sets as u64)
+    sets <= REFS_MAX && from.is_some_and(|from| packed_len_bytes >= from.saturating_mul(sets as u64))
 }
 
 /// Returns whether a claimed ref may be written to packed-refs: its [name allows it](is_packed_name), and the ref is
@@ -137,6 +137,12 @@ mod tests {
         ] {
             assert_eq!(choose(sets, len), strategy, "{sets} refs into {len} bytes");
         }
+    }
+
+    /// Previously, the multiplication overflowed.
+    #[test]
+    fn a_boundary_that_no_file_reaches_is_allowed() {
+        assert!(!batch(2, 1 << 40, Some(u64::MAX)) && batch(2, 1 << 20, Some(1 << 19)));
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Packed {
 
     fn block_of_len<const LEN_HEX: usize>(&self, bytes: &[u8], base: usize) -> Option<RefBlock> {
         let mut writer = RefBlockWriter::new(self.hash);
-        let mut at = self.start().max(base);
+        let (mut at, mut before) = (self.start().max(base), BStr::new(""));
         while at < base + bytes.len() {
             let record = self.parse_in::<_, LEN_HEX>(bytes, base, at, |_| ()).ok()?;
             let value = match record.peeled {
@@ -111,12 +111,13 @@ impl Packed {
                 Peeled::NotTag | Peeled::Unknown => RefValue::Direct(record.id),
             };
             if !writer.add(record.name, &value) {
-                if !self.is_moved() {
+                // A full block refuses a record that is in order.
+                if !self.is_moved() && record.name <= before {
                     self.note_disorder(at, record.name);
                 }
                 return None;
             }
-            at = record.next;
+            (at, before) = (record.next, record.name);
         }
         writer.finish().ok()
     }
