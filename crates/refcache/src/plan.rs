@@ -180,7 +180,7 @@ mod tests {
         );
     }
 
-    /// The prefixes are those that C git sends for `git fetch origin main`.
+    /// The prefixes are those that C git sends for `git fetch --no-tags origin main`. Otherwise it adds `refs/tags/`.
     #[test]
     fn the_six_prefixes_of_a_fetch_all_count() {
         let six =

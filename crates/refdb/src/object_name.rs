@@ -80,7 +80,7 @@ pub fn resolve_name<'s>(
 
 /// Finds the ref whose reflog a short name means: the first of the [`SHORT_NAME_RULES`] that leads to a ref with a
 /// reflog applies. A symbolic ref without a reflog stands for the ref it leads to. With `first_only`, later rules are
-/// not tried.
+/// not tried. Otherwise they are, so that the call fails if one of their refs cannot be read.
 pub fn find_logged_ref(
     snapshot: &dyn Snapshot,
     objects: &Objects,

@@ -1,7 +1,7 @@
-//! The background threads of a cache. The worker writes to the disk and frees space. The syncer syncs and deletes
-//! emptied segments, so that the worker seldom waits for that. If a write was ever synced, the worker itself syncs each
-//! segment that it completes, and the copies of an eviction. If opening the cache has not filled the index, a third
-//! thread does so, and then ends.
+//! The background threads of a cache. The worker writes to the disk and frees space. The syncer syncs the copies of
+//! entries that were moved and then deletes the segments that this emptied, so that the worker seldom waits for that.
+//! If a write was ever synced, the worker itself syncs each segment that it completes, and the copies of an eviction.
+//! If opening the cache has not filled the index, a third thread does so, and then ends.
 
 use crate::{
     error::Result,

@@ -78,7 +78,8 @@ const SHOWN_BYTES: usize = 200;
 const LISTINGS_MAX: usize = 9;
 
 /// Lists the refs that a response may show, and returns the names of those among them that the list leaves out because
-/// their files are corrupt. Fails if a folder cannot be read: a client that prunes would take its refs for deleted.
+/// their files are corrupt or cannot be read. Fails if a folder cannot be read: a client that prunes would take its
+/// refs for deleted.
 fn list(view: &View, hidden: &HiddenRefs, style: &Style) -> io::Result<(Listing, VecDeque<BString>)> {
     let prefixes = match style {
         Style::LsRefs(wanted) if !wanted.prefixes.is_empty() => wanted.prefixes.clone(),

@@ -335,7 +335,8 @@ final class DiskTier<K, V> {
   /** Removes every value. */
   void invalidateAll() {
     if (shared != null) {
-      // A change of its own, so that what a look-up finds in the shared tier until then is older than the next change.
+      // A look-up may find an old value in the shared tier until this change ends. The value is then older than the
+      // change below, so it is not stored after the store was emptied.
       clock.changeAll(shared.tier()::flush);
     }
     clock.changeAll(() -> quietly("Cannot empty cache %s", () -> stores.get().clear(durable)));
