@@ -46,8 +46,6 @@ final class EmptyFolders {
   private static void removeBelow(Path folder, Instant madeBefore) throws IOException {
     try {
       removeListed(folder, madeBefore);
-    } catch (DirectoryIteratorException e) {
-      throw e.getCause(); // else it would end the packing with an unchecked exception
     } catch (NoSuchFileException | AccessDeniedException e) {
       // Others remove folders too. A folder that cannot be read stays, because it may hold refs.
     }
@@ -63,6 +61,8 @@ final class EmptyFolders {
           removeIfEmpty(below);
         }
       }
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause(); // else it would end the packing with an unchecked exception
     }
   }
 

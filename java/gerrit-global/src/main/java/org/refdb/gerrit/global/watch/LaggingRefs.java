@@ -252,7 +252,8 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     List<Compare.Difference> found = new ArrayList<>();
     boolean isComplete = !begin(project); // stays as it is if the comparison fails, which is logged
     try (DiskRefs disk = disks.open(project)) {
-      isComplete = new Compare(refs, disk).run(most, found::add).complete();
+      boolean isKnown = refs.projects().look(disk.project(), refs.deadline()).isPresent(); // else no ref is behind
+      isComplete = !isKnown || new Compare(refs, disk).run(most, found::add).complete();
     } catch (IOException | GlobalRefException | RuntimeException | Error e) { // others are to be compared
       log.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
           "changes of project %s that this node has missed are looked for later", project);
