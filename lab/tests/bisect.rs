@@ -93,6 +93,19 @@ fn ten_percent_by_wall_and_two_percent_by_instructions_are_found_in_twenty_histo
     }
 }
 
+/// The share of the step in the whole difference may be certain before the step itself is.
+#[test]
+fn a_first_bad_commit_whose_share_is_certain_differs_certainly_from_its_parent() {
+    for seed in 0..40 {
+        let mut line = Line::level(seed, if seed % 2 == 0 { 0.0 } else { COUNTED });
+        let place = line.place();
+        line.plant(place, 1.1);
+        let Ok(found) = line.find(seed) else { continue };
+        let (true, Some(step)) = (found.most, found.step) else { continue };
+        assert!(step.interval.low > 1.0 || step.interval.high < 1.0, "history {seed}: {found:?}");
+    }
+}
+
 #[test]
 fn of_twenty_histories_with_nothing_but_noise_none_has_a_bad_commit() {
     for seed in 0..20 {

@@ -248,8 +248,12 @@ impl<C: Commits> Search<'_, C> {
             let share = |rounds: &Rounds| rounds.combined(1.0, -0.5);
             let more = |rounds: &Rounds| is_above(&share(rounds), 0.0, &of_share);
             let less = |rounds: &Rounds| is_below(&share(rounds), 0.0, &of_share);
+            // The share can be certain before it is certain that there is a step.
+            let differs =
+                |rounds: &Rounds| is_above(&rounds.first, 0.0, &of_step) || is_below(&rounds.first, 0.0, &of_step);
             let pairs = [[parent.as_str(), first], [good, bad]];
-            let (rounds, costs) = self.rounds(pairs, 1, |rounds| more(rounds) || less(rounds))?;
+            let settled = |rounds: &Rounds| less(rounds) || (more(rounds) && differs(rounds));
+            let (rounds, costs) = self.rounds(pairs, 1, settled)?;
             self.watch.look(&costs, &rounds.second, &of_share);
             found.step = Some(step(&rounds.first, &of_step));
             let rounds = rounds.mirrored(self.direction);

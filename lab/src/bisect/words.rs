@@ -30,9 +30,14 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
             let step = match step {
                 None => "the step from its parent was not measured by itself".to_owned(),
                 Some(step) => {
-                    let share =
-                        if found.most { "" } else { "; whether that is most of the difference, it cannot tell" };
-                    format!("it takes {} the {words} of its parent{share}", times(step))
+                    let unknown = if (step.interval.low..=step.interval.high).contains(&1.0) {
+                        "; whether that is a difference at all, it cannot tell"
+                    } else if found.most {
+                        ""
+                    } else {
+                        "; whether that is most of the difference, it cannot tell"
+                    };
+                    format!("it takes {} the {words} of its parent{unknown}", times(step))
                 }
             };
             format!("first {verb} commit: {}\n  {step} ({sure})\n", named(first)?)
@@ -93,4 +98,35 @@ pub fn answer(answer: &Answer, runs: usize) -> String {
 
 fn times(step: &Step) -> String {
     format!("{:.3} times ({})", step.ratio, interval(step.interval))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{bisect::rounds::Watch, measure::Measure, stats::Interval};
+
+    #[test]
+    fn a_step_that_may_be_none_is_said_to_be_unknown() {
+        let step = |low: f64, high: f64| Step { ratio: 1.1, interval: Interval { low, high } };
+        let said = |low: f64, high: f64, most: bool| {
+            let found = Found {
+                whole: step(1.05, 1.15),
+                end: End::First("a".into()),
+                step: Some(step(low, high)),
+                work: Vec::new(),
+                gradual: false,
+                most,
+                judged: Vec::new(),
+                watch: Watch::default(),
+            };
+            let rules = Rules { rate: 0.01, tolerance: 0.01, pairs_max: 60, judge: Measure::Wall };
+            report(&found, &rules, |_| Ok("subject".into())).unwrap()
+        };
+        for most in [false, true] {
+            let text = said(0.99, 1.2, most);
+            assert!(text.contains("parent; whether that is a difference at all, it cannot tell (99 %"), "{text}");
+        }
+        assert!(said(1.01, 1.2, true).contains(" of its parent (99 %"));
+        assert!(said(1.01, 1.2, false).contains("; whether that is most of the difference, it cannot tell (99 %"));
+    }
 }
