@@ -40,7 +40,10 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
                     format!("it takes {} the {words} of its parent{unknown}", times(step))
                 }
             };
-            format!("first {verb} commit: {}\n  {step} ({sure})\n", named(first)?)
+            let rest = found.rest.map_or_else(String::new, |rest| {
+                format!("  the other commits between good and bad change it the other way: {}\n", times(&rest))
+            });
+            format!("first {verb} commit: {}\n  {step} ({sure})\n{rest}", named(first)?)
         }
         (End::Gradual(middle), _) => gradual(found, middle, &named(middle)?, words, &sure),
         (End::Range(commits), _) => {
@@ -116,6 +119,7 @@ mod tests {
                 work: Vec::new(),
                 gradual: false,
                 most,
+                rest: Some(step(0.8, 0.9)).filter(|_| most),
                 judged: Vec::new(),
                 watch: Watch::default(),
             };
@@ -126,7 +130,10 @@ mod tests {
             let text = said(0.99, 1.2, most);
             assert!(text.contains("parent; whether that is a difference at all, it cannot tell (99 %"), "{text}");
         }
+        let other =
+            " % sure in all)\n  the other commits between good and bad change it the other way: 1.100 times (0.800 to";
         assert!(said(1.01, 1.2, true).contains(" of its parent (99 %"));
+        assert!(said(1.01, 1.2, true).contains(other), "{}", said(1.01, 1.2, true));
         assert!(said(1.01, 1.2, false).contains("; whether that is most of the difference, it cannot tell (99 %"));
     }
 }
