@@ -93,6 +93,39 @@ fn ten_percent_by_wall_and_two_percent_by_instructions_are_found_in_twenty_histo
     }
 }
 
+/// The share of the step in the whole difference may be certain before the step itself is.
+#[test]
+fn a_first_bad_commit_whose_share_is_certain_differs_certainly_from_its_parent() {
+    for seed in 0..40 {
+        let mut line = Line::level(seed, if seed % 2 == 0 { 0.0 } else { COUNTED });
+        let place = line.place();
+        line.plant(place, 1.1);
+        let Ok(found) = line.find(seed) else { continue };
+        let (true, Some(step)) = (found.most, found.step) else { continue };
+        assert!(step.interval.low > 1.0 || step.interval.high < 1.0, "history {seed}: {found:?}");
+    }
+}
+
+/// The bad commit costs less than the good one, but only because the improvement is larger than the later slowdown.
+#[test]
+fn a_rest_that_changes_the_other_way_is_told() {
+    for (improvement, slowdown) in [(0.864, 1.1), (1.2, 0.9)] {
+        for seed in 0..10 {
+            let mut line = Line::level(seed, COUNTED);
+            line.costs.extend([100.0; 4]);
+            let place = line.costs.len() - 3;
+            line.plant(place, improvement);
+            let found = line.find(seed).unwrap();
+            assert_eq!((&found.end, found.rest), (&End::First(place.to_string()), None), "history {seed}");
+            line.plant(place + 1, slowdown);
+            let found = line.find(seed).unwrap();
+            assert_eq!(found.end, End::First(place.to_string()), "history {seed}: {found:?}");
+            let rest = found.rest.unwrap().interval;
+            assert!(rest.low <= slowdown && slowdown <= rest.high, "history {seed}: {rest:?}");
+        }
+    }
+}
+
 #[test]
 fn of_twenty_histories_with_nothing_but_noise_none_has_a_bad_commit() {
     for seed in 0..20 {

@@ -77,6 +77,25 @@ fn a_step_that_went_away_and_a_drift_of_small_steps_are_told_apart() {
     assert_eq!(drift["before"]["commit"], drift["alarm"]["anchor"], "the whole of it is proved");
 }
 
+/// Between two measured commits, the cost rises, and then falls by more.
+#[test]
+fn an_alert_says_that_the_rest_of_its_interval_changes_the_other_way() {
+    let watched = Watched::new();
+    watched.planted.commit("cost", "1100");
+    let better = watched.planted.commit("cost", "950");
+    watched.idle(1);
+    let out = watched.watch(3, &["--every", "3"]);
+    let alert = watched.alert(1);
+    assert_eq!((&alert["commits"][0]["commit"], &alert["direction"]), (&better.into(), &"better".into()), "{out}");
+    let rest = &alert["rest"];
+    assert!((rest["ratio"].as_f64().unwrap() - 1.1).abs() < 1e-9 && rest["low"].as_f64().unwrap() > 1.0, "{alert}");
+    assert_eq!([&rest["good"], &rest["bad"]], [watched.first.as_str(), &watched.head()]);
+    let markdown = fs::read_to_string(watched.history().join("alerts/planted-1.md")).unwrap();
+    for text in [out, markdown] {
+        assert!(text.contains("change it the other way, together 1.100 times ("), "{text}");
+    }
+}
+
 /// Some commits do not build, and the next one that builds costs more.
 #[test]
 fn a_change_behind_builds_that_are_broken_is_a_range() {

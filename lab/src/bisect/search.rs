@@ -65,6 +65,9 @@ pub struct Found {
     /// Whether [`Found::step`] is certainly more than half of the whole difference. If neither this nor
     /// [`Found::gradual`] is set, that is not known.
     pub most: bool,
+    /// The difference that the other commits between good and bad make together, if it is certainly in the direction
+    /// opposite to [`Found::whole`], so that the whole hides a part of the step.
+    pub rest: Option<Step>,
     /// The commits that were judged.
     pub judged: Vec<Judged>,
     /// How the machine changed during the search.
@@ -123,7 +126,7 @@ pub fn search<C: Commits>(commits: &mut C, good: &str, bad: &str, rules: Rules, 
     let gradual = matches!(end, End::Gradual(_));
     let first = if let End::First(first) = &end { Some(first.clone()) } else { None };
     let watch = Watch::default();
-    let mut found = Found { whole, end, step: None, work: Vec::new(), gradual, most: false, judged, watch };
+    let mut found = Found { whole, end, step: None, work: Vec::new(), gradual, most: false, rest: None, judged, watch };
     if let Some(first) = first {
         search.look_at_step(&first, &mut found)?;
     }
@@ -223,8 +226,9 @@ impl<C: Commits> Search<'_, C> {
     }
 
     /// Measures the step from the parent of the first bad commit to that commit, and records it in `found`, with
-    /// whether it is certainly more or certainly less than half of the difference between good and bad. That difference
-    /// is measured again, in the same rounds as the step.
+    /// whether it is certainly more or certainly less than half of the difference between good and bad, and whether the
+    /// other commits change the cost the other way. The difference between good and bad is measured again, in the same
+    /// rounds as the step.
     fn look_at_step(&mut self, first: &str, found: &mut Found) -> Result<()> {
         let (good, bad) = (self.good, self.bad);
         let Some(parent) = self.commits.parent(first)? else {
@@ -244,16 +248,27 @@ impl<C: Commits> Search<'_, C> {
             found.step = Some(step(&pairs.differences, &odds));
             found.most = true;
         } else {
-            let (of_share, of_step) = (self.next_odds(), self.next_odds());
+            let (of_share, of_step, of_rest) = (self.next_odds(), self.next_odds(), self.next_odds());
             let share = |rounds: &Rounds| rounds.combined(1.0, -0.5);
             let more = |rounds: &Rounds| is_above(&share(rounds), 0.0, &of_share);
             let less = |rounds: &Rounds| is_below(&share(rounds), 0.0, &of_share);
+            // The share can be certain before it is certain that there is a step.
+            let differs =
+                |rounds: &Rounds| is_above(&rounds.first, 0.0, &of_step) || is_below(&rounds.first, 0.0, &of_step);
             let pairs = [[parent.as_str(), first], [good, bad]];
-            let (rounds, costs) = self.rounds(pairs, 1, |rounds| more(rounds) || less(rounds))?;
+            let rest = |rounds: &Rounds| rounds.combined(-1.0, 1.0);
+            let is_opposite = |rounds: &Rounds| is_below(&rest(rounds), 0.0, &of_rest);
+            // As long as the rest seems to go the other way, more rounds make that certain or refute it.
+            let margin = self.rules.tolerance.ln_1p();
+            let knows_rest = |rounds: &Rounds| stats::centre(&rest(rounds)) >= -margin || is_opposite(rounds);
+            let settled = |rounds: &Rounds| less(rounds) || (more(rounds) && differs(rounds) && knows_rest(rounds));
+            let (rounds, costs) = self.rounds(pairs, 1, settled)?;
             self.watch.look(&costs, &rounds.second, &of_share);
             found.step = Some(step(&rounds.first, &of_step));
+            let others = step(&rest(&rounds), &of_rest);
             let rounds = rounds.mirrored(self.direction);
             (found.most, found.gradual) = (more(&rounds), less(&rounds));
+            found.rest = is_opposite(&rounds).then_some(others);
         }
         found.work = self.commits.work(&parent, first)?;
         Ok(())

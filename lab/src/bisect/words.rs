@@ -30,12 +30,20 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
             let step = match step {
                 None => "the step from its parent was not measured by itself".to_owned(),
                 Some(step) => {
-                    let share =
-                        if found.most { "" } else { "; whether that is most of the difference, it cannot tell" };
-                    format!("it takes {} the {words} of its parent{share}", times(step))
+                    let unknown = if (step.interval.low..=step.interval.high).contains(&1.0) {
+                        "; whether that is a difference at all, it cannot tell"
+                    } else if found.most {
+                        ""
+                    } else {
+                        "; whether that is most of the difference, it cannot tell"
+                    };
+                    format!("it takes {} the {words} of its parent{unknown}", times(step))
                 }
             };
-            format!("first {verb} commit: {}\n  {step} ({sure})\n", named(first)?)
+            let rest = found.rest.map_or_else(String::new, |rest| {
+                format!("  the other commits between good and bad change it the other way: {}\n", times(&rest))
+            });
+            format!("first {verb} commit: {}\n  {step} ({sure})\n{rest}", named(first)?)
         }
         (End::Gradual(middle), _) => gradual(found, middle, &named(middle)?, words, &sure),
         (End::Range(commits), _) => {
@@ -93,4 +101,39 @@ pub fn answer(answer: &Answer, runs: usize) -> String {
 
 fn times(step: &Step) -> String {
     format!("{:.3} times ({})", step.ratio, interval(step.interval))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{bisect::rounds::Watch, measure::Measure, stats::Interval};
+
+    #[test]
+    fn a_step_that_may_be_none_is_said_to_be_unknown() {
+        let step = |low: f64, high: f64| Step { ratio: 1.1, interval: Interval { low, high } };
+        let said = |low: f64, high: f64, most: bool| {
+            let found = Found {
+                whole: step(1.05, 1.15),
+                end: End::First("a".into()),
+                step: Some(step(low, high)),
+                work: Vec::new(),
+                gradual: false,
+                most,
+                rest: Some(step(0.8, 0.9)).filter(|_| most),
+                judged: Vec::new(),
+                watch: Watch::default(),
+            };
+            let rules = Rules { rate: 0.01, tolerance: 0.01, pairs_max: 60, judge: Measure::Wall };
+            report(&found, &rules, |_| Ok("subject".into())).unwrap()
+        };
+        for most in [false, true] {
+            let text = said(0.99, 1.2, most);
+            assert!(text.contains("parent; whether that is a difference at all, it cannot tell (99 %"), "{text}");
+        }
+        let other =
+            " % sure in all)\n  the other commits between good and bad change it the other way: 1.100 times (0.800 to";
+        assert!(said(1.01, 1.2, true).contains(" of its parent (99 %"));
+        assert!(said(1.01, 1.2, true).contains(other), "{}", said(1.01, 1.2, true));
+        assert!(said(1.01, 1.2, false).contains("; whether that is most of the difference, it cannot tell (99 %"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    fmt, fs,
     io::ErrorKind,
     path::{Path, PathBuf},
 };
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::{conclusion::Conclusion, record::Alarm};
 use crate::{
+    bisect::rounds::Step,
     measure::Measure,
     scenario::{Values, describe},
     series::detector::Direction,
@@ -39,6 +40,48 @@ pub enum Place {
     Range,
     /// Several commits made the change together.
     Gradual,
+}
+
+/// A change in the other direction that is hidden in the interval in which the commit of an alert was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rest {
+    /// The first commit of the interval, which is known to lack the change of the alert.
+    pub good: String,
+    /// The last commit of the interval.
+    pub bad: String,
+    /// By how many times all commits of the interval but that of the alert change the cost together.
+    pub ratio: f64,
+    /// The lower bound of the ratio, if there is one.
+    pub low: Option<f64>,
+    /// The upper bound of the ratio, if there is one.
+    pub high: Option<f64>,
+}
+
+impl Rest {
+    /// Creates the rest of the interval between a good commit and a bad one.
+    pub fn new(step: Step, [good, bad]: [&str; 2]) -> Rest {
+        let known = |bound: f64| bound.is_finite().then_some(bound);
+        let (low, high) = (known(step.interval.low), known(step.interval.high));
+        Rest { good: good.to_owned(), bad: bad.to_owned(), ratio: step.ratio, low, high }
+    }
+}
+
+impl fmt::Display for Rest {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "the other commits between {} and {} change it the other way, together {:.3} times ({} to {})",
+            short(&self.good),
+            short(&self.bad),
+            self.ratio,
+            bounded(self.low),
+            bounded(self.high)
+        )
+    }
+}
+
+fn bounded(bound: Option<f64>) -> String {
+    bound.map_or_else(|| "?".to_owned(), |bound| format!("{bound:.3}"))
 }
 
 /// A change that a proof confirmed, as it is reported.
@@ -85,6 +128,8 @@ pub struct Alert {
     pub reference: String,
     /// The number of the earlier alert whose change this one takes back, if there is one.
     pub takes_back: Option<u32>,
+    /// What the other commits that were searched do together, if they certainly change the cost the other way.
+    pub rest: Option<Rest>,
     /// Whether the change is one of the program.
     pub conclusion: Conclusion,
     /// Sentences about how the work and the instructions of `before` and `after` differ.
@@ -125,7 +170,6 @@ impl Alert {
 
     /// Returns the alert in Markdown.
     pub fn markdown(&self) -> String {
-        let bound = |bound: Option<f64>| bound.map_or_else(|| "?".to_owned(), |bound| format!("{bound:.3}"));
         let sure = 100.0 * (1.0 - self.false_alarms);
         let mut text = format!("# {}\n\n", self.title());
         text += &format!(
@@ -133,8 +177,8 @@ impl Alert {
             self.after.commit,
             self.after.subject,
             self.ratio,
-            bound(self.low),
-            bound(self.high),
+            bounded(self.low),
+            bounded(self.high),
             self.runs,
             self.judge.words(),
             self.before.commit,
@@ -143,6 +187,9 @@ impl Alert {
         );
         if let Some(earlier) = self.takes_back {
             text += &format!("\nThis takes back the change of alert {earlier}: that one went away.\n");
+        }
+        if let Some(rest) = &self.rest {
+            text += &format!("\nThere is more than one change: {rest}. That is not part of this alert.\n");
         }
         if self.place == Place::Range {
             text += &format!("\nOne of these commits made the change; {}:\n\n", self.why);

@@ -57,6 +57,15 @@ pub struct Evidence<'a> {
 const MAINTENANCE: [&str; 8] =
     ["maintenance", "gc", "repack", "pack-refs", "prune", "prune-packed", "commit-graph", "multi-pack-index"];
 
+/// The options of git, before its subcommand, whose value is the next word.
+const VALUED: [&str; 7] = ["-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env", "--attr-source"];
+
+/// A change of at least this part of the cost's change, as logarithms of ratios, explains it.
+const SENSIBLE: f64 = 0.25;
+
+/// Bytes that are added to both sides' written bytes before they are compared, because a few of them cost nothing.
+const PAGE: u64 = 4096;
+
 /// Returns the conclusion.
 pub fn conclude(evidence: &Evidence<'_>) -> Conclusion {
     let made = |kind, cause: &str, sentence: String| Conclusion { kind, cause: cause.to_owned(), sentence };
@@ -81,18 +90,25 @@ pub fn conclude(evidence: &Evidence<'_>) -> Conclusion {
             return made(Kind::Artefact, "configuration", sentence);
         }
     }
-    let more = evidence.profiles.map(|[a, b]| (a.total(), b.total()));
-    let is_same_count = more.map(|(a, b)| a.abs_diff(b).saturating_mul(1000) <= a);
+    let is_same_count = evidence.profiles.map(|_| instructions(evidence).is_none());
     match (evidence.work.map(|[a, b]| is_same_work(a, b)), is_same_count) {
         (Some(true), Some(true)) => same_work(evidence),
         (None, _) | (Some(true), None) => {
             made(Kind::CannotTell, "unknown", "cannot tell whether it is real: the work was not compared".to_owned())
         }
-        _ => {
-            let cause = cause(evidence);
-            let sentence = format!("real: the program itself does other work; {cause}");
-            made(Kind::Real, cause.split(':').next().unwrap_or(&cause), sentence)
-        }
+        (Some(_), _) => match cause(evidence) {
+            Some((cause, figures)) => {
+                made(Kind::Real, cause, format!("real: the program itself does other work; {figures}"))
+            }
+            None => {
+                let sentence = format!(
+                    "cannot tell whether it is real: no work changed in the same direction and by a sensible part of \
+                     it; {}",
+                    small_differences(evidence)
+                );
+                made(Kind::CannotTell, "unexplained", sentence)
+            }
+        },
     }
 }
 
@@ -119,20 +135,30 @@ fn slower_first<T>([a, b]: [T; 2], direction: Direction) -> [T; 2] {
 }
 
 fn maintains(line: &str) -> bool {
-    let is_git = line.split_whitespace().next().is_some_and(|word| Path::new(word).ends_with("git"));
-    // The words of a shell's script are no command that was started; git's `-c` begins a setting.
-    let mut words = line.split_whitespace().take_while(|word| is_git || *word != "-c" && *word != "-ec");
-    words.any(|word| MAINTENANCE.contains(&word) || MAINTENANCE.iter().any(|kind| is_program(word, kind)))
+    subcommand(line).is_some_and(|word| MAINTENANCE.contains(&word))
 }
 
-fn is_program(word: &str, kind: &str) -> bool {
-    let name = Path::new(word).file_name().and_then(|name| name.to_str()).unwrap_or(word);
-    name.strip_prefix("git-") == Some(kind)
+/// Returns the subcommand of a command line of git, such as `git -C x gc` or `git-gc`; `None` if the program is not
+/// git, whatever its arguments are.
+fn subcommand(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace();
+    let name = Path::new(words.next()?).file_name()?.to_str()?;
+    if name != "git" {
+        return name.strip_prefix("git-");
+    }
+    loop {
+        let word = words.next()?;
+        if VALUED.contains(&word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            return Some(word);
+        }
+    }
 }
 
-/// Returns whether a command line of the other side differs from this one in nothing but settings given by `-c`.
+/// Returns whether a command line of git on the other side differs from this one in nothing but settings given by `-c`.
 fn has_other_settings(line: &str, others: &[&String]) -> bool {
-    others.iter().any(|other| without_settings(line) == without_settings(other))
+    subcommand(line).is_some() && others.iter().any(|other| without_settings(line) == without_settings(other))
 }
 
 fn without_settings(line: &str) -> Vec<&str> {
@@ -153,36 +179,82 @@ fn is_same_work(a: &Work, b: &Work) -> bool {
     differences(("a", a), ("b", b)).is_empty() && a.calls.abs_diff(b.calls) * 50 <= a.calls.max(b.calls)
 }
 
-/// Returns the most important difference: of threads, programs, syncs and some kinds of files, or else of the
-/// instructions, or else of any other work.
-fn cause(evidence: &Evidence<'_>) -> String {
-    let counted = |name: &str, [a, b]: [u64; 2]| format!("{name}: {} before, {} after", grouped(a), grouped(b));
-    if let Some([a, b]) = evidence.work {
-        type Figure = (&'static str, fn(&Work) -> u64);
-        let figures: [Figure; 6] = [
-            ("threads", |work| work.threads),
-            ("programs", |work| work.programs.values().sum()),
-            ("syncs", |work| work.syncs),
-            ("locks", |work| work.locked),
-            ("files created", |work| work.created),
-            ("files renamed", |work| work.renamed),
-        ];
-        for (name, figure) in figures {
-            if figure(a) != figure(b) {
-                return counted(name, [figure(a), figure(b)]);
-            }
+/// The name of a figure of the work, and the function that returns it.
+type Figure = (&'static str, fn(&Work) -> u64);
+
+/// The figures of the work that can explain a change, the most important first, without bytes and system calls.
+const FIGURES: [Figure; 8] = [
+    ("threads", |work| work.threads),
+    ("programs", |work| work.programs.values().sum()),
+    ("syncs", |work| work.syncs),
+    ("locks", |work| work.locked),
+    ("files created", |work| work.created),
+    ("files renamed", |work| work.renamed),
+    ("files linked", |work| work.linked),
+    ("files removed", |work| work.removed),
+];
+
+const BYTES: [Figure; 2] = [("bytes synced", |work| work.synced), ("bytes written", |work| work.written)];
+
+/// Returns the most important difference that explains the change, by its name and with its figures: of threads,
+/// programs, syncs and files, or else of the instructions, of the bytes or of the system calls.
+fn cause(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
+    let [a, b] = evidence.work?;
+    let explains = |[a, b]: [u64; 2]| explains([a, b], evidence.ratio);
+    let told = |name, both: [u64; 2]| Some((name, counted(name, both)));
+    let [slow, fast] = slower_first([a, b], evidence.direction);
+    // Nobody knows how much a program does that the other side did not run at all.
+    let is_fresh = slow.programs.keys().any(|line| !fast.programs.contains_key(line));
+    for (name, figure) in FIGURES {
+        let both = [figure(a), figure(b)];
+        if explains(both) || name == "programs" && is_fresh && figure(slow) > figure(fast) {
+            return told(name, both);
         }
-        if let Some([a, b]) = evidence.profiles
-            && a.total().abs_diff(b.total()).saturating_mul(1000) > a.total()
-        {
-            return counted("instructions", [a.total(), b.total()]);
-        }
-        return match differences(("before", a), ("after", b)).into_iter().next() {
-            Some(difference) => difference,
-            None => counted("system calls", [a.calls, b.calls]),
-        };
     }
-    "its cause is unknown".to_owned()
+    if let Some(both) = instructions(evidence)
+        && explains(both)
+    {
+        return told("instructions", both);
+    }
+    for (name, figure) in BYTES {
+        if explains([figure(a), figure(b)].map(|bytes| bytes.saturating_add(PAGE))) {
+            return told(name, [figure(a), figure(b)]);
+        }
+    }
+    let calls = [a.calls, b.calls];
+    explains(calls).then(|| told("system calls", calls)).flatten()
+}
+
+/// Returns the instructions of both sides, if they were counted and differ by more than a thousandth.
+fn instructions(evidence: &Evidence<'_>) -> Option<[u64; 2]> {
+    let [a, b] = evidence.profiles?.map(Profile::total);
+    (a.abs_diff(b).saturating_mul(1000) > a).then_some([a, b])
+}
+
+/// Returns whether a figure changed in the direction of the cost and by a sensible part of it.
+fn explains([a, b]: [u64; 2], ratio: f64) -> bool {
+    let change = (b as f64 / a as f64).ln() * ratio.signum();
+    a != b && change > 0.0 && change >= SENSIBLE * ratio.abs()
+}
+
+fn counted(name: &str, [a, b]: [u64; 2]) -> String {
+    format!("{name}: {} before, {} after", grouped(a), grouped(b))
+}
+
+/// Maximum number of differences that are listed if none of them explains the change.
+const LISTED_MAX: usize = 3;
+
+/// Lists differences that do not explain the change: of the instructions first, and of the system calls last.
+fn small_differences(evidence: &Evidence<'_>) -> String {
+    let mut said: Vec<String> = instructions(evidence).map(|both| counted("instructions", both)).into_iter().collect();
+    if let Some([a, b]) = evidence.work {
+        said.extend(differences(("before", a), ("after", b)));
+        if a.calls != b.calls {
+            said.push(counted("system calls", [a.calls, b.calls]));
+        }
+    }
+    said.truncate(LISTED_MAX);
+    said.join("; ")
 }
 
 #[cfg(test)]
@@ -213,8 +285,11 @@ mod tests {
 
     fn concluded(works: Option<[Work; 2]>, counts: Option<[u64; 2]>, direction: Direction) -> Conclusion {
         let profiles = counts.map(|counts| counts.map(profile));
+        let sign = if direction == Direction::Worse { 1.0 } else { -1.0 };
         conclude(&Evidence {
             direction,
+            ratio: sign * SLOWER.ratio,
+            cpu: sign * SLOWER.cpu,
             work: works.as_ref().map(|[a, b]| [a, b]),
             profiles: profiles.as_ref().map(|[a, b]| [a, b]),
             ..SLOWER
@@ -241,6 +316,53 @@ mod tests {
     }
 
     #[test]
+    fn only_a_git_with_such_a_subcommand_maintains() {
+        for line in ["/usr/lib/git-core/git-repack -d", "git --git-dir=x --no-pager gc", "/a/git --git-dir x prune"] {
+            assert!(maintains(line), "{line}");
+        }
+        for line in [
+            "grep -q repack x gc",
+            "git grep gc",
+            "git remote prune origin",
+            "git push origin maintenance",
+            "git -C gc status",
+            "git",
+            "git-upload-pack gc",
+            "cat git-gc",
+            "sh -c gc",
+        ] {
+            assert!(!maintains(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn work_that_changed_too_little_or_the_other_way_explains_nothing() {
+        let plain = work(&["p"], 4);
+        let twin = |changed: Work| Some([plain.clone(), changed]);
+        for (works, counts, direction) in [
+            (twin(plain.clone()), [100_000, 100_130], Direction::Better),
+            (twin(plain.clone()), [100_000, 101_000], Direction::Worse),
+            (twin(Work { written: 1, ..plain.clone() }), [100_000, 100_000], Direction::Worse),
+            (twin(Work { written: 900_000, ..plain.clone() }), [100_000, 100_000], Direction::Better),
+            (twin(Work { calls: 1500, ..plain.clone() }), [100_000, 100_000], Direction::Better),
+            (twin(Work { created: 1, ..plain.clone() }), [100_000, 100_000], Direction::Better),
+            (twin(work(&["p", "q"], 4)), [100_000, 101_000], Direction::Better),
+        ] {
+            let said = concluded(works, Some(counts), direction);
+            assert_eq!((said.kind, said.cause.as_str()), (Kind::CannotTell, "unexplained"), "{said:?}");
+            assert!(said.sentence.contains(" after"), "{said:?}");
+        }
+        for (works, cause) in [
+            (twin(Work { written: 900_000, ..plain.clone() }), "bytes written"),
+            (twin(Work { calls: 1500, ..plain.clone() }), "system calls"),
+            (twin(work(&["p", "q"], 4)), "programs"),
+        ] {
+            let said = concluded(works, Some([100_000, 100_000]), Direction::Worse);
+            assert_eq!((said.kind, said.cause.as_str()), (Kind::Real, cause), "{said:?}");
+        }
+    }
+
+    #[test]
     fn threads_and_instructions_are_real() {
         let threads = concluded(Some([work(&["p"], 1), work(&["p"], 300)]), Some([1000, 1000]), Direction::Worse);
         assert_eq!((threads.kind, threads.cause.as_str()), (Kind::Real, "threads"));
@@ -251,8 +373,10 @@ mod tests {
 
     #[test]
     fn settings_caches_and_the_harness_are_artefacts() {
-        let settings = [work(&["git -c a=1 gone"], 0), work(&["git -c a=2 gone"], 0)];
-        assert_eq!(concluded(Some(settings), None, Direction::Worse).cause, "configuration");
+        for (program, cause) in [("git", "configuration"), ("python3", "unexplained")] {
+            let settings = ["1", "2"].map(|value| work(&[&format!("{program} -c a={value} gone")], 0));
+            assert_eq!(concluded(Some(settings), None, Direction::Worse).cause, cause, "{program}");
+        }
         let same = [work(&["p"], 1), work(&["p"], 1)];
         assert_eq!(concluded(Some(same.clone()), Some([10_000, 10_001]), Direction::Worse).cause, "cache state");
         assert_eq!(conclude(&Evidence { is_same_build: true, ..SLOWER }).cause, "harness");

@@ -12,7 +12,7 @@ use anyhow::Result;
 use refdb_vfs::interrupt;
 
 use super::{
-    alert::{self, Alert, Named, Place, quoted},
+    alert::{self, Alert, Named, Place, Rest, quoted},
     branch::is_ancestor,
     follow::Series,
     notify::notify,
@@ -35,6 +35,8 @@ struct Located {
     found: Found,
     /// The commits that the proof compares.
     pair: [String; 2],
+    /// What the other commits of the search do together, if they certainly change the cost the other way.
+    rest: Option<Rest>,
 }
 
 impl<'a> Series<'a> {
@@ -60,7 +62,7 @@ impl<'a> Series<'a> {
         if fails(&proved) && located.pair != whole {
             // The search may have erred, but the change may still be there.
             let said = format!("the search ended at {}, and the proof did not confirm it", located.pair[1]);
-            located = Located { found: Found::Nothing(said), pair: whole };
+            located = Located { found: Found::Nothing(said), pair: whole, rest: None };
             proved = self.prove(&located.pair, alarm, coin)?;
         }
         let failed = fails(&proved);
@@ -71,7 +73,8 @@ impl<'a> Series<'a> {
                 self.close(alarm, Some(&proof), alert.title())?;
                 *alerts += 1;
                 self.call_the_user();
-                writeln!(out, "ALERT {}: {}; {}", alert.id, alert.title(), alert.conclusion.sentence)?;
+                let rest = alert.rest.as_ref().map_or_else(String::new, |rest| format!("; {rest}"));
+                writeln!(out, "ALERT {}: {}; {}{rest}", alert.id, alert.title(), alert.conclusion.sentence)?;
                 Ok(out.flush()?)
             }
             Ok(proof) => {
@@ -95,7 +98,7 @@ impl<'a> Series<'a> {
         let pair = |good: &str| [good.to_owned(), alarm.at.clone()];
         if self.options.budget.is_zero() {
             let found = Found::Nothing("--budget 0 asks for no search".to_owned());
-            return Ok(Located { found, pair: pair(&alarm.before) });
+            return Ok(Located { found, pair: pair(&alarm.before), rest: None });
         }
         let end = Instant::now() + self.options.budget;
         let whole = self.point_of(&alarm.at).map_or(0.0, |point| point.ratio.ln().abs());
@@ -112,20 +115,22 @@ impl<'a> Series<'a> {
                 continue;
             }
             match found {
-                Found::Commit(commit) => {
+                Found::Commit(commit, rest) => {
+                    let opposite = rest.map(|step| Rest::new(step, [good, &alarm.at]));
                     let parent = self.setting.builds.commit(&format!("{commit}^"))?;
-                    return Ok(Located { pair: [parent, commit.clone()], found: Found::Commit(commit) });
+                    let pair = [parent, commit.clone()];
+                    return Ok(Located { pair, found: Found::Commit(commit, rest), rest: opposite });
                 }
                 Found::Range(commits, why) => {
                     let last = commits.last().unwrap_or(&alarm.at).clone();
-                    return Ok(Located { pair: [good.clone(), last], found: Found::Range(commits, why) });
+                    return Ok(Located { pair: [good.clone(), last], found: Found::Range(commits, why), rest: None });
                 }
-                Found::Gradual => return Ok(Located { found, pair: pair(good) }),
+                Found::Gradual => return Ok(Located { found, pair: pair(good), rest: None }),
                 Found::Nothing(why) => said = why,
             }
         }
         let found = Found::Nothing(format!("the search failed: {said}"));
-        Ok(Located { found, pair: pair(&alarm.anchor) })
+        Ok(Located { found, pair: pair(&alarm.anchor), rest: None })
     }
 
     fn commits(&self) -> Repository<'a> {
@@ -188,7 +193,7 @@ impl<'a> Series<'a> {
         };
         let [before, after] = [named(&located.pair[0])?, named(&located.pair[1])?];
         let (place, commits, why) = match &located.found {
-            Found::Commit(commit) => (Place::Commit, vec![named(commit)?], String::new()),
+            Found::Commit(commit, _) => (Place::Commit, vec![named(commit)?], String::new()),
             Found::Range(range, why) => {
                 (Place::Range, range.iter().map(|commit| named(commit)).collect::<Result<_>>()?, why.clone())
             }
@@ -233,6 +238,7 @@ impl<'a> Series<'a> {
             beside_reference: present,
             reference: state.start.reference.clone(),
             takes_back,
+            rest: located.rest.clone(),
             conclusion: proof.conclusion.clone(),
             work: proof.work.clone(),
             alarm: alarm.clone(),

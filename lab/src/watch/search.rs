@@ -8,6 +8,7 @@ use refdb_vfs::interrupt;
 use crate::{
     bisect::{
         history::Repository,
+        rounds::Step,
         search::{Commits, search},
         state::{Answer, End},
     },
@@ -17,10 +18,10 @@ use crate::{
 };
 
 /// What a search found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Found {
-    /// This commit made the change.
-    Commit(String),
+    /// This commit made the change. The step is that of all other commits together, if it certainly goes the other way.
+    Commit(String, Option<Step>),
     /// One of these commits made the change; the last is known to have it. The text says why no single one is named.
     Range(Vec<String>, String),
     /// Several commits made the change together.
@@ -113,7 +114,7 @@ pub fn find(
         Ok(found) => {
             let place = match found.end {
                 _ if found.gradual => Found::Gradual,
-                End::First(commit) => Found::Commit(commit),
+                End::First(commit) => Found::Commit(commit, found.rest),
                 End::Range(commits) => Found::Range(commits, "the others cannot be judged".to_owned()),
                 End::Gradual(_) => Found::Gradual,
             };
@@ -123,7 +124,7 @@ pub fn find(
             let mut left = hurried.commits.suspects(&hurried.bad, &hurried.goods)?;
             left.retain(|commit| *commit != hurried.bad);
             if left.is_empty() {
-                return Ok((Found::Commit(hurried.bad), None));
+                return Ok((Found::Commit(hurried.bad, None), None));
             }
             left.push(hurried.bad);
             Ok((Found::Range(left, Over.to_string()), None))
