@@ -25,6 +25,7 @@ use crate::{
     progress::progress,
     revision::Builds,
     scenario::{Scenario, Values},
+    shown::shown_lines,
     stage::Stage,
     stats::centre,
 };
@@ -74,13 +75,14 @@ pub fn run(options: &InitOptions, out: &mut impl Write) -> Result<()> {
         })?,
     };
     write(&command)?;
-    writeln!(out, "'{}' times {command} of a {} project", file.display(), kind.name())?;
+    let said = format!("'{}' times {command} of a {} project", file.display(), kind.name());
+    writeln!(out, "{}", shown_lines(&said))?;
     let scenario = scenario(&command)?;
     for values in scenario.combinations() {
         let comparison = equal_runs(&scenario, &values, &build, &place)
             .with_context(|| format!("the scenario is in '{}', but it does not work yet", file.display()))?;
         progress("");
-        write!(out, "{}", report(&scenario, &values, &comparison))?;
+        write!(out, "{}", shown_lines(&report(&scenario, &values, &comparison)))?;
     }
     if options.command.is_none() {
         writeln!(out, "this is only the start of a program: set 'command' to something that your users wait for")?;

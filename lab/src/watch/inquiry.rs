@@ -27,6 +27,7 @@ use crate::{
     compare::Rules,
     measure::now,
     series::levels::{Step, taken_back},
+    shown::{shown, shown_lines},
 };
 
 /// The result of the search for the commit of a change.
@@ -71,7 +72,8 @@ impl<'a> Series<'a> {
                 self.close(alarm, Some(&proof), alert.title())?;
                 *alerts += 1;
                 self.call_the_user();
-                writeln!(out, "ALERT {}: {}; {}", alert.id, alert.title(), alert.conclusion.sentence)?;
+                let line = format!("ALERT {}: {}; {}", alert.id, alert.title(), alert.conclusion.sentence);
+                writeln!(out, "{}", shown(&line))?;
                 Ok(out.flush()?)
             }
             Ok(proof) => {
@@ -269,7 +271,7 @@ impl<'a> Series<'a> {
         for record in self.ledger.records() {
             let Record::Closed(Closed { number, confirmed: true, .. }) = record else { continue };
             if let Err(error) = notify(command, &self.options.history, &self.id(*number)) {
-                eprintln!("refdb-lab: {error:#}");
+                eprintln!("refdb-lab: {}", shown_lines(&format!("{error:#}")));
             }
         }
     }

@@ -1,0 +1,70 @@
+//! Tests the lab with strange subjects and values, remotes that are away, and files and names that are the wrong ones.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+
+mod common;
+
+use std::{fs, path::Path, process::Command};
+
+use common::{
+    Synthetic, finish,
+    watched::{COST, Watched, said},
+};
+use serde_json::Value;
+
+fn lab() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_refdb-lab"))
+}
+
+/// Runs the lab, which must fail. Returns what it says.
+fn complaint(lab: &mut Command) -> String {
+    let output = finish(lab);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn acts_on_a_terminal(text: &str) -> bool {
+    text.contains('\u{202e}') || text.chars().any(|letter| letter.is_control() && letter != '\n')
+}
+
+/// Returns the path and the JSON of the only alert of a history.
+fn alert(history: &Path) -> (std::path::PathBuf, Value) {
+    let entries = fs::read_dir(history.join("alerts")).unwrap().map(|entry| entry.unwrap().path());
+    let all: Vec<_> = entries.filter(|path| path.extension().unwrap() == "json").collect();
+    let [path] = all.as_slice() else { panic!("{all:?}") };
+    (path.clone(), serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap())
+}
+
+#[test]
+fn subjects_and_values_are_only_text_on_a_terminal_and_in_markdown() {
+    let more = "judge = 'reported'\n[parameters]\nkind = [\"*\\u001b[31m\\n# no\"]";
+    let planted = Synthetic::new(COST, more);
+    let first = planted.commit("cost", "1000");
+    let watched = Watched::of(planted, first.clone());
+    watched.idle(1);
+    let subject = "<b>`code`</b> [a](b) \u{1b}[2J\u{7}\u{202e} snake_case";
+    fs::write(watched.planted.repository().join("cost"), "1100").unwrap();
+    let slow = watched.planted.commit_all(subject);
+    let output = finish(&mut watched.command(&[]));
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(!acts_on_a_terminal(&said(&output)), "{:?}", said(&output));
+    let (path, json) = alert(&watched.history());
+    assert_eq!(json["commits"][0]["subject"], subject, "JSON is exact");
+    assert_eq!(json["parameters"]["kind"], "*\u{1b}[31m\n# no", "JSON is exact");
+    let markdown = fs::read_to_string(path.with_extension("md")).unwrap();
+    assert!(!acts_on_a_terminal(&markdown), "{markdown:?}");
+    let safe = r"\<b\>\`code\`\</b\> \[a\](b) \\u{1b}\[2J\\u{7}\\u{202e} snake_case";
+    let job = r"planted (kind = \*\\u{1b}\[31m\\n\# no)";
+    let short = &slow[..12];
+    assert!(markdown.starts_with(&format!("# {job} costs more since {short} ({safe}): 1.100 times")), "{markdown}");
+    assert!(markdown.contains(&format!("\n{slow} {safe}\n")), "{markdown}");
+    assert_eq!(markdown.lines().filter(|line| line.starts_with('#')).count(), 1, "{markdown}");
+    assert_eq!(fs::read_to_string(watched.calls().with_extension("text")).unwrap(), markdown, "the command reads it");
+    let entries = fs::read_dir(watched.history()).unwrap().map(|entry| entry.unwrap().path());
+    let histories = entries.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
+    let page = finish(lab().arg("report").args(histories));
+    assert!(said(&page).contains("snake_case") && !acts_on_a_terminal(&said(&page)), "{}", said(&page));
+    let bisected = finish(&mut watched.planted.command("bisect", &format!("{first},{slow}"), &[]));
+    assert!(bisected.status.success() && !acts_on_a_terminal(&said(&bisected)), "{:?}", said(&bisected));
+    let compared = watched.planted.said("run", &format!("{first},{slow}"), &[]);
+    assert!(compared.contains(r"planted (kind = *\u{1b}[31m\n# no, revision = "), "{compared:?}");
+}
