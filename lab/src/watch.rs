@@ -184,7 +184,11 @@ fn pass(
 ) -> Result<()> {
     let builds = &prepared.first().context("there is no scenario")?.builds;
     if options.fetch {
-        branch::fetch(&mut builds.git())?;
+        // One remote that is away must not keep the commits at hand from being measured.
+        if let Err(error) = branch::fetch(&mut builds.git()) {
+            interrupt::check()?;
+            complain(&error.context("the watch goes on with the commits at hand"));
+        }
     }
     let branch = Branch::find(builds, &options.branch, options.all_commits)?;
     let mut failed: BTreeMap<usize, anyhow::Error> = BTreeMap::new();

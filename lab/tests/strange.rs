@@ -68,3 +68,14 @@ fn subjects_and_values_are_only_text_on_a_terminal_and_in_markdown() {
     let compared = watched.planted.said("run", &format!("{first},{slow}"), &[]);
     assert!(compared.contains(r"planted (kind = *\u{1b}[31m\n# no, revision = "), "{compared:?}");
 }
+
+#[test]
+fn a_remote_that_is_away_does_not_stop_a_watch() {
+    let watched = Watched::new();
+    watched.planted.git(&["remote", "add", "away", "/nonexistent/away"]);
+    let commits = watched.idle(2);
+    let output = finish(&mut watched.command(&["--fetch"]));
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("the watch goes on with the commits at hand: cannot fetch: "), "{}", said(&output));
+    assert_eq!(watched.measured(), commits);
+}
