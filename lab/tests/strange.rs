@@ -79,3 +79,25 @@ fn a_remote_that_is_away_does_not_stop_a_watch() {
     assert!(said(&output).contains("the watch goes on with the commits at hand: cannot fetch: "), "{}", said(&output));
     assert_eq!(watched.measured(), commits);
 }
+
+#[test]
+fn nothing_else_writes_into_the_history_of_a_watch() {
+    let watched = Watched::new();
+    watched.idle(1);
+    watched.watch(0, &[]);
+    let history = watched.history().join("planted.jsonl");
+    let before = fs::read(&history).unwrap();
+    let table = watched.history().join("table.csv");
+    fs::write(&table, "time,commit,benchmark,wall\n1,a,b,2\n").unwrap();
+    let import = complaint(lab().args(["import", "--from", "otava"]).arg(&table).arg("--history").arg(&history));
+    let other = watched.history().join("others.jsonl");
+    let expected = format!("which only that watch may write: name another file, such as '{}'", other.display());
+    assert!(import.contains(&expected), "{import}");
+    let mut run = watched.planted.command("run", "HEAD~1,HEAD", &["--history", history.to_str().unwrap()]);
+    let run = complaint(&mut run);
+    assert!(run.contains(&expected) && !run.contains("setting up"), "it says so before it measures: {run}");
+    assert_eq!(fs::read(&history).unwrap(), before);
+    let imported = finish(lab().args(["import", "--from", "otava"]).arg(&table).arg("--history").arg(&other));
+    assert!(imported.status.success(), "{}", said(&imported));
+    assert_eq!(watched.watch(0, &[]), "", "the watch goes on");
+}
