@@ -24,7 +24,7 @@ use crate::{
     options::InitOptions,
     progress::progress,
     revision::Builds,
-    scenario::{Scenario, Values},
+    scenario::{Scenario, Values, listed},
     shown::shown_lines,
     stage::Stage,
     stats::centre,
@@ -47,7 +47,7 @@ pub fn run(options: &InitOptions, out: &mut impl Write) -> Result<()> {
     let kind = Kind::of(&options.repository)?;
     let mut parameters = Vec::new();
     for pair in options.parameter_list.chunks_exact(2) {
-        parameters.push((pair[0].as_str(), pair[1].split(',').collect::<Vec<_>>()));
+        parameters.push((pair[0].as_str(), listed(&pair[1])));
     }
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let scenario = |command: &str| Scenario::parse(&name, &text(kind, command, &parameters));

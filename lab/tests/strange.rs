@@ -101,3 +101,29 @@ fn nothing_else_writes_into_the_history_of_a_watch() {
     assert!(imported.status.success(), "{}", said(&imported));
     assert_eq!(watched.watch(0, &[]), "", "the watch goes on");
 }
+
+#[test]
+fn an_alert_can_be_repeated_from_any_folder() {
+    let planted = Synthetic::new(COST, "judge = 'reported'\n[parameters]\nkind = ['b,\\c']");
+    let first = planted.commit("cost", "1000");
+    let watched = Watched::of(planted, first);
+    watched.planted.commit("cost", "1100");
+    let folder = watched.planted.cache().parent().unwrap().to_owned();
+    fs::create_dir(folder.join("o d")).unwrap();
+    fs::rename(watched.planted.scenario(), folder.join("o d/planted.toml")).unwrap();
+    let mut watch = lab();
+    watch.args(["watch", "repository", "--branch", "main", "--reference", &watched.first, "--history", "history"]);
+    watch.args(["--scenario", "o d/planted.toml", "--cache"]).arg(watched.planted.cache());
+    let output = finish(watch.arg("--place").arg(watched.place.path()).current_dir(&folder));
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let (_, json) = alert(&watched.history());
+    let repeat = json["repeat"].as_str().unwrap().strip_prefix("refdb-lab ").unwrap();
+    let start = format!("run '{0}/o d/planted.toml' --revisions {0}/repository ", folder.display());
+    assert!(repeat.starts_with(&start), "{repeat}");
+    let again =
+        format!("'{}' {repeat} --cache '{}'", env!("CARGO_BIN_EXE_refdb-lab"), watched.planted.cache().display());
+    let again = finish(Command::new("sh").args(["-c", &again]).current_dir("/"));
+    assert!(said(&again).contains("takes 1.100 times the reported cost"), "{}", said(&again));
+    assert!(said(&again).contains("Benchmark 1: planted (kind = b,\\c, revision = "), "{}", said(&again));
+    assert_eq!(said(&again).matches("Benchmark 1: ").count(), 1, "{}", said(&again));
+}

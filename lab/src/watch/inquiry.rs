@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt::Write as _,
     io::Write,
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, absolute},
     time::Instant,
 };
 
@@ -26,6 +26,7 @@ use crate::{
     coin::Coin,
     compare::Rules,
     measure::now,
+    scenario::{Scenario, list_of},
     series::levels::{Step, taken_back},
     shown::{shown, shown_lines},
 };
@@ -250,13 +251,13 @@ impl<'a> Series<'a> {
             self.options.scenario.iter().find(|name| {
                 Path::new(name).file_stem().is_some_and(|stem| stem.to_string_lossy() == scenario.as_str())
             });
-        let mut command = format!(
-            "refdb-lab run {} --revisions {} {a},{b}",
-            quoted(named.unwrap_or(scenario)),
-            quoted(&self.options.repository.to_string_lossy()),
-        );
+        // The command is for any folder, because alerts are read elsewhere.
+        let whole = |path: &Path| -> Result<String> { Ok(quoted(&absolute(path)?.to_string_lossy())) };
+        let named = named.unwrap_or(scenario);
+        let file = if Scenario::is_shipped(named) { named.clone() } else { whole(Path::new(named))? };
+        let mut command = format!("refdb-lab run {file} --revisions {} {a},{b}", whole(&self.options.repository)?);
         for (name, value) in self.setting.values {
-            write!(command, " --parameter-list {name} {}", quoted(value))?;
+            write!(command, " --parameter-list {name} {}", quoted(&list_of(value)))?;
         }
         let Rules { rate, tolerance, pairs_max, judge } = self.rules;
         write!(command, " --judge {} --false-alarms {rate} --tolerance {tolerance}", judge.name())?;
