@@ -28,6 +28,7 @@ use crate::{
     shown::shown_lines,
     stage::Stage,
     stats::centre,
+    watch::alert::quoted,
 };
 
 /// Number of pairs of equal runs that show how steady a scenario is, unless they take longer than [`TRIAL_MAX`].
@@ -87,7 +88,8 @@ pub fn run(options: &InitOptions, out: &mut impl Write) -> Result<()> {
     if options.command.is_none() {
         writeln!(out, "this is only the start of a program: set 'command' to something that your users wait for")?;
     }
-    writeln!(out, "compare two revisions: refdb-lab run {} --revisions REPO A,B", file.display())?;
+    let quoted = quoted(&file.to_string_lossy());
+    writeln!(out, "compare two revisions: refdb-lab run {quoted} --revisions REPO A,B")?;
     Ok(())
 }
 

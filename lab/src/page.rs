@@ -64,6 +64,11 @@ fn lines(files: &[PathBuf]) -> Result<Vec<Entry>> {
 }
 
 fn one(file: &Path) -> Result<Vec<Entry>> {
+    ensure!(
+        !file.is_dir(),
+        "'{0}' is a folder: name the histories in it, which for a watch are '{0}'/*.jsonl",
+        file.display()
+    );
     let text = fs::read_to_string(file).with_context(|| format!("cannot read '{}'", file.display()))?;
     read(&text).with_context(|| format!("'{}'", file.display()))
 }

@@ -80,9 +80,16 @@ impl Builds {
     /// Returns the id of the commit that `revision` names.
     pub fn commit(&self, revision: &str) -> Result<String> {
         let name = format!("{revision}^{{commit}}");
-        let id = output(self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]))
-            .with_context(|| format!("'{revision}' names no commit of '{}'", self.repository.display()))?;
-        Ok(id.trim().to_owned())
+        let mut git = self.git();
+        let found = finish(git.args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]))?;
+        let said = found.said.trim();
+        ensure!(
+            found.status.success(),
+            "'{revision}' names no commit of '{}'{}{said}",
+            self.repository.display(),
+            if said.is_empty() { "" } else { ": git: " }
+        );
+        Ok(String::from_utf8_lossy(&found.output).trim().to_owned())
     }
 
     /// Returns the folder of a build of `commit`, which is built now unless it was built before.

@@ -103,6 +103,18 @@ fn nothing_else_writes_into_the_history_of_a_watch() {
 }
 
 #[test]
+fn a_watch_goes_on_only_beside_its_reference_by_whatever_name() {
+    let mut watched = Watched::new();
+    watched.idle(1);
+    watched.watch(0, &[]);
+    watched.first = "HEAD~1".to_owned();
+    assert_eq!(watched.watch(0, &[]), "", "it is the same commit");
+    watched.first = "HEAD".to_owned();
+    let said = complaint(&mut watched.command(&[]));
+    assert!(said.contains("goes on only as it was begun") && said.contains("its reference is "), "{said}");
+}
+
+#[test]
 fn an_alert_can_be_repeated_from_any_folder() {
     let planted = Synthetic::new(COST, "judge = 'reported'\n[parameters]\nkind = ['b,\\c']");
     let first = planted.commit("cost", "1000");
@@ -126,4 +138,19 @@ fn an_alert_can_be_repeated_from_any_folder() {
     assert!(said(&again).contains("takes 1.100 times the reported cost"), "{}", said(&again));
     assert!(said(&again).contains("Benchmark 1: planted (kind = b,\\c, revision = "), "{}", said(&again));
     assert_eq!(said(&again).matches("Benchmark 1: ").count(), 1, "{}", said(&again));
+}
+
+#[test]
+fn a_wrong_file_or_name_is_called_what_it_is() {
+    let watched = Watched::new();
+    let history = watched.history();
+    let revisions = watched.planted.complaint("run", "nope,HEAD", &[]);
+    let repository = fs::canonicalize(watched.planted.repository()).unwrap();
+    assert_eq!(revisions, format!("refdb-lab: 'nope' names no commit of '{}'", repository.display()));
+    watched.watch(0, &[]);
+    let report = complaint(lab().arg("report").arg(&history));
+    assert!(report.contains("' is a folder: name the histories in it, which for a watch are '"), "{report}");
+    fs::write(watched.planted.scenario(), b"build = 'true'\ncommand = '\xff'\n").unwrap();
+    let scenario = watched.planted.complaint("run", "HEAD,HEAD", &[]);
+    assert!(scenario.ends_with("planted.toml': byte 26 is no UTF-8"), "{scenario}");
 }
