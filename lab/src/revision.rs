@@ -222,6 +222,14 @@ impl Builds {
         Ok(list.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
     }
 
+    /// Returns the same commits as [`Builds::suspects`], ancestors first, so that `bad` is the last.
+    pub fn between(&self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
+        let mut git = self.git();
+        git.args(["rev-list", "--topo-order", "--reverse", bad]).args(goods.iter().map(|good| format!("^{good}")));
+        let list = output(&mut git).context("cannot list the commits between good and bad")?;
+        Ok(list.lines().map(str::to_owned).collect())
+    }
+
     /// Fails if the good commit is not an ancestor of the bad one, because then no path leads from one to the other.
     pub fn check_order(&self, good: &str, bad: &str) -> Result<()> {
         let asked = finish(self.git().args(["merge-base", "--is-ancestor", good, bad]))?;

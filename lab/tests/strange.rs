@@ -154,3 +154,18 @@ fn a_wrong_file_or_name_is_called_what_it_is() {
     let scenario = watched.planted.complaint("run", "HEAD,HEAD", &[]);
     assert!(scenario.ends_with("planted.toml': byte 26 is no UTF-8"), "{scenario}");
 }
+
+#[test]
+fn a_range_of_a_search_is_in_the_order_of_history() {
+    let planted = Synthetic::new(COST, "judge = 'reported'");
+    let good = planted.commit("cost", "1000");
+    let mut range: Vec<String> = vec![planted.commit("broken", "")];
+    range.extend((0..4).map(|number| planted.commit("other", &number.to_string())));
+    fs::write(planted.repository().join("cost"), "1100").unwrap();
+    fs::remove_file(planted.repository().join("broken")).unwrap();
+    range.push(planted.commit_all("mended"));
+    let said = planted.said("bisect", &format!("{good},HEAD"), &[]);
+    let (_, listed) = said.split_once("the first bad commit is one of these 6 (").unwrap();
+    let listed: Vec<&str> = listed.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(listed, range, "{said}");
+}

@@ -198,7 +198,7 @@ impl<'a> Series<'a> {
             Found::Gradual => (Place::Gradual, Vec::new(), "no single commit carries the change".to_owned()),
             Found::Nothing(why) => {
                 let [good, bad] = &located.pair;
-                let range = self.setting.builds.suspects(bad, std::slice::from_ref(good))?;
+                let range = self.setting.builds.between(bad, std::slice::from_ref(good))?;
                 let range: Vec<Named> = range.iter().map(|commit| named(commit)).collect::<Result<_>>()?;
                 if range.len() == 1 {
                     (Place::Commit, range, String::new())
