@@ -23,6 +23,7 @@ use crate::{
     options::GateOptions,
     progress::progress,
     scenario::{Scenario, Values},
+    shown::shown_lines,
     stage::Stage,
 };
 use accepted::Accepted;
@@ -61,7 +62,9 @@ pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
         machine: machine::find(&tool, &options.with),
         counts: count(&scenario, &several, &build, &options.chosen.place())?,
     };
-    let worse = compare(&history, &now, out)?;
+    let mut said = Vec::new();
+    let worse = compare(&history, &now, &mut said)?;
+    write!(out, "{}", shown_lines(&String::from_utf8_lossy(&said)))?;
     if options.record {
         writeln!(out, "recorded in '{}'", options.history.display())?;
         return record::append(&options.history, &now);

@@ -24,9 +24,11 @@ use crate::{
     options::InitOptions,
     progress::progress,
     revision::Builds,
-    scenario::{Scenario, Values},
+    scenario::{Scenario, Values, listed},
+    shown::shown_lines,
     stage::Stage,
     stats::centre,
+    watch::alert::quoted,
 };
 
 /// Number of pairs of equal runs that show how steady a scenario is, unless they take longer than [`TRIAL_MAX`].
@@ -46,7 +48,7 @@ pub fn run(options: &InitOptions, out: &mut impl Write) -> Result<()> {
     let kind = Kind::of(&options.repository)?;
     let mut parameters = Vec::new();
     for pair in options.parameter_list.chunks_exact(2) {
-        parameters.push((pair[0].as_str(), pair[1].split(',').collect::<Vec<_>>()));
+        parameters.push((pair[0].as_str(), listed(&pair[1])));
     }
     let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let scenario = |command: &str| Scenario::parse(&name, &text(kind, command, &parameters));
@@ -74,18 +76,20 @@ pub fn run(options: &InitOptions, out: &mut impl Write) -> Result<()> {
         })?,
     };
     write(&command)?;
-    writeln!(out, "'{}' times {command} of a {} project", file.display(), kind.name())?;
+    let said = format!("'{}' times {command} of a {} project", file.display(), kind.name());
+    writeln!(out, "{}", shown_lines(&said))?;
     let scenario = scenario(&command)?;
     for values in scenario.combinations() {
         let comparison = equal_runs(&scenario, &values, &build, &place)
             .with_context(|| format!("the scenario is in '{}', but it does not work yet", file.display()))?;
         progress("");
-        write!(out, "{}", report(&scenario, &values, &comparison))?;
+        write!(out, "{}", shown_lines(&report(&scenario, &values, &comparison)))?;
     }
     if options.command.is_none() {
         writeln!(out, "this is only the start of a program: set 'command' to something that your users wait for")?;
     }
-    writeln!(out, "compare two revisions: refdb-lab run {} --revisions REPO A,B", file.display())?;
+    let quoted = quoted(&file.to_string_lossy());
+    writeln!(out, "compare two revisions: refdb-lab run {quoted} --revisions REPO A,B")?;
     Ok(())
 }
 

@@ -8,7 +8,9 @@ use refdb_lab::{
     guard::guarded,
     import, init,
     options::{Action, Options},
-    page, run, watch,
+    page, run,
+    shown::shown_lines,
+    watch,
 };
 
 fn main() -> ExitCode {
@@ -27,7 +29,7 @@ fn main() -> ExitCode {
     match done {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("refdb-lab: {error:#}");
+            eprintln!("refdb-lab: {}", shown_lines(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

@@ -10,7 +10,12 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{compare::Rules, measure::Measure, scenario::Scenario, stats};
+use crate::{
+    compare::Rules,
+    measure::Measure,
+    scenario::{Scenario, listed},
+    stats,
+};
 use watch::WatchOptions;
 
 /// Says whether one revision of a program is slower than another, and how sure that is.
@@ -247,7 +252,7 @@ pub struct Chosen {
     #[arg(value_name = "SCENARIO")]
     pub scenario: String,
 
-    /// Comma-separated values of a parameter, instead of those in the scenario; repeatable
+    /// Comma-separated values of a parameter (`\,` is a comma in one), instead of those in the scenario; repeatable
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUES"], action = clap::ArgAction::Append)]
     pub parameter_list: Vec<String>,
 
@@ -269,7 +274,7 @@ impl Chosen {
     pub fn scenario(&self) -> Result<Scenario> {
         let mut scenario = Scenario::find(&self.scenario)?;
         for pair in self.parameter_list.chunks_exact(2) {
-            scenario.choose(&pair[0], pair[1].split(',').map(str::to_owned).collect())?;
+            scenario.choose(&pair[0], listed(&pair[1]))?;
         }
         scenario.automatic_maintenance |= self.automatic_maintenance;
         Ok(scenario)

@@ -22,7 +22,7 @@ use entry::{Entry, read};
 use history::{Series, series};
 use places::Places;
 
-use crate::options::ReportOptions;
+use crate::{options::ReportOptions, shown::is_hidden};
 
 /// Series that were measured with another program, for comparison with ours.
 #[derive(Debug)]
@@ -64,6 +64,11 @@ fn lines(files: &[PathBuf]) -> Result<Vec<Entry>> {
 }
 
 fn one(file: &Path) -> Result<Vec<Entry>> {
+    ensure!(
+        !file.is_dir(),
+        "'{0}' is a folder: name the histories in it, which for a watch are '{0}'/*.jsonl",
+        file.display()
+    );
     let text = fs::read_to_string(file).with_context(|| format!("cannot read '{}'", file.display()))?;
     read(&text).with_context(|| format!("'{}'", file.display()))
 }
@@ -117,8 +122,8 @@ pub fn escaped(text: &str) -> String {
             '>' => safe += "&gt;",
             '"' => safe += "&quot;",
             '\'' => safe += "&#39;",
-            // HTML permits no control characters except a few that mean a space.
-            control if control.is_control() => safe.push(' '),
+            // HTML permits few control characters, and the others would act on the text around them.
+            hidden if is_hidden(hidden) => safe.push(' '),
             other => safe.push(other),
         }
     }

@@ -229,7 +229,9 @@ pub fn tool(command: &mut Command) -> Result<()> {
 pub fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let finished = finish(command)?;
-    ensure!(finished.status.success(), "{name}: {}", finished.said.trim());
+    let said = finished.said.trim();
+    ensure!(!said.is_empty() || finished.status.success(), "{name}: {}", finished.status);
+    ensure!(finished.status.success(), "{name}: {said}");
     Ok(String::from_utf8_lossy(&finished.output).into_owned())
 }
 

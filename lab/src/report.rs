@@ -7,6 +7,7 @@ use crate::{
     finished::{Finished, Side},
     measure::{Measure, Sample},
     scenario::describe,
+    shown::{shown, shown_lines},
     stats::{Interval, centre},
     work::{differences, grouped},
 };
@@ -19,7 +20,7 @@ pub fn run(finished: &Finished<'_>) -> String {
         finished.sides.iter().zip([&finished.comparison.a, &finished.comparison.b]).enumerate()
     {
         let values = if values.is_empty() { String::new() } else { format!("{values}, ") };
-        let title = format!("{} ({values}revision = {})", finished.scenario.name, side.name);
+        let title = shown(&format!("{} ({values}revision = {})", finished.scenario.name, side.name));
         text += &format!("Benchmark {}: {title}\n{}\n", number + 1, figures(samples, finished.rules.judge));
     }
     text += &verdict(finished.sides, &finished.outcome, &finished.rules, finished.comparison.differences.len());
@@ -29,7 +30,7 @@ pub fn run(finished: &Finished<'_>) -> String {
     }
     text += &same_work(finished);
     text.push('\n');
-    text
+    shown_lines(&text)
 }
 
 /// Returns the lines of one side as hyperfine writes them, and a line with the other measures.
@@ -81,7 +82,7 @@ fn verdict([a, b]: [&Side; 2], outcome: &Outcome, rules: &Rules, runs: usize) ->
             "{}: {} takes {} times the {words} of {} ({known}, {sure}, {runs}){}\n",
             if outcome.verdict == Verdict::Worse { "worse" } else { "better" },
             b.name,
-            shown(outcome.ratio),
+            decimals(outcome.ratio),
             a.name,
             if outcome.equal {
                 format!(", which is a difference of less than {} %", 100.0 * rules.tolerance)
@@ -93,7 +94,7 @@ fn verdict([a, b]: [&Side; 2], outcome: &Outcome, rules: &Rules, runs: usize) ->
 }
 
 /// Returns a ratio with three decimals, or with six if three would show a difference as 1.000.
-fn shown(ratio: f64) -> String {
+fn decimals(ratio: f64) -> String {
     let is_near_one = (ratio - 1.0).abs() < 0.0005 && ratio != 1.0;
     if is_near_one { format!("{ratio:.6}") } else { format!("{ratio:.3}") }
 }
@@ -119,9 +120,9 @@ fn same_work(finished: &Finished<'_>) -> String {
 /// Returns the interval of a ratio in words.
 pub fn interval(known: Interval) -> String {
     match (known.low > 0.0, known.high.is_finite()) {
-        (true, true) => format!("{} to {}", shown(known.low), shown(known.high)),
-        (true, false) => format!("{} or more", shown(known.low)),
-        (false, true) => format!("{} or less", shown(known.high)),
+        (true, true) => format!("{} to {}", decimals(known.low), decimals(known.high)),
+        (true, false) => format!("{} or more", decimals(known.low)),
+        (false, true) => format!("{} or less", decimals(known.high)),
         (false, false) => "any number of".to_owned(),
     }
 }

@@ -80,9 +80,16 @@ impl Builds {
     /// Returns the id of the commit that `revision` names.
     pub fn commit(&self, revision: &str) -> Result<String> {
         let name = format!("{revision}^{{commit}}");
-        let id = output(self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]))
-            .with_context(|| format!("'{revision}' names no commit of '{}'", self.repository.display()))?;
-        Ok(id.trim().to_owned())
+        let mut git = self.git();
+        let found = finish(git.args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]))?;
+        let said = found.said.trim();
+        ensure!(
+            found.status.success(),
+            "'{revision}' names no commit of '{}'{}{said}",
+            self.repository.display(),
+            if said.is_empty() { "" } else { ": git: " }
+        );
+        Ok(String::from_utf8_lossy(&found.output).trim().to_owned())
     }
 
     /// Returns the folder of a build of `commit`, which is built now unless it was built before.
@@ -213,6 +220,14 @@ impl Builds {
         git.args(["rev-list", "--bisect-all", bad]).args(goods.iter().map(|good| format!("^{good}")));
         let list = output(&mut git).context("cannot list the commits between good and bad")?;
         Ok(list.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect())
+    }
+
+    /// Returns the same commits as [`Builds::suspects`], ancestors first, so that `bad` is the last.
+    pub fn between(&self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
+        let mut git = self.git();
+        git.args(["rev-list", "--topo-order", "--reverse", bad]).args(goods.iter().map(|good| format!("^{good}")));
+        let list = output(&mut git).context("cannot list the commits between good and bad")?;
+        Ok(list.lines().map(str::to_owned).collect())
     }
 
     /// Fails if the good commit is not an ancestor of the bad one, because then no path leads from one to the other.

@@ -25,6 +25,8 @@ use crate::{
 /// results to the files that the options name.
 pub fn run(options: &RunOptions, out: &mut impl Write) -> Result<()> {
     let (options, exports) = (&options.common, &options.exports);
+    // Otherwise the runs of hours would be lost in the end.
+    exports.history.as_deref().map_or(Ok(()), results::check)?;
     let scenario = options.chosen.scenario()?;
     let rules = options.rules(&scenario)?;
     let (repository, a, b) = options.revisions()?;

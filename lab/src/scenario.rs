@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde::Deserialize;
 
 use crate::measure::Measure;
@@ -82,6 +82,11 @@ fn one_hour() -> u64 {
 }
 
 impl Scenario {
+    /// Returns whether a scenario of this name comes with the lab.
+    pub fn is_shipped(name: &str) -> bool {
+        SHIPPED.iter().any(|(shipped, _)| *shipped == name)
+    }
+
     /// Returns the shipped scenario of this name, or if there is none, reads the scenario in the file `name`.
     ///
     /// # Errors
@@ -92,10 +97,12 @@ impl Scenario {
             return Scenario::parse(name, text);
         }
         let path = Path::new(name);
-        let text = fs::read_to_string(path).with_context(|| {
+        let bytes = fs::read(path).with_context(|| {
             let shipped: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
             format!("no scenario '{name}': name a file, or one of {}", shipped.join(", "))
         })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| anyhow!("scenario '{name}': byte {} is no UTF-8", error.utf8_error().valid_up_to()))?;
         let stem = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy());
         Scenario::parse(&stem, &text).with_context(|| format!("scenario '{name}'"))
     }
@@ -185,6 +192,28 @@ pub fn describe(values: &Values) -> String {
     values.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ")
 }
 
+/// Splits a list of values at its commas. As in hyperfine, a backslash makes a comma or a backslash part of a value;
+/// before anything else, it stands for itself.
+pub fn listed(list: &str) -> Vec<String> {
+    let (mut values, mut letters) = (vec![String::new()], list.chars().peekable());
+    while let Some(letter) = letters.next() {
+        if letter == ',' {
+            values.push(String::new());
+            continue;
+        }
+        let escaped = letters.next_if(|next| letter == '\\' && matches!(next, ',' | '\\'));
+        if let Some(value) = values.last_mut() {
+            value.push(escaped.unwrap_or(letter));
+        }
+    }
+    values
+}
+
+/// Returns a list of one value, from which [`listed`] makes that value again.
+pub fn list_of(value: &str) -> String {
+    value.replace('\\', "\\\\").replace(',', "\\,")
+}
+
 /// Checks the name and the values of a parameter. Because scripts see parameters as variables, their names must be in
 /// lower case, which distinguishes them from existing variables.
 fn check_parameter(name: &str, values: &[String]) -> Result<()> {
@@ -236,6 +265,14 @@ mod tests {
         assert_eq!(message("a = {", "c = {"), "'cases.job.c': 'c' is no value of 'job'");
         assert_eq!(message("cases.job", "cases.jobs"), "'cases.jobs' is of no parameter");
         assert_eq!(message("words =", "job ="), "'cases.job.a.job' is a parameter too");
+    }
+
+    #[test]
+    fn values_with_commas_and_backslashes_can_be_listed() {
+        assert_eq!(listed(r"a,,b\,c,\d,\\,e"), ["a", "", "b,c", r"\d", r"\", "e"]);
+        for value in ["", "b,c", r"\", r"\,", r"\\,,", r"\d+", "a"] {
+            assert_eq!(listed(&list_of(value)), [value], "{value}");
+        }
     }
 
     #[test]

@@ -29,7 +29,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use refdb_vfs::interrupt;
 
 use crate::{
@@ -41,6 +41,7 @@ use crate::{
     progress::progress,
     revision::Builds,
     scenario::{Scenario, Values},
+    shown::shown_lines,
 };
 use branch::Branch;
 use follow::Series;
@@ -79,7 +80,7 @@ pub fn run(options: &WatchOptions, out: &mut impl Write) -> Result<u8> {
         interrupt::check()?;
         match passed {
             Err(error) if options.interval.is_none() && alerts == 0 => return Err(error),
-            Err(error) => eprintln!("refdb-lab: {error:#}"),
+            Err(error) => complain(&error),
             Ok(()) => {}
         }
         let Some(interval) = options.interval else { break };
@@ -183,7 +184,11 @@ fn pass(
 ) -> Result<()> {
     let builds = &prepared.first().context("there is no scenario")?.builds;
     if options.fetch {
-        branch::fetch(&mut builds.git())?;
+        // One remote that is away must not keep the commits at hand from being measured.
+        if let Err(error) = branch::fetch(&mut builds.git()) {
+            interrupt::check()?;
+            complain(&error.context("the watch goes on with the commits at hand"));
+        }
     }
     let branch = Branch::find(builds, &options.branch, options.all_commits)?;
     let mut failed: BTreeMap<usize, anyhow::Error> = BTreeMap::new();
@@ -204,14 +209,14 @@ fn pass(
             }
         }
     }
-    let mut said: Vec<String> = failed.into_values().map(|error| format!("{error:#}")).collect();
-    match said.pop() {
-        None => Ok(()),
-        Some(last) => {
-            said.iter().for_each(|error| eprintln!("refdb-lab: {error}"));
-            Err(anyhow!(last))
-        }
-    }
+    let Some((_, last)) = failed.pop_last() else { return Ok(()) };
+    failed.values().for_each(complain);
+    Err(last)
+}
+
+/// Writes what failed to standard error, when the watch goes on all the same.
+fn complain(error: &anyhow::Error) {
+    eprintln!("refdb-lab: {}", shown_lines(&format!("{error:#}")));
 }
 
 /// Waits, unless a signal arrives.

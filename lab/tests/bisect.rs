@@ -56,6 +56,12 @@ impl Commits for Line {
         Ok(numbered::suspects(bad, goods))
     }
 
+    fn between(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
+        let mut suspects = numbered::suspects(bad, goods);
+        suspects.sort_by_key(|commit| commit.parse::<usize>().unwrap());
+        Ok(suspects)
+    }
+
     fn parent(&mut self, commit: &str) -> Result<Option<String>> {
         Ok(Some(numbered::parent(commit)))
     }

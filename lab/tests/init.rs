@@ -27,7 +27,7 @@ fn project(files: &[(&str, &str)]) -> Synthetic {
 
 /// Runs `init` with these options. Returns what it says, and the path of the scenario.
 fn init(planted: &Synthetic, options: &[&str]) -> (Result<String, String>, std::path::PathBuf) {
-    let file = planted.scenario().with_file_name("first.toml");
+    let file = planted.scenario().with_file_name("my first.toml");
     let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
     lab.arg("init").arg(planted.repository()).arg("--output").arg(&file).arg("--cache").arg(planted.cache());
     let output = finish(lab.args(options));
@@ -42,6 +42,8 @@ fn works(planted: &Synthetic, kind: &str, options: &[&str]) -> String {
     assert!(said.contains(&format!(" of a {kind} project\n")), "{said}");
     assert!(said.contains(" ms a run; two equal runs differ by "), "{said}");
     assert!(said.contains("  it can find a step of ") || said.contains("  it cannot find a step of "), "{said}");
+    let next = format!("\ncompare two revisions: refdb-lab run '{}' --revisions REPO A,B\n", file.display());
+    assert!(said.ends_with(&next), "{said}");
     planted.commit("other", "nothing that costs");
     let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
     lab.arg("run").arg(&file).arg("--revisions").arg(planted.repository()).arg("HEAD~1,HEAD");

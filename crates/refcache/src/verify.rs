@@ -23,8 +23,7 @@ pub struct Report {
     pub refs: u64,
     /// The refs for which the view was wrong.
     pub differences: Vec<Difference>,
-    /// Loose refs that are broken on disk, and folders of refs that cannot be read. The view is right about such a ref
-    /// if it reports the ref as broken.
+    /// Refs that are broken on disk. The view is right about such a ref if it reports the ref as broken.
     pub broken: Vec<BrokenRef>,
 }
 

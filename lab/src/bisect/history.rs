@@ -89,6 +89,10 @@ impl Commits for Repository<'_> {
         Ok(suspects)
     }
 
+    fn between(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
+        self.builds.between(bad, goods)
+    }
+
     fn parent(&mut self, commit: &str) -> Result<Option<String>> {
         // The commit itself comes first.
         let parents = output(self.builds.git().args(["rev-list", "--parents", "-1", commit]))?;

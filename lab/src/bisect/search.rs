@@ -20,6 +20,9 @@ pub trait Commits {
     /// them.
     fn suspects(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>>;
 
+    /// Returns the same commits as [`Commits::suspects`] in the order of history, so that `bad` is the last.
+    fn between(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>>;
+
     /// Returns the first parent of a commit, or `None` for a root commit.
     fn parent(&mut self, commit: &str) -> Result<Option<String>>;
 
@@ -188,6 +191,10 @@ impl<C: Commits> Search<'_, C> {
             let suspects = self.commits.suspects(&state.bad, &state.goods)?;
             let commit = match state.next(&suspects) {
                 Next::Try(commit) => commit,
+                // The suspects that are left are the range, but in the order in which they would be tried.
+                Next::Over(End::Range(_)) => {
+                    return Ok((End::Range(self.commits.between(&state.bad, &state.goods)?), judged));
+                }
                 Next::Over(end) => return Ok((end, judged)),
             };
             let verdict = self.answer(&commit)?;

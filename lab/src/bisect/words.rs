@@ -7,12 +7,16 @@ use super::{
     search::Found,
     state::{Answer, End},
 };
-use crate::{compare::Rules, report::interval};
+use crate::{
+    compare::Rules,
+    report::interval,
+    shown::{shown, shown_lines},
+};
 
 /// Returns the whole report. `subject` returns the subject of a commit's message.
 pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<String>) -> Result<String> {
     let (words, sure) = (rules.judge.words(), format!("{} % sure in all", 100.0 * (1.0 - rules.rate)));
-    let named = |commit: &str| -> Result<String> { Ok(format!("{commit} {}", subject(commit)?)) };
+    let named = |commit: &str| -> Result<String> { Ok(format!("{commit} {}", shown(&subject(commit)?))) };
     let mut text = format!("bad takes {} the {words} of good\n", times(&found.whole));
     for judged in &found.judged {
         text += &format!("{}: {}\n", named(&judged.commit)?, answer(&judged.answer, judged.runs));
@@ -57,7 +61,7 @@ pub fn report(found: &Found, rules: &Rules, subject: impl Fn(&str) -> Result<Str
     for difference in &found.work {
         text += &format!("  {difference}\n");
     }
-    Ok(text)
+    Ok(shown_lines(&text))
 }
 
 /// Returns a line about how the machine changed during the search; empty if no change was noticed.

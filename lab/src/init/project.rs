@@ -93,7 +93,7 @@ impl Kind {
 const FIRST: &str = include_str!("first.toml");
 
 /// Returns the text of a scenario that copies the compiled programs of the build to `$BUILD/bin`.
-pub fn text(kind: Kind, command: &str, parameters: &[(&str, Vec<&str>)]) -> String {
+pub fn text(kind: Kind, command: &str, parameters: &[(&str, Vec<String>)]) -> String {
     let mut text = FIRST
         .replace("@KIND@", kind.name())
         .replace("@BUILD@", kind.build())
@@ -126,7 +126,7 @@ mod tests {
     fn the_scenario_has_the_command_and_the_parameters_whatever_is_in_them() {
         for command in ["\"$BUILD/bin/x\" --version", "echo '''it\\n''' \"\u{7}\u{7f}\"", "a\nb"] {
             for kind in [Kind::Cargo, Kind::CMake, Kind::Make] {
-                let text = text(kind, command, &[("size", vec!["1", "it's \"2\""])]);
+                let text = text(kind, command, &[("size", ["1", "it's \"2\""].map(str::to_owned).to_vec())]);
                 let scenario = Scenario::parse("x", &text).unwrap();
                 assert_eq!(scenario.command, command, "{text}");
                 assert_eq!(scenario.parameters["size"], ["1", "it's \"2\""]);

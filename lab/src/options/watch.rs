@@ -6,7 +6,12 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use super::{CacheFolder, check_parts, pair};
-use crate::{compare::Rules, measure::Measure, scenario::Scenario, stats};
+use crate::{
+    compare::Rules,
+    measure::Measure,
+    scenario::{Scenario, listed},
+    stats,
+};
 
 /// The options of `watch`.
 #[derive(Debug, Args)]
@@ -27,7 +32,7 @@ pub struct WatchOptions {
     #[arg(long, value_name = "SCENARIO", default_value = "lab.toml")]
     pub scenario: Vec<String>,
 
-    /// Comma-separated values of a parameter, in all scenarios that have it; repeatable
+    /// Comma-separated values of a parameter (`\,` is a comma in one), in all scenarios that have it; repeatable
     #[arg(long, num_args = 2, value_names = ["NAME", "VALUES"], action = clap::ArgAction::Append)]
     pub parameter_list: Vec<String>,
 
@@ -116,7 +121,7 @@ impl WatchOptions {
             let mut having =
                 scenarios.iter_mut().filter(|scenario| scenario.parameters.contains_key(&pair[0])).peekable();
             ensure!(having.peek().is_some(), "no scenario has a parameter '{}'", pair[0]);
-            let values: Vec<String> = pair[1].split(',').map(str::to_owned).collect();
+            let values = listed(&pair[1]);
             having.try_for_each(|scenario| scenario.choose(&pair[0], values.clone()))?;
         }
         Ok(scenarios)

@@ -16,6 +16,7 @@ use crate::{
     measure::Measure,
     scenario::{Values, describe},
     series::detector::Direction,
+    shown::{shown, shown_in_markdown as safe},
 };
 
 /// The version of the JSON.
@@ -171,19 +172,19 @@ impl Alert {
     /// Returns the alert in Markdown.
     pub fn markdown(&self) -> String {
         let sure = 100.0 * (1.0 - self.false_alarms);
-        let mut text = format!("# {}\n\n", self.title());
+        let mut text = format!("# {}\n\n", safe(&self.title()));
         text += &format!(
             "{} {}\ntakes {:.3} times ({} to {}, {sure} % sure, {} runs a side) the {} of\n{} {}\n\n{}.\n",
             self.after.commit,
-            self.after.subject,
+            safe(&self.after.subject),
             self.ratio,
             bounded(self.low),
             bounded(self.high),
             self.runs,
             self.judge.words(),
             self.before.commit,
-            self.before.subject,
-            self.conclusion.sentence,
+            safe(&self.before.subject),
+            safe(&self.conclusion.sentence),
         );
         if let Some(earlier) = self.takes_back {
             text += &format!("\nThis takes back the change of alert {earlier}: that one went away.\n");
@@ -192,16 +193,16 @@ impl Alert {
             text += &format!("\nThere is more than one change: {rest}. That is not part of this alert.\n");
         }
         if self.place == Place::Range {
-            text += &format!("\nOne of these commits made the change; {}:\n\n", self.why);
-            self.commits.iter().for_each(|one| text += &format!("- {} {}\n", one.commit, one.subject));
+            text += &format!("\nOne of these commits made the change; {}:\n\n", safe(&self.why));
+            self.commits.iter().for_each(|one| text += &format!("- {} {}\n", one.commit, safe(&one.subject)));
         } else if !self.why.is_empty() {
-            text += &format!("\nNo single commit is named: {}.\n", self.why);
+            text += &format!("\nNo single commit is named: {}.\n", safe(&self.why));
         }
         if !self.work.is_empty() {
             text += "\nHow the work of both differs (before and after):\n\n";
-            self.work.iter().for_each(|line| text += &format!("- {}\n", line.trim_start()));
+            self.work.iter().for_each(|line| text += &format!("- {}\n", safe(line.trim_start())));
         }
-        text += &format!("\nTo repeat it:\n\n    {}\n", self.repeat);
+        text += &format!("\nTo repeat it:\n\n    {}\n", shown(&self.repeat));
         text += &format!(
             "\nHow it was found: a watch measured commit after commit beside {}. {} made the change certain. It was \
              proved again from a fresh clone, with fresh builds and another order of the runs. The last commit takes \
@@ -213,7 +214,7 @@ impl Alert {
             short(&self.reference),
             self.lab,
         );
-        self.machine.iter().for_each(|(name, value)| text += &format!("; {name}: {value}"));
+        self.machine.iter().for_each(|(name, value)| text += &format!("; {}: {}", safe(name), safe(value)));
         text + "\n"
     }
 

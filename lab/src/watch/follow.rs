@@ -19,6 +19,7 @@ use crate::{
     options::watch::WatchOptions,
     scenario::{Scenario, describe},
     series::detector::Change,
+    shown::shown,
 };
 
 /// A series that is watched.
@@ -166,7 +167,7 @@ impl<'a> Series<'a> {
 
     /// Prints a line about something that is recorded already, so that it is not done again if printing fails.
     pub(super) fn say(&self, said: &str, out: &mut impl Write) -> Result<()> {
-        writeln!(out, "{}: {said}", self.name())?;
+        writeln!(out, "{}", shown(&format!("{}: {said}", self.name())))?;
         Ok(out.flush()?)
     }
 

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt::Write as _,
     io::Write,
-    path::{Path, PathBuf},
+    path::{Path, PathBuf, absolute},
     time::Instant,
 };
 
@@ -26,7 +26,9 @@ use crate::{
     coin::Coin,
     compare::Rules,
     measure::now,
+    scenario::{Scenario, list_of},
     series::levels::{Step, taken_back},
+    shown::{shown, shown_lines},
 };
 
 /// The result of the search for the commit of a change.
@@ -74,7 +76,8 @@ impl<'a> Series<'a> {
                 *alerts += 1;
                 self.call_the_user();
                 let rest = alert.rest.as_ref().map_or_else(String::new, |rest| format!("; {rest}"));
-                writeln!(out, "ALERT {}: {}; {}{rest}", alert.id, alert.title(), alert.conclusion.sentence)?;
+                let line = format!("ALERT {}: {}; {}{rest}", alert.id, alert.title(), alert.conclusion.sentence);
+                writeln!(out, "{}", shown(&line))?;
                 Ok(out.flush()?)
             }
             Ok(proof) => {
@@ -200,7 +203,7 @@ impl<'a> Series<'a> {
             Found::Gradual => (Place::Gradual, Vec::new(), "no single commit carries the change".to_owned()),
             Found::Nothing(why) => {
                 let [good, bad] = &located.pair;
-                let range = self.setting.builds.suspects(bad, std::slice::from_ref(good))?;
+                let range = self.setting.builds.between(bad, std::slice::from_ref(good))?;
                 let range: Vec<Named> = range.iter().map(|commit| named(commit)).collect::<Result<_>>()?;
                 if range.len() == 1 {
                     (Place::Commit, range, String::new())
@@ -254,13 +257,13 @@ impl<'a> Series<'a> {
             self.options.scenario.iter().find(|name| {
                 Path::new(name).file_stem().is_some_and(|stem| stem.to_string_lossy() == scenario.as_str())
             });
-        let mut command = format!(
-            "refdb-lab run {} --revisions {} {a},{b}",
-            quoted(named.unwrap_or(scenario)),
-            quoted(&self.options.repository.to_string_lossy()),
-        );
+        // The command is for any folder, because alerts are read elsewhere.
+        let whole = |path: &Path| -> Result<String> { Ok(quoted(&absolute(path)?.to_string_lossy())) };
+        let named = named.unwrap_or(scenario);
+        let file = if Scenario::is_shipped(named) { named.clone() } else { whole(Path::new(named))? };
+        let mut command = format!("refdb-lab run {file} --revisions {} {a},{b}", whole(&self.options.repository)?);
         for (name, value) in self.setting.values {
-            write!(command, " --parameter-list {name} {}", quoted(value))?;
+            write!(command, " --parameter-list {name} {}", quoted(&list_of(value)))?;
         }
         let Rules { rate, tolerance, pairs_max, judge } = self.rules;
         write!(command, " --judge {} --false-alarms {rate} --tolerance {tolerance}", judge.name())?;
@@ -275,7 +278,7 @@ impl<'a> Series<'a> {
         for record in self.ledger.records() {
             let Record::Closed(Closed { number, confirmed: true, .. }) = record else { continue };
             if let Err(error) = notify(command, &self.options.history, &self.id(*number)) {
-                eprintln!("refdb-lab: {error:#}");
+                eprintln!("refdb-lab: {}", shown_lines(&format!("{error:#}")));
             }
         }
     }

@@ -68,6 +68,10 @@ impl Commits for Hurried<'_> {
         self.commits.suspects(bad, goods)
     }
 
+    fn between(&mut self, bad: &str, goods: &[String]) -> Result<Vec<String>> {
+        self.commits.between(bad, goods)
+    }
+
     fn parent(&mut self, commit: &str) -> Result<Option<String>> {
         self.commits.parent(commit)
     }
@@ -121,12 +125,10 @@ pub fn find(
             Ok((place, Some(found.whole.ratio)))
         }
         Err(error) if error.is::<Over>() => {
-            let mut left = hurried.commits.suspects(&hurried.bad, &hurried.goods)?;
-            left.retain(|commit| *commit != hurried.bad);
-            if left.is_empty() {
+            let left = hurried.commits.between(&hurried.bad, &hurried.goods)?;
+            if left.len() == 1 {
                 return Ok((Found::Commit(hurried.bad, None), None));
             }
-            left.push(hurried.bad);
             Ok((Found::Range(left, Over.to_string()), None))
         }
         Err(error) => Ok((Found::Nothing(format!("{error:#}")), None)),

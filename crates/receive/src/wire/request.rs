@@ -121,8 +121,7 @@ impl RequestReader {
         }
     }
 
-    /// Returns the error for a fault of the packet that is to be taken next.
-    pub(crate) fn at(&self, fault: Fault) -> ProtocolError {
+    fn at(&self, fault: Fault) -> ProtocolError {
         ProtocolError { offset: self.offset, fault }
     }
 

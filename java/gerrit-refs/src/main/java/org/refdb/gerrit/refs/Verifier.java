@@ -9,7 +9,6 @@ import java.time.Duration;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.eclipse.jgit.lib.Repository;
 
@@ -45,7 +44,6 @@ final class Verifier implements LifecycleListener {
   private final Duration interval;
   private final Duration look;
   private final Consumer<String> log;
-  private final Consumer<ProjectState> readStats;
   private Thread thread;
 
   @Inject
@@ -54,14 +52,8 @@ final class Verifier implements LifecycleListener {
   }
 
   Verifier(RefdbRepositoryManager manager, Consumer<String> log) {
-    this(manager, log, manager::readStats);
-  }
-
-  /** {@code readStats} brings a project's figures up to date. */
-  Verifier(RefdbRepositoryManager manager, Consumer<String> log, Consumer<ProjectState> readStats) {
     this.manager = manager;
     this.log = log;
-    this.readStats = readStats;
     this.interval = manager.settings().verifyInterval();
     this.look = interval.isPositive() && interval.compareTo(LOOK) < 0 ? interval : LOOK;
   }
@@ -89,21 +81,11 @@ final class Verifier implements LifecycleListener {
   private void run() {
     try {
       while (true) {
-        Optional<ProjectState> next = nextOrLog();
+        Optional<ProjectState> next = next(System.nanoTime());
         rest(next.isEmpty() ? look : verify(next.get()).multipliedBy(REST));
       }
     } catch (InterruptedException e) {
       // Gerrit is stopping.
-    }
-  }
-
-  private Optional<ProjectState> nextOrLog() {
-    try {
-      return next(System.nanoTime());
-    } catch (RuntimeException | Error e) { // also an OutOfMemoryError: the thread must not end
-      logger.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
-          "refdb cannot tell which project to verify, and tries again soon");
-      return Optional.empty();
     }
   }
 
@@ -143,7 +125,7 @@ final class Verifier implements LifecycleListener {
 
   /** Returns whether a project was used since it was last verified; called lazily, because it queries the engine. */
   private boolean wasUsed(ProjectState state) {
-    readStats.accept(state);
+    manager.readStats(state);
     return state.staleness.wasUsedAt(state.uses(), System.nanoTime());
   }
 
@@ -159,7 +141,7 @@ final class Verifier implements LifecycleListener {
           report(state, found.differences());
           ours.flush();
         }
-        readStats.accept(state);
+        manager.readStats(state);
         state.staleness.usedUpTo(state.uses()); // the comparison itself does not count as a use
       }
     } catch (IOException | RuntimeException | Error e) { // also an OutOfMemoryError: the thread must not end

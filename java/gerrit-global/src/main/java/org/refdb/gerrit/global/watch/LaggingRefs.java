@@ -237,12 +237,9 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     return wanted.size() <= most / 2;
   }
 
-  /** Finds missed changes by comparing all projects. A project that cannot be compared now is compared later. */
+  /** Finds missed changes by comparing all projects. */
   private void compareAll() {
     for (String project : disks.all()) {
-      synchronized (this) {
-        incomplete.add(project); // until its comparison has succeeded
-      }
       views.accept(project);
       compare(project);
     }
@@ -252,11 +249,10 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     List<Compare.Difference> found = new ArrayList<>();
     boolean isComplete = !begin(project); // stays as it is if the comparison fails, which is logged
     try (DiskRefs disk = disks.open(project)) {
-      boolean isKnown = refs.projects().look(disk.project(), refs.deadline()).isPresent(); // else no ref is behind
-      isComplete = !isKnown || new Compare(refs, disk).run(most, found::add).complete();
-    } catch (IOException | GlobalRefException | RuntimeException | Error e) { // others are to be compared
+      isComplete = new Compare(refs, disk).run(most, found::add).complete();
+    } catch (IOException | GlobalRefException | RuntimeException e) {
       log.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
-          "changes of project %s that this node has missed are looked for later", project);
+          "changes of project %s that this node has missed are not found before they change again", project);
     }
     end(project, found, isComplete);
   }
