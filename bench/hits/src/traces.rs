@@ -6,7 +6,8 @@ use refdb_bench::kv::workload::Draws;
 /// A key of a trace: a number, counted from 0.
 pub type Key = u64;
 
-/// Ranks with a popularity of one over their rank to the power of `theta`, by inversion of its sum.
+/// Draws ranks, counted from 0. The popularity of rank `r` is proportional to `1 / (r + 1)^theta`; a uniform draw is
+/// looked up in the running sums of the popularities.
 struct Zipf {
     sums: Vec<f64>,
 }

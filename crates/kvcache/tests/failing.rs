@@ -154,6 +154,19 @@ fn a_segment_whose_sync_failed_is_not_trusted_though_it_could_not_be_deleted() {
     }
 }
 
+/// Previously, the write was tried again after the failure had emptied the cache, and closing reported a success.
+#[test]
+fn closing_reports_a_failed_sync_that_emptied_the_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Forgetful::default());
+    let cache = Cache::open_on(Fs::with_hook(disk.clone()), dir.path(), patient(4 * MIB)).unwrap();
+    cache.put_with(b"synced", b"session", PutOptions::new().durability(Durability::Synced)).unwrap();
+    cache.put(b"buffered", b"session").unwrap();
+    disk.fails.store(true, Ordering::Relaxed);
+    cache.close().expect_err("the cache lost an entry that had been synced");
+    assert_eq!(cache.get(b"synced"), None);
+}
+
 /// Previously, each later sync failed at the lost segment and removed all entries again, as long as the segment could
 /// not be deleted.
 #[test]

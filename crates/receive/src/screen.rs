@@ -53,7 +53,7 @@ impl Screen {
     ///
     /// Panics if the request ends before the last of these bytes.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(), ProtocolError> {
-        self.heard.add(bytes)?;
+        self.heard.add(bytes, &self.reader)?;
         let taken = self.reader.take(bytes)?;
         assert_eq!(taken, bytes.len(), "the request ended before these bytes");
         Ok(())

@@ -1,7 +1,7 @@
 //! Says which refs have changed, whichever program changed them: `cargo run --example watch -- REPOSITORY [PREFIX]`.
 //!
-//! Each round lists the refs, but reads only those files again that have changed. A ref that changes twice between two
-//! rounds is reported once, or not at all if its value is the same as before.
+//! Each round lists the refs. A ref that changes twice between two rounds is reported once, or not at all if its value
+//! is the same as before.
 
 use bstr::BString;
 use refdb_refcache::{ListOptions, ViewSettings, Views, ViewsSettings};

@@ -329,8 +329,8 @@ impl FilesReader {
         Ok(file)
     }
 
-    /// Records that packed-refs was opened again, and whether it has changed since it was last used. Fails if the file
-    /// is that of another repository, which has taken the folder's place and may have ids of another length.
+    /// Records that packed-refs was opened again, and whether it has changed since it was last used. Fails if the
+    /// folder no longer holds the repository that was opened, because the file may then have ids of another length.
     #[cold]
     fn note(&self, file: &PackedFile) -> Result<()> {
         if self.identity.check(&self.fs)? != Verdict::Same {

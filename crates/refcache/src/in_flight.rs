@@ -38,8 +38,8 @@ pub(crate) struct InFlightBatches {
 struct State {
     /// The refs of batches in flight, each with its batch and its old value.
     refs: HashMap<BString, (u64, Option<ObjectId>)>,
-    /// The batches that failed and could not be recovered, with the paths of their journal entries. Such a batch stays
-    /// in flight until its entry is gone, or until another batch holds the lock of one of its refs.
+    /// The batches that failed and could not be recovered, with the paths of their journal files. Such a batch stays in
+    /// flight until its file is gone, or until another batch holds the lock of one of its refs.
     unrecovered: Vec<(u64, PathBuf)>,
     /// How many queries about several refs are being answered, by the step at which they began.
     spans: BTreeMap<u64, usize>,
@@ -100,7 +100,7 @@ impl InFlightBatches {
         Span { in_flight: self, began }
     }
 
-    /// Ends the failed batches whose journal entries are gone, because somebody has recovered the batches.
+    /// Ends the failed batches whose journal files are gone: recovery removes or renames the file.
     fn end_settled(&self, state: &mut State) {
         let is_gone = |record: &Path| matches!(self.fs.find_link(record), Ok(None));
         let gone: Vec<u64> =

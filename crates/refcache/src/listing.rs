@@ -16,7 +16,7 @@ pub(crate) trait Source: Send {
     /// Moves to the next row of the range; `false` at its end.
     fn advance(&mut self) -> Result<bool>;
 
-    /// The row moved to; `None` if its ref is broken or was deleted. Called only after `advance` has returned `true`.
+    /// The row moved to; `None` if it is not shown. Called only after `advance` has returned `true`.
     fn current(&self) -> Result<Option<Row<'_>>>;
 
     /// Shows the remaining rows of the range until `show` breaks. Returns whether it broke.
@@ -92,7 +92,7 @@ impl Listing {
         proof.extend_from_slice(&self.owner.to_le_bytes());
         proof.extend_from_slice(&state.to_le_bytes());
         for row in loose {
-            // No name has a line feed, a tab or a carriage return.
+            // No valid name has a line feed, a tab or a carriage return.
             proof.extend_from_slice(&row.name);
             match &row.target {
                 None => proof.push(b'\r'),
@@ -128,8 +128,8 @@ impl Listing {
         loose.iter().filter(|row| row.is_corrupt).map(|row| row.name.as_bstr())
     }
 
-    /// Moves to the next ref and returns it; `None` at the end. Broken refs are left out;
-    /// [`left_out`](Self::left_out) returns their names.
+    /// Moves to the next ref and returns it; `None` at the end. See [`left_out`](Self::left_out) for refs that are not
+    /// shown.
     ///
     /// # Errors
     ///

@@ -7,8 +7,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-/// Unless the settings say otherwise, views use at most one in this many of the file descriptors that the process may
-/// have; the others are for packs, connections and logs.
+/// If the settings have no limit on open files, the limit is one in this many of the file descriptors that the process
+/// may have; the others are for packs, connections and logs.
 const PART: u64 = 4;
 
 /// The upper limit on open files if the settings have none, however many the process may have, since each open view

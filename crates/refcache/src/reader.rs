@@ -28,7 +28,7 @@ pub(crate) trait ReadRefs: Send + Sync {
     /// it, those with a newer value elsewhere included.
     fn pointing_at(&self, ids: &[ObjectId], most: usize, objects: &dyn ObjectCheck) -> Result<Answer<Pointing>>;
 
-    /// Looks up every ref that has a file of its own, and records those that are broken.
+    /// Looks up every loose ref, and records those that are broken.
     fn look_for_broken(&self) -> Result<()>;
 
     /// The names for which memory may differ from `disk`: those that are cached one by one, and those whose cached

@@ -33,7 +33,7 @@ pub struct TrustSettings {
     /// how old it may be. `None`, the default, to check the disk for each query. Writes through any view of the process
     /// are seen at once.
     pub believe: Option<Duration>,
-    /// Whether a setting says `always` explicitly and no other setting outranks it. A view warns of such a setting on a
+    /// Whether at least one of the three values is `always` because a setting says so. A view warns of that on a
     /// network file system, but not of the default.
     pub is_always_set: bool,
 }

@@ -23,7 +23,8 @@ pub struct Report {
     pub refs: u64,
     /// The refs for which the view was wrong.
     pub differences: Vec<Difference>,
-    /// Refs that are broken on disk. The view is right about such a ref if it reports the ref as broken.
+    /// Loose refs that are broken on disk, and folders of refs that cannot be read. The view is right about such a ref
+    /// if it reports the ref as broken.
     pub broken: Vec<BrokenRef>,
 }
 

@@ -227,7 +227,8 @@ impl View {
         Ok(resolved)
     }
 
-    /// Lists the refs that `options` select, in order of name. Broken refs are left out; see [`broken`](Self::broken).
+    /// Lists the refs that `options` select, in order of name. Broken loose refs are left out; see
+    /// [`broken`](Self::broken).
     pub fn list(&self, options: &ListOptions) -> Result<Listing> {
         let plan = Plan::of(options);
         self.ask(|opened| {
@@ -241,7 +242,7 @@ impl View {
         })
     }
 
-    /// Returns whether there is any ref below `refs/`, not counting broken ones.
+    /// Returns whether there is any ref below `refs/`, not counting broken loose refs.
     pub fn has_refs(&self) -> Result<bool> {
         Ok(self.list(&ListOptions::default())?.next()?.is_some())
     }
@@ -273,8 +274,8 @@ impl View {
         Ok(names)
     }
 
-    /// The broken refs, which listings leave out because their files are corrupt or cannot be read. Checks all loose
-    /// refs, and returns a thousand broken ones at most.
+    /// The broken loose refs, which listings leave out, and the folders of refs that cannot be read; a thousand at
+    /// most. Checks all loose refs.
     pub fn broken(&self) -> Result<Vec<BrokenRef>> {
         self.ask(|opened| opened.reader.look_for_broken().map(Answer::Validated))?;
         Ok(self.counters.broken.below(b""))

@@ -186,3 +186,23 @@ fn refs_in_a_folder_that_may_be_searched_but_not_read_are_found_by_their_names()
     deleted.unwrap();
     assert_eq!(git_list(&repo).iter().filter(|line| line.contains("searched")).count(), 1);
 }
+
+/// Previously, reftables failed with an I/O error.
+#[test]
+fn a_pseudoref_whose_file_cannot_be_read_is_a_broken_ref_in_each_format() {
+    for format in [RefFormat::Files, RefFormat::Reftable] {
+        let repo = Repo::bare(format, HashKind::Sha1);
+        let store = Store::open(repo.git_dir()).unwrap();
+        for name in ["FETCH_HEAD", "MERGE_HEAD"] {
+            let path = repo.git_dir().join(name);
+            let get = || store.snapshot().unwrap().get(name.into());
+            fs::create_dir(&path).unwrap();
+            assert_eq!(get().unwrap(), None, "{format:?}: a folder is no ref");
+            fs::remove_dir(&path).unwrap();
+            std::os::unix::fs::symlink(&path, &path).unwrap();
+            let error = get().unwrap_err();
+            assert!(matches!(&error, Error::BrokenRef(broken) if broken.name == name), "{format:?}: {error:?}");
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}

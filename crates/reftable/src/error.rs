@@ -39,7 +39,7 @@ pub enum Error {
          shorten the name or raise reftable.blockSize"
     )]
     TooLarge {
-        /// The ref's name, or `an object` for a record of the index of objects.
+        /// The ref's name.
         name: BString,
         /// The block size, in bytes.
         block_size: u32,

@@ -431,3 +431,27 @@ fn a_cursor_is_at_the_end_after_a_seek_that_met_damage() {
     }
     assert!(of_refs > 0 && of_logs > 0, "{of_refs} {of_logs}");
 }
+
+/// Previously, the message had the bytes of the abbreviated id.
+#[test]
+fn damage_in_the_index_of_objects_is_told_with_an_id_in_hexadecimal_digits() {
+    let sound = write(WriteOptions::default().block_size(256), &refs(HashKind::Sha1, 400), &logs(HashKind::Sha1, 9)).0;
+    let footer = sound.len() - 68;
+    let position = |section: usize| u64::from_be_bytes(sound[footer + 24 + 8 * section..][..8].try_into().unwrap());
+    let (objects, end) = ((position(1) >> 5) as usize, position(3) as usize);
+    assert!(position(2) > 0, "the objects have an index");
+    let mut told = 0;
+    for at in objects..end {
+        let mut bytes = sound.clone();
+        bytes[at] ^= 0x7f;
+        let Ok(table) = open(&bytes) else { continue };
+        for number in (0..400).step_by(13) {
+            let Err(Error::Corrupt(found)) = table.refs_pointing_at(&id(HashKind::Sha1, number)) else { continue };
+            if (objects..end).contains(&(found.offset as usize)) && !found.behind.is_empty() {
+                assert!(found.behind.iter().all(u8::is_ascii_hexdigit) && found.behind.len() >= 4, "{found}");
+                told += 1;
+            }
+        }
+    }
+    assert!(told > 0);
+}

@@ -23,8 +23,8 @@ pub fn write(text: Vec<u8>) {
     }
 }
 
-/// Prints a prefix and a message on standard error, usually in a single [`write`]. As in git, control characters of the
-/// message other than tabs and newlines become `?`, so that a refname cannot control somebody's terminal.
+/// Passes a prefix, a message and a newline to [`write`] in one call. As in git, control characters of the message
+/// other than tabs and newlines become `?`, so that a refname cannot control somebody's terminal.
 pub fn say(prefix: &str, message: &[u8]) {
     let mut line = Vec::with_capacity(prefix.len() + message.len() + 1);
     line.extend_from_slice(prefix.as_bytes());

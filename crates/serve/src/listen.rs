@@ -162,7 +162,7 @@ async fn run(
         tokio::select! {
             _ = term.recv() => break,
             _ = int.recv() => break,
-            Some((stream, permit)) = next(&mut acceptor, &permits) => connections.attend(stream, permit),
+            Some((stream, permit)) = next(&mut acceptor, &permits, &kept.records) => connections.attend(stream, permit),
         }
     }
     drop(acceptor);
@@ -215,13 +215,20 @@ fn connections_max(limits: &Limits) -> usize {
 
 /// Waits until another connection may be open (see [`connections_max`]), and then for that connection. A shim, which
 /// passes on the two descriptors of its client, counts three times; if there is no room for these, its connection is
-/// closed, so that it runs git.
-async fn next(acceptor: &mut Acceptor, permits: &Arc<Semaphore>) -> Option<(sockets::Stream, OwnedSemaphorePermit)> {
+/// closed, so that it runs git, and counted as one that had no room.
+async fn next(
+    acceptor: &mut Acceptor,
+    permits: &Arc<Semaphore>,
+    records: &Records,
+) -> Option<(sockets::Stream, OwnedSemaphorePermit)> {
     loop {
         let mut permit = Arc::clone(permits).acquire_owned().await.ok()?;
         let stream = acceptor.next().await;
         if let sockets::Stream::Shim(_) = stream {
-            let Ok(others) = Arc::clone(permits).try_acquire_many_owned(2) else { continue };
+            let Ok(others) = Arc::clone(permits).try_acquire_many_owned(2) else {
+                records.shim("no room");
+                continue;
+            };
             permit.merge(others);
         }
         return Some((stream, permit));
@@ -257,6 +264,21 @@ fn reload(options: &Options, kept: &Kept, server: &ArcSwap<Server>) {
 mod tests {
     use super::*;
     use std::{sync::mpsc::Receiver, time::Instant};
+
+    /// Previously, such a shim appeared nowhere.
+    #[tokio::test]
+    async fn a_shim_for_whose_descriptors_there_is_no_room_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let shims = Listener::Shims(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let (mut acceptor, records) = (Acceptor::new(vec![shims]).unwrap(), Records::new());
+        let shim = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let permits = Arc::new(Semaphore::new(2));
+        let accepting = next(&mut acceptor, &permits, &records);
+        assert!(timeout(Duration::from_millis(200), accepting).await.is_err(), "its connection is closed");
+        assert!(records.text().contains("shims_total{result=\"no room\"} 1"), "{}", records.text());
+        drop(shim);
+    }
 
     /// Previously, the server never ended if the last packing waited for a disk that did not respond.
     #[test]

@@ -47,13 +47,13 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(OsString))
                 .help("Serve the repositories below DIR. With a prefix, their paths begin with /PREFIX/."),
             Arg::new("http").long("http").value_name("ADDRESS:PORT").value_parser(address()).help(
-                "Listen on this TCP address, unless systemd passes sockets. Headers that name a user are ignored, \
-                 except with serve.proxySecret. If no address and no socket is given, the server chooses a loopback \
-                 port and prints it.",
+                "Listen on this TCP address, unless systemd passes a socket for HTTP. Headers that name a user are \
+                 ignored, except with serve.proxySecret. If no address and no socket is given, the server chooses a \
+                 loopback port and prints it.",
             ),
             Arg::new("http-socket").long("http-socket").value_name("PATH").value_parser(path()).help(
-                "Listen on this Unix socket, unless systemd passes sockets, for a proxy that authenticates users. The \
-                 server trusts the proxy's headers X-Remote-User and X-Remote-Addr.",
+                "Listen on this Unix socket, unless systemd passes a socket for HTTP, for a proxy that authenticates \
+                 users. The server trusts the proxy's headers X-Remote-User and X-Remote-Addr.",
             ),
             Arg::new("socket").long("socket").value_name("PATH").value_parser(path()).help(
                 "Listen on this Unix socket for `refdb upload-pack`, which sshd or git daemon starts. Its folder must \
@@ -140,19 +140,21 @@ pub(crate) fn root(word: OsString) -> (String, PathBuf) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// The options of a server that is started with these words.
+    pub(crate) fn parse(words: &[&str]) -> Options {
+        let words = ["refdb-serve"].iter().chain(words).map(OsString::from);
+        match Wanted::parse(command(), words).unwrap() {
+            Wanted::Serve(options) => options,
+            Wanted::Status(_) => panic!("the command is to serve"),
+        }
+    }
 
     #[test]
     fn a_root_may_have_a_prefix_and_a_server_always_has_an_address() {
         command().debug_assert();
-        let parse = |words: &[&str]| {
-            let words = ["refdb-serve"].iter().chain(words).map(OsString::from);
-            match Wanted::parse(command(), words).unwrap() {
-                Wanted::Serve(options) => options,
-                Wanted::Status(_) => panic!("the command is to serve"),
-            }
-        };
         let options = parse(&["--root", "/srv/git", "--root", "team=/srv/team", "--root", "/a=b/c"]);
         let roots = [("", "/srv/git"), ("team", "/srv/team"), ("", "/a=b/c")];
         assert_eq!(options.roots, roots.map(|(prefix, dir)| (prefix.to_owned(), PathBuf::from(dir))));

@@ -17,6 +17,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -111,11 +112,17 @@ impl Records {
         Ok(())
     }
 
-    /// Closes the access log once it is written, or after `limit`.
+    /// Closes the access log once it is written and its lost lines are reported, or after `limit`.
     pub(crate) fn close_log(&self, limit: Duration) {
+        let began = Instant::now();
         let log = self.log().take();
         if let Some(log) = log {
             log.await_written(limit);
+            drop(log);
+            // The thread of a log reports the last lost lines when it ends.
+            while Arc::strong_count(&self.log_writers) > 1 && began.elapsed() < limit {
+                thread::sleep(Duration::from_millis(1));
+            }
         }
     }
 

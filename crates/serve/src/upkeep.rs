@@ -7,6 +7,10 @@
 //! at a time and the share of time that they take, which may delay a run further.
 
 use refdb_receive::Maintenance;
+use rustix::{
+    process::{Pid, test_kill_process},
+    system::uname,
+};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -117,14 +121,22 @@ impl Shared {
             // The wait for a turn costs nothing, so it does not count.
             let Ok(turn) = self.runs.acquire().await else { return };
             let began = Instant::now();
-            run(commands).await;
+            let is_old_git = run(commands).await > 0;
             drop(turn);
-            let lock = folder.join("objects/maintenance.lock");
-            while is_there(lock.clone()).await && !self.is_ending.is_cancelled() {
-                self.pause(Instant::now() + next_look(began.elapsed())).await;
+            if is_old_git {
+                // Its gc may have detached itself just now, and not have its file yet.
+                self.pause(Instant::now() + LOOK).await;
             }
+            self.background_ended(&folder, began).await;
             let pause = began.elapsed().saturating_mul(SHARE - 1).min(PAUSE_MAX);
             self.pause(Instant::now() + pause).await;
+        }
+    }
+
+    /// Waits until git has finished what it does in the background of this run, or until the server shuts down.
+    async fn background_ended(&self, folder: &Path, began: Instant) {
+        while goes_on(folder.to_owned()).await && !self.is_ending.is_cancelled() {
+            self.pause(Instant::now() + next_look(began.elapsed())).await;
         }
     }
 
@@ -163,19 +175,38 @@ fn next_look(passed: Duration) -> Duration {
     (passed / SHARE).clamp(LOOK, PAUSE_MAX)
 }
 
-/// Returns whether there is a file. The look may take long on a network file system, so it has a thread of its own.
-async fn is_there(file: PathBuf) -> bool {
-    tokio::task::spawn_blocking(move || file.exists()).await.unwrap_or(false)
+/// Returns whether git maintains a repository in the background. The look may take long on a network file system, so it
+/// has a thread of its own.
+async fn goes_on(folder: PathBuf) -> bool {
+    let look = move || folder.join("objects/maintenance.lock").exists() || gc_runs(&folder.join("gc.pid"));
+    tokio::task::spawn_blocking(look).await.unwrap_or(false)
 }
 
-/// Runs the commands one after another until one succeeds. As in git, a push does not depend on whether one does.
-async fn run(commands: Vec<Command>) {
-    for mut command in commands {
+/// Returns whether the `gc` lives that has written this file, which begins with its process id and the name of its
+/// machine. The gc of git before 2.47 detaches itself, and then holds no other lock. As in git, a file of another
+/// machine or of a dead process does not count, nor one older than 12 hours, whose number may be another process's.
+fn gc_runs(file: &Path) -> bool {
+    const AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
+    let Ok(text) = std::fs::read_to_string(file) else { return false };
+    let written = std::fs::metadata(file).and_then(|found| found.modified());
+    let is_recent = written.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < AGE_MAX));
+    let mut words = text.split_whitespace();
+    let process = words.next().and_then(|word| word.parse().ok()).and_then(Pid::from_raw);
+    let is_local = words.next().is_some_and(|host| host.as_bytes() == uname().nodename().to_bytes());
+    is_recent && is_local && process.is_some_and(|process| test_kill_process(process).is_ok())
+}
+
+/// Runs the commands one after another until one succeeds, and returns its number, or that of all if none does. As in
+/// git, a push does not depend on whether one does.
+async fn run(commands: Vec<Command>) -> usize {
+    let count = commands.len();
+    for (at, mut command) in commands.into_iter().enumerate() {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         if tokio::process::Command::from(command).status().await.is_ok_and(|status| status.success()) {
-            return;
+            return at;
         }
     }
+    count
 }
 
 #[cfg(test)]
@@ -204,6 +235,27 @@ mod tests {
         upkeep.ended().await;
         assert_eq!(runs(), "ran\nran\n");
         assert!(upkeep.0.due().is_empty());
+    }
+
+    /// Previously, such a run counted as ended at once.
+    #[tokio::test]
+    async fn a_gc_that_has_detached_itself_is_waited_for_while_it_lives() {
+        let dir = tempfile::tempdir().unwrap();
+        let upkeep = Upkeep::new(Handle::current());
+        let mut gc = tokio::process::Command::new("sleep").arg("1").spawn().unwrap();
+        let pid = gc.id().unwrap();
+        let began = Instant::now();
+        let lives = tokio::spawn(async move { gc.wait().await.unwrap() });
+        let machine = uname();
+        let text = |host: &str| std::fs::write(dir.path().join("gc.pid"), format!("{pid} {host}")).unwrap();
+        text("another.machine.invalid");
+        assert!(!goes_on(dir.path().to_owned()).await);
+        text(machine.nodename().to_str().unwrap());
+        assert!(goes_on(dir.path().to_owned()).await);
+        upkeep.0.background_ended(dir.path(), began).await;
+        assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
+        lives.await.unwrap();
+        assert!(!goes_on(dir.path().to_owned()).await, "the file of a dead gc does not count");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::{
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::{
-        Mutex, Once, OnceLock, PoisonError,
+        Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
     },
 };
@@ -55,20 +55,20 @@ static PATH: Mutex<[u8; PATH_LEN_MAX + 1]> = Mutex::new([0; PATH_LEN_MAX + 1]);
 /// allocates nothing and waits for nothing but a thread that already removes the locks: it reads the paths from atomics
 /// in memory that is never freed.
 pub(crate) fn install() -> io::Result<()> {
-    static ONCE: Once = Once::new();
-    let mut installed = Ok(());
-    ONCE.call_once(|| {
-        OWNER.store(Pid::as_raw(Some(getpid())), Ordering::Relaxed);
-        // SAFETY: what runs in the handler must be async-signal-safe. `on_abort` reads statics through atomics,
-        // `OnceLock::get` (a load) and `Mutex::try_lock` (a compare-and-swap, which does not wait). It calls unlink,
-        // pause, getpid and gettid by rustix' bare system calls, which leave errno alone. It ends the process by
-        // signal-hook's `emulate_default_handler`, which is documented to be async-signal-safe. It neither allocates
-        // nor panics: every index is checked by `get`.
-        #[expect(unsafe_code, reason = "there is no safe way to run more than a flag's store in a handler")]
-        let registered = unsafe { signal_hook::low_level::register(SIGABRT, on_abort) };
-        installed = registered.map(|_| INSTALLED.store(true, Ordering::Release));
-    });
-    installed
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    if INSTALLED.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    OWNER.store(Pid::as_raw(Some(getpid())), Ordering::Relaxed);
+    // SAFETY: what runs in the handler must be async-signal-safe. `on_abort` reads statics through atomics,
+    // `OnceLock::get` (a load) and `Mutex::try_lock` (a compare-and-swap, which does not wait). It calls unlink,
+    // pause, getpid and gettid by rustix' bare system calls, which leave errno alone. It ends the process by
+    // signal-hook's `emulate_default_handler`, which is documented to be async-signal-safe. It neither allocates
+    // nor panics: every index is checked by `get`.
+    #[expect(unsafe_code, reason = "there is no safe way to run more than a flag's store in a handler")]
+    let registered = unsafe { signal_hook::low_level::register(SIGABRT, on_abort) };
+    registered.map(|_| INSTALLED.store(true, Ordering::Release))
 }
 
 /// The number of the word at which the path of a lock is recorded.

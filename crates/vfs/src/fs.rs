@@ -423,11 +423,15 @@ impl Fs {
     }
 
     /// Sends a request that makes `to` a name of an open file to which only this process gives names. If it fails, the
-    /// server is asked whether it has succeeded and only its reply was lost.
+    /// server is asked whether it has succeeded and only its reply was lost. If it cannot be asked, the error of the
+    /// request stays.
     fn linking_own(&self, file: &File, to: &Path, link: impl FnMut() -> io::Result<()>) -> io::Result<()> {
-        self.hooks
-            .sent(link)
-            .or_else(|error| if self.asks_server && self.leads_to(to, file)? { Ok(()) } else { Err(error) })
+        self.hooks.sent(link).or_else(|error| {
+            match self.asks_server && self.leads_to(to, file).is_ok_and(|is_linked| is_linked) {
+                true => Ok(()),
+                false => Err(error),
+            }
+        })
     }
 
     /// Makes `path` a symbolic link with this content.
@@ -544,6 +548,19 @@ mod tests {
         }
         let error = fs.find(&dir.path().join("x".repeat(300))).unwrap_err();
         assert!(error.to_string().contains("xxx"), "{error}");
+    }
+
+    /// Previously, the error of the look that was to explain the request's error replaced it.
+    #[test]
+    fn a_link_that_exists_stays_the_error_if_the_server_cannot_be_asked_whose_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let turning = dir.path().join("turning");
+        std::os::unix::fs::symlink("turning", &turning).unwrap();
+        let fs = Fs::real().asking_server(true);
+        let file = fs.create_new(&dir.path().join("file"), 0o666).unwrap();
+        let exists = || Err(io::ErrorKind::AlreadyExists.into());
+        let error = fs.linking_own(&file, &turning.join("to"), exists).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
     }
 
     #[test]

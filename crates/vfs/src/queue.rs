@@ -38,6 +38,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::Path,
     sync::OnceLock,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -236,6 +237,10 @@ impl QueueHead {
             let now = Instant::now();
             let end = if self.arrived.len() >= count.min(PASSED_MAX) { free_until } else { end };
             let left = end.saturating_duration_since(now);
+            if self.arrived.len() >= PASSED_MAX {
+                // The writers in the backlog stay there, so waiting for one would return at once.
+                return thread::sleep(left);
+            }
             if left.is_zero() || !is_ready(&self.listener, left) && Instant::now() >= end {
                 return;
             }

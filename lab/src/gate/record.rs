@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{ErrorKind, Write},
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::accepted::{self, Accepted};
+use crate::out;
 
 /// The counts of one build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,11 +68,9 @@ impl History {
     }
 }
 
-/// Appends a record to the file.
+/// Appends a record to the file, on a line of its own even if the last line lacks its line feed.
 pub fn append(file: &Path, record: &Record) -> Result<()> {
-    let open = fs::OpenOptions::new().append(true).create(true).open(file);
-    let mut open = open.with_context(|| format!("cannot open '{}'", file.display()))?;
-    writeln!(open, "{}", serde_json::to_string(record)?).with_context(|| format!("cannot write '{}'", file.display()))
+    out::append(file, format!("{}\n", serde_json::to_string(record)?))
 }
 
 /// Returns the id of the commit that is checked out where `file` lies, followed by `+` if other tracked files differ
@@ -105,5 +104,23 @@ mod tests {
         assert!(!head(&file).ends_with('+'));
         fs::write(&other, "2").unwrap();
         assert!(head(&file).ends_with('+'));
+    }
+
+    /// Previously, the new record was glued to the last one if a kill had kept the line feed of that one from the file.
+    #[test]
+    fn a_record_after_one_without_a_line_feed_has_its_own_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("records");
+        let record = |time| Record {
+            time,
+            commit: "no commit".to_owned(),
+            release: None,
+            machine: BTreeMap::new(),
+            counts: BTreeMap::new(),
+        };
+        fs::write(&file, serde_json::to_string(&record(1)).unwrap()).unwrap();
+        append(&file, &record(2)).unwrap();
+        let times: Vec<_> = History::read(&file).unwrap().records.iter().map(|line| line.record.time).collect();
+        assert_eq!(times, [1, 2]);
     }
 }

@@ -103,8 +103,12 @@ fn what_only_reads_is_answered_as_git_does() {
     for format in RefFormat::ALL {
         let repo = Repo::with_worktree(format, Default::default());
         set_up(&repo);
+        // No file can have this name.
+        let long = format!("refs/heads/{}", "a".repeat(256));
         for words in [
             &["list"][..],
+            &["exists", &long],
+            &["show", &long, "--"],
             &["list", "x"],
             &["list", "x", "y"],
             &["list", "--all"],

@@ -418,13 +418,16 @@ impl Cache {
     }
 
     /// Writes the buffer, or deletes all entries if the disk is full. After any other error the write is tried once
-    /// more; if that fails too, all entries are deleted and the error is returned.
+    /// more, unless the error has emptied the cache; if that fails too, all entries are deleted. Returns the error of
+    /// the last write.
     fn write_or_wipe(&self) -> Result<()> {
         let end = self.store.log().end();
         debug_assert!(self.lock_file.lock().is_some(), "the files are ours as long as we hold the lock");
         let write = || self.make_durable_or_evict(end, Durability::Written);
         match write() {
             Err(error) if is_full(&error) => self.reclaim.wipe(),
+            // The sync of a segment failed, so all entries are gone and a second write would have nothing to do.
+            Err(error) if self.store.log().is_written(end) => Err(error),
             Err(_) => write().or_else(|error| self.reclaim.wipe().and(Err(error))),
             written => written,
         }

@@ -305,7 +305,7 @@ impl Session<'_, '_> {
             bytes.clear();
             self.read_exactly(wanted, &mut bytes)?;
             if is_delegated || reader.is_at_start() || !self.settings.proc_receive.is_empty() {
-                heard.add(&bytes)?;
+                heard.add(&bytes, &reader)?;
             }
             if !is_delegated && reader.is_at_start() && needs_git(heard.bytes()) {
                 if !long_names::must_screen(self.store) {

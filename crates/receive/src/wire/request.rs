@@ -121,7 +121,8 @@ impl RequestReader {
         }
     }
 
-    fn at(&self, fault: Fault) -> ProtocolError {
+    /// Returns the error for a fault of the packet that is to be taken next.
+    pub(crate) fn at(&self, fault: Fault) -> ProtocolError {
         ProtocolError { offset: self.offset, fault }
     }
 

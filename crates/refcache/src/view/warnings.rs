@@ -25,8 +25,8 @@ impl View {
         (found.is_own || !self.process.is_git_told.swap(true, Relaxed)).then_some(found)
     }
 
-    /// Takes the reason why packing loose refs in the background fails, for a log. The reason is reported once, and
-    /// again only after an attempt has ended without an error in between. Does not touch the disk.
+    /// Takes the reason why packing loose refs in the background fails, for a log. A series of failures is reported
+    /// once. Does not touch the disk.
     pub fn take_failing_pack(&self) -> Option<String> {
         self.counters.failing_pack.take_unreported()
     }

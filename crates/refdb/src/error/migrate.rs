@@ -8,8 +8,8 @@ use std::{fmt, path::PathBuf};
 const NAMED_MAX: usize = 10;
 
 /// Why a migration failed. The migration has changed neither a ref nor the format, except after
-/// [`Unfinished`](MigrateError::Unfinished) and [`Store`](MigrateError::Store), where the next run finishes or undoes
-/// what this one began. It may have finished or undone an earlier run first.
+/// [`Unfinished`](MigrateError::Unfinished), [`NotUndone`](MigrateError::NotUndone) and [`Store`](MigrateError::Store),
+/// where the next run finishes or undoes what this one began. It may have finished or undone an earlier run first.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MigrateError {
@@ -67,6 +67,18 @@ pub enum MigrateError {
         /// What failed.
         #[source]
         why: Box<MigrateError>,
+    },
+    /// A step failed before the new format took effect, and then files of the new format could not be removed. The next
+    /// run removes them.
+    #[error(
+        "{why}; what was made for the new format could not all be removed: {left}; the next 'refs migrate' does it"
+    )]
+    NotUndone {
+        /// Why the migration failed.
+        #[source]
+        why: Box<MigrateError>,
+        /// Why files are left.
+        left: Box<MigrateError>,
     },
     /// A worktree was added or removed meanwhile.
     #[error("a worktree was added or removed meanwhile; try again")]

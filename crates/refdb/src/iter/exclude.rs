@@ -1,7 +1,7 @@
 use super::end_of;
 use crate::{Cursor, RefView, Result, TargetView};
 use bstr::{BStr, BString, ByteSlice};
-use std::fmt;
+use std::{fmt, ops::ControlFlow};
 
 /// The refs whose names begin with none of some prefixes.
 pub struct Excluding<C> {
@@ -76,5 +76,21 @@ impl<C: Cursor> Cursor for Excluding<C> {
         };
         let target = target.map_or(TargetView::Symbolic(self.symbolic.as_bstr()), TargetView::Direct);
         Ok(Some(RefView { name: self.name.as_bstr(), target, peeled }))
+    }
+
+    fn for_each(&mut self, visit: &mut dyn FnMut(&RefView<'_>) -> ControlFlow<()>) -> Result<ControlFlow<()>> {
+        let Excluding { inner, gaps, .. } = self;
+        loop {
+            let mut entered = None;
+            let flow = inner.for_each(&mut |view| {
+                entered = gap_of(gaps, view.name);
+                if entered.is_some() { ControlFlow::Break(()) } else { visit(view) }
+            })?;
+            match entered.map(|gap| &gap.end) {
+                None => return Ok(flow),
+                Some(None) => return Ok(ControlFlow::Continue(())),
+                Some(Some(end)) => inner.seek(end.as_bstr())?,
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::{Cursor, RefView, Result, TargetView, backend::Peeled};
 use bstr::{BStr, ByteSlice};
+use std::ops::ControlFlow;
 
 /// A cursor over sorted names, which counts the seeks and the names that it has returned.
 struct Names {
@@ -74,6 +75,26 @@ fn an_excluded_subtree_costs_one_seek() {
     let cursor = Excluding::new(&mut names, excluded);
     assert_eq!(rest(cursor), ["refs/changes-x", "refs/heads/a", "refs/heads/b", "refs/tags/a"]);
     assert_eq!((names.seeks, names.returned), (2, 6));
+}
+
+#[test]
+fn a_visitor_of_what_is_not_excluded_gets_what_next_returns_and_can_go_on_after_a_break() {
+    let mut names = Names::new(NAMES);
+    let excluded = ["refs/changes/", "refs/changes/2", "refs/namespaces/"].map(BString::from);
+    let mut cursor = Excluding::new(&mut names, excluded);
+    let mut seen = Vec::new();
+    while cursor
+        .for_each(&mut |view| {
+            seen.push(view.name.to_string());
+            ControlFlow::Break(())
+        })
+        .unwrap()
+        .is_break()
+    {}
+    assert_eq!(seen, ["refs/changes-x", "refs/heads/a", "refs/heads/b", "refs/tags/a"]);
+    assert_eq!((names.seeks, names.returned), (2, 6));
+    let mut all = Excluding::new(&mut names, [BString::default()]);
+    assert!(all.for_each(&mut |_| ControlFlow::Break(())).unwrap().is_continue());
 }
 
 #[test]

@@ -34,9 +34,12 @@ impl Snapshot for MemorySnapshot {
         for (at, Probe { name, below }) in probes.enumerate() {
             let name = canonical_name(name, None);
             answers.value(at, self.state.refs.get(name).map(|entry| TargetView::from(&entry.target)))?;
-            let prefix = [name.as_bytes(), b"/"].concat();
-            let next = self.state.refs.range(BString::from(prefix.clone())..).next();
-            if let Some((child, _)) = next.filter(|(child, _)| below && child.starts_with(&prefix)) {
+            if !below {
+                continue;
+            }
+            let prefix = BString::from([name.as_bytes(), b"/"].concat());
+            let next = self.state.refs.range::<BString, _>(&prefix..).next();
+            if let Some((child, _)) = next.filter(|(child, _)| child.starts_with(&prefix)) {
                 answers.below(at, child.as_bstr())?;
             }
         }

@@ -66,7 +66,7 @@ impl<'s> Switch<'s> {
     }
 
     /// Runs all steps. If one fails before the new format takes effect, everything is undone; what cannot be undone now
-    /// is left to the next run.
+    /// is left to the next run, and the error says so.
     pub(super) fn run(mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
         debug_assert!(!self.committed, "a migration that counts is finished, not begun");
         if self.options.dry_run {
@@ -77,8 +77,7 @@ impl<'s> Switch<'s> {
                 if self.committed {
                     return Err(self.unfinished(error));
                 }
-                self.undo();
-                return Err(error);
+                return Err(self.undo(error));
             }
         }
         self.clear(migrated);
@@ -98,8 +97,7 @@ impl<'s> Switch<'s> {
     fn run_dry(mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
         for step in [Step::HoldOld, Step::Build] {
             if let Err(error) = self.step(step, migrated, ticker) {
-                self.undo();
-                return Err(error);
+                return Err(self.undo(error));
             }
         }
         migrated.folder = Some(self.root.path);
@@ -321,11 +319,17 @@ impl<'s> Switch<'s> {
         Ok(())
     }
 
-    /// Removes what was created. Whatever cannot be removed is left to the next run.
-    fn undo(mut self) {
+    /// Removes what was created, because of this error, and returns the error to report. Whatever cannot be removed is
+    /// left to the next run.
+    fn undo(mut self, why: MigrateError) -> MigrateError {
         self.stacks.clear();
         self.config = None;
-        let _ = retire::undo(self.site, &self.root, self.options.to).and_then(|()| self.root.remove(&self.site.fs));
+        let undone = retire::undo(self.site, &self.root, self.options.to);
+        match (undone.and_then(|()| self.root.remove(&self.site.fs)), why) {
+            // An error of this kind allows for files that are left.
+            (Ok(()), why) | (Err(_), why @ MigrateError::Store(_)) => why,
+            (Err(left), why) => MigrateError::NotUndone { why: Box::new(why), left: Box::new(left) },
+        }
     }
 
     /// Removes what is no longer needed. Whatever cannot be removed is left to the next run.

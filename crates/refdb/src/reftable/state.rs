@@ -51,13 +51,22 @@ impl ReftableSnapshot {
     }
 
     /// Reads `FETCH_HEAD` or `MERGE_HEAD`, which are files in every ref format. The object id at the beginning of the
-    /// file is the value.
+    /// file is the value. A file that cannot be read is a broken ref, as in files.
     pub(super) fn pseudo(&self, name: &BStr) -> Result<Option<Target>> {
         let path = self.stacks.options.git_dir.join(name.to_path_lossy());
-        let hash = self.hash();
-        match self.stacks.options.fs.read(&path) {
+        let (hash, fs) = (self.hash(), &self.stacks.options.fs);
+        match fs.read(&path) {
             Err(error) if error.is_not_found() || error.is_folder() => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                // A folder that this user may not list is no broken ref, as in files.
+                if error.is_forbidden() && fs.find(&path).is_ok_and(|found| found.is_some_and(|stat| stat.is_dir())) {
+                    return Ok(None);
+                }
+                match LooseError::of_file(&error) {
+                    Some(why) => Err(BrokenRef { name: name.to_owned(), path, why }.into()),
+                    None => Err(error.into()),
+                }
+            }
             Ok(content) => {
                 let hex = content.get(..hash.len_hex()).unwrap_or(&content);
                 match ObjectId::from_hex(hash, hex) {

@@ -337,3 +337,37 @@ fn a_ref_that_only_update_ref_makes_survives_in_files_and_is_reported_where_no_t
     migrate(&Fs::real(), dir, RefFormat::Files).unwrap();
     names.iter().for_each(|name| assert_eq!(repo.git(["rev-parse", name]), id));
 }
+
+/// Previously, the error said only that something is in the way, after which all is as before.
+#[test]
+fn a_refused_migration_that_cannot_be_undone_says_that_files_are_left() {
+    let repo = scene(RefFormat::Files, HashKind::Sha1);
+    let (dir, stack) = (repo.git_dir(), repo.git_dir().join("reftable"));
+    let before = state(dir);
+    let made = stack.clone();
+    // A stack appears at the last moment, and no file can be removed afterwards.
+    let hook = Appears(Box::new(move |op| match op {
+        Op::Rename(_, to) if *to == made => {
+            std::fs::create_dir(&made).unwrap();
+            std::fs::write(made.join("tables.list"), "").unwrap();
+            false
+        }
+        Op::Remove(_) | Op::RemoveDir(_) => made.exists(),
+        _ => false,
+    }));
+    let error = migrate(&Fs::with_hook(Arc::new(hook)), dir, RefFormat::Reftable).unwrap_err();
+    let MigrateError::NotUndone { why, .. } = error else { panic!("{error:?}") };
+    assert!(matches!(&*why, MigrateError::InTheWay(path) if *path == stack), "{why:?}");
+    assert_eq!(state(dir), before);
+    std::fs::remove_dir_all(&stack).unwrap();
+    migrate(&Fs::real(), dir, RefFormat::Reftable).unwrap();
+    assert_eq!(state(dir), before);
+}
+
+struct Appears(Box<dyn Fn(&Op<'_>) -> bool + Send + Sync>);
+
+impl IoHook for Appears {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        if (self.0)(&op) { Verdict::Fail(std::io::ErrorKind::ReadOnlyFilesystem.into()) } else { Verdict::Proceed }
+    }
+}

@@ -54,12 +54,10 @@ impl Footer {
         debug_assert_eq!(Self::decode(&out[start..], &self.header), Ok(*self), "a footer is read as it was written");
     }
 
-    /// Decodes a footer; fails unless `bytes` have the length of a footer of the header's version, repeat the header,
-    /// and end with the right checksum.
+    /// Decodes a footer; fails unless `bytes`, which must have the length of a footer of the header's version, repeat
+    /// the header and end with the right checksum.
     pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Self, Fault> {
-        if bytes.len() != header.version.footer_len() {
-            return Err(Fault::TooShort(bytes.len() as u64));
-        }
+        assert_eq!(bytes.len(), header.version.footer_len(), "the length depends on the version alone");
         if Header::decode(bytes).as_ref() != Ok(header) {
             return Err(Fault::HeaderFooterDiffer);
         }

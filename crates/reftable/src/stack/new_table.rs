@@ -94,8 +94,11 @@ impl NewTable {
         assert!(!self.is_complete(), "a table does not change once it is written");
         if self.file.is_none() {
             let file = self.stack.fs().create_new(&self.path, NEW_FILE_MODE)?;
+            if let Err(error) = self.stack.options().permit(&file) {
+                let _ = self.stack.fs().remove_file(&self.path);
+                return Err(error);
+            }
             self.unlisted = true;
-            self.stack.options().permit(&file)?;
             self.file = Some(file);
         }
         self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer))
@@ -197,7 +200,30 @@ mod tests {
     use super::*;
     use crate::{TableWriter, WriteOptions, stack::StackOptions};
     use refdb_types::HashKind;
-    use refdb_vfs::{Fs, LockTimeout};
+    use refdb_vfs::{Fs, IoHook, LockTimeout, Op, Verdict};
+    use std::sync::Arc;
+
+    /// Previously, the empty file counted as the complete table.
+    #[test]
+    fn a_table_whose_file_could_not_get_its_permissions_is_not_complete() {
+        struct Forbids;
+        impl IoHook for Forbids {
+            fn before(&self, op: Op<'_>) -> Verdict {
+                match op {
+                    Op::SetMode(..) => Verdict::Fail(ErrorKind::PermissionDenied.into()),
+                    _ => Verdict::Proceed,
+                }
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let options = StackOptions::new(WriteOptions::new(HashKind::Sha1)).file_mode(Some(0o640));
+        let stack = Stack::open(Fs::with_hook(Arc::new(Forbids)), dir.path(), options).unwrap();
+        let mut table = NewTable::of_bytes(&stack, 1, 1, b"bytes");
+        for _ in 0..2 {
+            table.write_out().unwrap_err();
+            assert!(!table.is_complete() && !table.path.exists());
+        }
+    }
 
     /// Previously, the rewritten table replaced its original, which a panic then kept from being removed.
     #[test]

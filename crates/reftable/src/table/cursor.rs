@@ -8,7 +8,7 @@ use crate::{
         key::{self, Key, common_prefix},
     },
 };
-use std::{ops::ControlFlow, sync::Arc};
+use std::{borrow::Cow, ops::ControlFlow, sync::Arc};
 
 /// A function that is called with a key, its value, the context of the table, and the records that contain the value.
 pub(crate) trait Visit<R: Records>: FnMut(&[u8], &R::Value, &Context, &[u8]) -> ControlFlow<()> {}
@@ -209,7 +209,7 @@ impl<R: Records> Cursor<R> {
     fn fail_in_block<T>(&mut self, offset: usize, fault: Fault) -> Result<T> {
         let place = self.block.as_ref().map_or(0, |block| block.place_of(offset));
         self.be(At::Lost);
-        Err(self.table.corrupt(place, fault).behind(self.name()))
+        Err(self.table.corrupt(place, fault).behind(&self.name()))
     }
 
     /// Moves to a position without a current record.
@@ -269,12 +269,18 @@ impl<R: Records> Cursor<R> {
             Ok(_) => Fault::KeyOrder,
             Err(fault) => fault,
         };
-        Err(self.table.corrupt(block.place_of(block.layout.records_at), fault).behind(self.name()))
+        Err(self.table.corrupt(block.place_of(block.layout.records_at), fault).behind(&self.name()))
     }
 
-    /// The name in the current key, or in the last one that was read.
-    fn name(&self) -> &[u8] {
-        self.key.as_slice().split(|byte| *byte == 0).next().unwrap_or_default()
+    /// The name in the current key, or in the last one that was read. In the index of objects the key is an abbreviated
+    /// object id, which is returned in hexadecimal digits.
+    fn name(&self) -> Cow<'_, [u8]> {
+        let (key, footer) = (self.key.as_slice(), &self.table.footer);
+        let position = self.block.as_ref().map_or(0, |block| block.position);
+        if footer.objects > 0 && position >= footer.objects && (footer.logs == 0 || position < footer.logs) {
+            return key.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect::<Vec<u8>>().into();
+        }
+        key.split(|byte| *byte == 0).next().unwrap_or_default().into()
     }
 
     /// Checks that the next key that is stored whole is greater than the current one. This serves a walk that ends

@@ -112,12 +112,13 @@ impl BlockLoader {
             return Ok(None);
         }
         if let Source::Paged(paged) = &table.source {
-            // If an index block is requested, a block of any kind is read and kept.
-            let cached = match self.cached(table, paged, position, BlockKind::Index)? {
-                Loaded::Block(cached) => cached,
-                Loaded::Other(kind) => return Ok(self.load_if(table, position, kind)?.and_then(Loaded::block)),
-            };
-            return Ok(Some(Block { layout: cached.layout, position, next: cached.next, data: Data::Cached(cached) }));
+            // If an index block is requested, a block of any kind is read, kept and returned.
+            let cached = self.cached(table, paged, position, BlockKind::Index)?.block();
+            debug_assert!(cached.is_some(), "no kind is left alone");
+            return Ok(cached.map(|cached| {
+                let (layout, next) = (cached.layout, cached.next);
+                Block { layout, position, next, data: Data::Cached(cached) }
+            }));
         }
         match self.load_mapped(table, position, BlockKind::Ref)? {
             Loaded::Block(block) => Ok(Some(block)),

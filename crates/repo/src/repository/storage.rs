@@ -38,7 +38,7 @@ impl RefFormat {
 }
 
 impl RefStorage {
-    /// Parses `FORMAT` or `FORMAT://PATH`. The path is relative to the common folder.
+    /// Parses `FORMAT` or `FORMAT://PATH`. A relative path is resolved against the common folder.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
-//! The sockets on which the server listens: those that systemd passed, or else those of the command line. The socket
-//! for shims that `--socket` names is bound even if systemd passed other sockets.
+//! The sockets on which the server listens: those that systemd passed, and those of the command line. The command
+//! line's sockets for HTTP are bound only if systemd passed none for HTTP, and the socket for shims that `--socket`
+//! names only if systemd did not pass that one.
 
 use crate::{http::Peer, options::Options};
 use listenfd::ListenFd;
@@ -50,19 +51,11 @@ pub(super) fn proxy() -> Peer {
 /// Maximum number of connections that wait to be accepted. A lower `net.core.somaxconn` of the kernel takes precedence.
 const BACKLOG: i32 = 16_384;
 
-/// Binds the sockets for HTTP and prints their addresses. If systemd has passed sockets, of which one may be that for
-/// shims, those are used instead of the ones of the command line.
+/// Binds the sockets for HTTP and prints the addresses of these and of the sockets that systemd has passed. If systemd
+/// has passed sockets for HTTP, those are used instead of the ones of the command line.
 pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
     let mut listeners = passed(options)?;
-    if listeners.is_empty() {
-        if let Some(address) = options.http {
-            let socket = TcpListener::bind(address).map_err(|error| cannot_listen(&address.to_string(), &error))?;
-            listeners.push(Listener::Tcp(socket));
-        }
-        if let Some(path) = &options.http_socket {
-            listeners.push(Listener::Unix(bind_unix(path)?));
-        }
-    }
+    add_for_http(options, &mut listeners)?;
     for listener in &listeners {
         // With the standard library's backlog of 128 for TCP, many clients that connect at once would have to try again
         // after a second.
@@ -83,6 +76,21 @@ pub(super) fn bind(options: &Options) -> io::Result<Vec<Listener>> {
     }
     out.flush()?;
     Ok(listeners)
+}
+
+/// Binds the command line's sockets for HTTP, unless one of `listeners`, which systemd has passed, serves HTTP.
+fn add_for_http(options: &Options, listeners: &mut Vec<Listener>) -> io::Result<()> {
+    if listeners.iter().any(|listener| !matches!(listener, Listener::Shims(_))) {
+        return Ok(());
+    }
+    if let Some(address) = options.http {
+        let socket = TcpListener::bind(address).map_err(|error| cannot_listen(&address.to_string(), &error))?;
+        listeners.push(Listener::Tcp(socket));
+    }
+    if let Some(path) = &options.http_socket {
+        listeners.push(Listener::Unix(bind_unix(path)?));
+    }
+    Ok(())
 }
 
 /// Binds the socket for shims. Must be called after the server has switched to its user, who must own the socket's
@@ -228,7 +236,21 @@ impl Acceptor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::tests::parse;
     use std::{sync::Barrier, thread};
+
+    /// Previously, the server listened only for shims then, without a word.
+    #[test]
+    fn a_passed_socket_for_shims_alone_does_not_replace_the_sockets_for_http() {
+        let dir = tempfile::tempdir().unwrap();
+        let [socket, http] = ["s", "http"].map(|name| dir.path().join(name));
+        let options = parse(&["--http", "127.0.0.1:0", "--http-socket", http.to_str().unwrap()]);
+        let mut listeners = vec![Listener::Shims(UnixListener::bind(socket).unwrap())];
+        add_for_http(&options, &mut listeners).unwrap();
+        assert!(matches!(&listeners[..], [Listener::Shims(_), Listener::Tcp(_), Listener::Unix(_)]), "{listeners:?}");
+        add_for_http(&options, &mut listeners).unwrap();
+        assert_eq!(listeners.len(), 3, "systemd's sockets for HTTP replace those of the command line");
+    }
 
     #[test]
     fn of_servers_that_replace_a_dead_socket_together_one_listens() {

@@ -167,9 +167,11 @@ impl Writer {
             }
         }
         let begun = mem::take(&mut self.begun);
-        if self.write(&begun, true).is_err() {
-            self.counts.lose(&self.begun);
-        }
+        let written = self.write(&begun, true);
+        self.counts.lose(&mem::take(&mut self.begun));
+        // Later there is nobody to report the lost lines.
+        self.last_report = None;
+        self.report(written);
     }
 
     /// Writes whole lines, the first of which may have been begun already. If that fails, keeps the rest of a line that
@@ -289,6 +291,31 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// Previously, lines that were lost after the last report were never reported.
+    #[test]
+    fn lost_lines_are_reported_at_the_latest_when_the_log_is_closed() {
+        let said = Arc::new(Mutex::new(String::new()));
+        let heard = Arc::clone(&said);
+        pass_to(move |message| {
+            let mut said = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            said.push_str(&String::from_utf8_lossy(&message));
+        });
+        let (out, name, writers) = (Box::new(Disk::default()), "the disk", Arc::new(()));
+        let log = Log::to(out, name.into(), WAITING_MAX, Arc::clone(&writers), Counter::default()).unwrap();
+        for _ in 0..2 {
+            log.add("line\n".into());
+            log.await_written(Duration::from_secs(60));
+        }
+        drop(log);
+        let began = Instant::now();
+        while Arc::strong_count(&writers) > 1 && began.elapsed() < Duration::from_secs(60) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        // The second loss is not reported at once, because the first one has just been.
+        assert_eq!(said.matches("1 lines of the disk are lost").count(), 2, "{said}");
     }
 
     /// Previously, a line that was written in part was continued by another one, and none was counted.

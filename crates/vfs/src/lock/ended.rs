@@ -241,7 +241,8 @@ pub(super) mod tests {
             assert_eq!(taken("x"), is_seen);
             assert!(!taken("missing"));
         }
-        // Nobody asks for the lock of another machine, so that the file server does not give it up.
+        // On a network file system, a file that another machine has signed, or nobody, is not even locked, because the
+        // server might then give up that machine's lock. On a local one there is no other machine.
         std::fs::write(dir.path().join("other"), Signature { pid: 7, boot: OTHER.into(), host: None }.encode())
             .unwrap();
         std::fs::write(dir.path().join("unsigned"), "").unwrap();

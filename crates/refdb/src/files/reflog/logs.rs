@@ -26,7 +26,10 @@ const BLOCK_LEN: usize = 8192;
 /// another ref's reflog is not subject to this ref's rules.
 pub(crate) fn exists(store: &Store, name: &BStr) -> Result<bool> {
     let Some(path) = store.layout.log_path(name) else { return Ok(false) };
-    Ok(store.options.fs.find_link(&path)?.is_some_and(|stat| stat.is_file()))
+    match store.options.fs.find_link(&path) {
+        Err(error) if error.is_too_long() => Ok(false),
+        stat => Ok(stat?.is_some_and(|stat| stat.is_file())),
+    }
 }
 
 /// Returns whether an entry would be appended to an existing file, which may be reached through a symbolic link.

@@ -3,6 +3,7 @@ package org.refdb.jgit;
 import java.io.File;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -37,10 +38,20 @@ final class EmptyFolders {
       for (Path space : spaces) {
         removeBelow(space, madeBefore);
       }
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause();
     }
   }
 
   private static void removeBelow(Path folder, Instant madeBefore) throws IOException {
+    try {
+      removeListed(folder, madeBefore);
+    } catch (NoSuchFileException | AccessDeniedException e) {
+      // Others remove folders too. A folder that cannot be read stays, because it may hold refs.
+    }
+  }
+
+  private static void removeListed(Path folder, Instant madeBefore) throws IOException {
     try (DirectoryStream<Path> folders = Files.newDirectoryStream(folder, EmptyFolders::isFolder)) {
       for (Path below : folders) {
         // The modification time is read first, because removing entries changes it.
@@ -50,8 +61,8 @@ final class EmptyFolders {
           removeIfEmpty(below);
         }
       }
-    } catch (NoSuchFileException | AccessDeniedException e) {
-      // Others remove folders too. A folder that cannot be read stays, because it may hold refs.
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause(); // else it would end the packing with an unchecked exception
     }
   }
 

@@ -7,6 +7,7 @@ import com.google.gerrit.entities.Project;
 import com.google.inject.Inject;
 import com.google.inject.Singleton;
 import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.LongConsumer;
 import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.ObjectId;
@@ -126,9 +127,12 @@ public final class EtcdRefDatabase implements ExtendedGlobalRefDatabase {
   public AutoCloseable lockRef(Project.NameKey project, String refName) throws GlobalRefDbLockException {
     try {
       AutoCloseable lock = refs.lock(project.get(), refName);
+      AtomicBoolean open = new AtomicBoolean(true);
       return () -> {
-        rolledBack.released(project.get(), refName);
-        lock.close();
+        if (open.getAndSet(false)) { // else an update under the next lock of the ref would be forgotten
+          rolledBack.released(project.get(), refName);
+          lock.close();
+        }
       };
     } catch (GlobalRefException e) {
       throw new GlobalRefDbLockException(project.get(), refName, e);

@@ -40,6 +40,9 @@ final class RolledBackRefsTest {
   private RolledBackRefs takenBack;
   private EtcdRefDatabase database;
   private Optional<IOException> failure;
+
+  /** Whether the next attempt to open the disk fails with an unchecked exception. */
+  private boolean isFirstBroken;
   private ObjectId before;
   private ObjectId after;
 
@@ -67,6 +70,10 @@ final class RolledBackRefsTest {
             node,
             DiskProject.disks(
                 () -> {
+                  if (isFirstBroken) {
+                    isFirstBroken = false;
+                    throw new IllegalStateException("made up");
+                  }
                   if (failure.isPresent()) {
                     throw failure.get();
                   }
@@ -155,6 +162,37 @@ final class RolledBackRefsTest {
     takenBack.look();
     assertEquals(after, inEtcd(MAIN));
     failure = Optional.empty();
+    takenBack.look();
+    assertEquals(before, inEtcd(MAIN));
+  }
+
+  /** Previously, the first update blocked all others for as long as its repository could not be opened. */
+  @Test
+  void anUpdateWhoseDiskFailsUnexpectedlyDoesNotBlockOthers() throws Exception {
+    for (String ref : List.of(MAIN, SECOND)) {
+      try (AutoCloseable lock = database.lockRef(NAME, ref)) {
+        putWithoutAnswer(ref);
+        answersAgain();
+      }
+    }
+    isFirstBroken = true;
+    takenBack.look();
+    assertEquals(after, inEtcd(MAIN));
+    assertEquals(before, inEtcd(SECOND));
+    takenBack.look();
+    assertEquals(before, inEtcd(MAIN));
+  }
+
+  /** Previously, the second close made the update of the lock's next holder one that is never rolled back. */
+  @Test
+  void closingALockAgainDoesNotForgetAnUpdateUnderTheNextOne() throws Exception {
+    AutoCloseable first = database.lockRef(NAME, MAIN);
+    first.close();
+    try (AutoCloseable next = database.lockRef(NAME, MAIN)) {
+      assertTrue(database.compareAndPut(NAME, ref(MAIN, before), after));
+      first.close();
+      takenBack.failed();
+    }
     takenBack.look();
     assertEquals(before, inEtcd(MAIN));
   }

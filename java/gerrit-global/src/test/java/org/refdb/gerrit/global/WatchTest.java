@@ -441,6 +441,47 @@ final class WatchTest {
     }
   }
 
+  /** Previously, status said that no ref is behind, and nothing looked at the project again. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aProjectThatCouldNotBeComparedAfterALostWatchMayBeBehind(boolean isError) throws Exception {
+    put(DiskProject.NAME, project.commit(1));
+    AtomicBoolean isBroken = new AtomicBoolean(true);
+    DiskProject.Opener opener =
+        () -> {
+          if (!isBroken.get()) {
+            return project.refs();
+          }
+          if (isError) {
+            throw new OutOfMemoryError("made up");
+          }
+          throw new IOException("made up");
+        };
+    Disks disks =
+        new Disks() {
+          @Override
+          public List<String> all() {
+            return List.of(DiskProject.NAME, "next");
+          }
+
+          @Override
+          public DiskRefs open(String name) throws IOException {
+            return opener.open();
+          }
+        };
+    Queue<String> looked = new ConcurrentLinkedQueue<>();
+    try (LaggingRefs own = new LaggingRefs(node, disks, looked::add, MOST)) {
+      synchronized (own) { // so that the projects are not searched again before the comparison
+        own.startedOver();
+      }
+      await(() -> looked.contains("next"));
+      await(() -> own.report().more() || own.report().refs() == 1);
+      isBroken.set(false);
+      own.startedOver();
+      await(() -> own.report().refs() == 1);
+    }
+  }
+
   @Test
   void aProjectThatIsRemovedIsNotBehind() throws Exception {
     put("old", id(2));

@@ -26,6 +26,9 @@ final class ProjectState {
   /** How many times {@link RefdbAdmin#refresh} told the engine to check the disk. */
   final LongAdder refreshed = new LongAdder();
 
+  /** How many times the repository's ref database was requested, as it is before every query through Gerrit or JGit. */
+  final LongAdder requested = new LongAdder();
+
   /** What the verifier knows about the project. */
   final Staleness staleness = new Staleness(System.nanoTime());
 
@@ -84,9 +87,12 @@ final class ProjectState {
     return present == null ? dropped : dropped == null ? present : dropped.plus(present);
   }
 
-  /** Returns how often refs of the project were looked up by name, and batches committed. Lists do not count. */
+  /**
+   * Returns a number that grows whenever refs of the project are used: how often they were looked up by name, batches
+   * committed, and the ref database requested. The engine does not count lists, which the requests stand for.
+   */
   long uses() {
     RefStats stats = stats();
-    return stats == null ? 0 : stats.hits() + stats.misses() + stats.commits();
+    return requested.sum() + (stats == null ? 0 : stats.hits() + stats.misses() + stats.commits());
   }
 }

@@ -56,6 +56,9 @@ final class RefdbRepository extends FileRepository {
    */
   @Override
   public RefDatabase getRefDatabase() {
+    if (state != null && closer != Thread.currentThread()) {
+      state.requested.increment();
+    }
     RefDatabase current = refs;
     if (current == null) {
       current = engine == null || closer == Thread.currentThread() ? super.getRefDatabase() : reopened();

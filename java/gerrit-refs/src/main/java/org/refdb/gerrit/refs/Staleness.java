@@ -6,9 +6,8 @@ import java.time.Duration;
  * What the verifier knows about a project. Times are those of {@link System#nanoTime()}.
  *
  * <p>For how long stale answers were given cannot be known, but it is bounded by the time since the last comparison that
- * succeeded, after which stale refs are read again, or since the project was last found unused. A project in which
- * refs were looked up by name, or batches committed, since the last such comparison is not found unused; stale lists in
- * a project without look-ups are therefore not covered.
+ * succeeded, after which stale refs are read again, or since the project was last found unused. A project whose refs
+ * were looked up, listed or changed since the last such comparison is not found unused.
  */
 final class Staleness {
   private long lookedAt;
@@ -40,7 +39,7 @@ final class Staleness {
     boolean wasUsed = uses != usesNow;
     if (!wasUsed) {
       lookedAt = now;
-      cleanAt = now; // without look-ups no stale ref was answered; lists are not counted
+      cleanAt = now; // without a use no stale ref was answered
     }
     return wasUsed;
   }

@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.eclipse.jgit.lib.Repository;
 
@@ -44,6 +45,7 @@ final class Verifier implements LifecycleListener {
   private final Duration interval;
   private final Duration look;
   private final Consumer<String> log;
+  private final Consumer<ProjectState> readStats;
   private Thread thread;
 
   @Inject
@@ -52,8 +54,14 @@ final class Verifier implements LifecycleListener {
   }
 
   Verifier(RefdbRepositoryManager manager, Consumer<String> log) {
+    this(manager, log, manager::readStats);
+  }
+
+  /** {@code readStats} brings a project's figures up to date. */
+  Verifier(RefdbRepositoryManager manager, Consumer<String> log, Consumer<ProjectState> readStats) {
     this.manager = manager;
     this.log = log;
+    this.readStats = readStats;
     this.interval = manager.settings().verifyInterval();
     this.look = interval.isPositive() && interval.compareTo(LOOK) < 0 ? interval : LOOK;
   }
@@ -81,11 +89,21 @@ final class Verifier implements LifecycleListener {
   private void run() {
     try {
       while (true) {
-        Optional<ProjectState> next = next(System.nanoTime());
+        Optional<ProjectState> next = nextOrLog();
         rest(next.isEmpty() ? look : verify(next.get()).multipliedBy(REST));
       }
     } catch (InterruptedException e) {
       // Gerrit is stopping.
+    }
+  }
+
+  private Optional<ProjectState> nextOrLog() {
+    try {
+      return next(System.nanoTime());
+    } catch (RuntimeException | Error e) { // also an OutOfMemoryError: the thread must not end
+      logger.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
+          "refdb cannot tell which project to verify, and tries again soon");
+      return Optional.empty();
     }
   }
 
@@ -125,7 +143,7 @@ final class Verifier implements LifecycleListener {
 
   /** Returns whether a project was used since it was last verified; called lazily, because it queries the engine. */
   private boolean wasUsed(ProjectState state) {
-    manager.readStats(state);
+    readStats.accept(state);
     return state.staleness.wasUsedAt(state.uses(), System.nanoTime());
   }
 
@@ -141,7 +159,7 @@ final class Verifier implements LifecycleListener {
           report(state, found.differences());
           ours.flush();
         }
-        manager.readStats(state);
+        readStats.accept(state);
         state.staleness.usedUpTo(state.uses()); // the comparison itself does not count as a use
       }
     } catch (IOException | RuntimeException | Error e) { // also an OutOfMemoryError: the thread must not end

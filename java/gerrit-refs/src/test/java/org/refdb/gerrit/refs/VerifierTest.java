@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
 import org.eclipse.jgit.lib.Config;
 import org.eclipse.jgit.lib.Repository;
@@ -131,6 +132,49 @@ final class VerifierTest {
       assertEquals(Optional.empty(), verifier.next(later), "used by their comparisons alone");
       two.exactRef("HEAD");
       assertEquals(Optional.of(manager.state(other)), verifier.next(later));
+    }
+  }
+
+  /** Previously, such a project was never compared, and counted as verified. */
+  @Test
+  void aProjectWhoseRefsAreOnlyListedIsInUse() throws IOException {
+    RefdbRepositoryManager manager = manager("1h");
+    Verifier verifier = new Verifier(manager, logged::add);
+    try (Repository repository = manager.createRepository(DEMO)) {
+      verifier.verify(manager.state(DEMO));
+      long later = System.nanoTime() + Duration.ofHours(2).toNanos();
+      assertEquals(Optional.empty(), verifier.next(later), "used by its comparison alone");
+      repository.getRefDatabase().getRefsByPrefix("refs/heads/");
+      assertEquals(Optional.of(manager.state(DEMO)), verifier.next(later + Duration.ofHours(2).toNanos()));
+      verifier.verify(manager.state(DEMO));
+      assertEquals(Optional.empty(), verifier.next(later + Duration.ofHours(4).toNanos()));
+    }
+  }
+
+  /** Previously, the thread ended without a word, and nothing was compared any more. */
+  @Test
+  void figuresThatCannotBeReadDoNotEndTheThread() throws Exception {
+    RefdbRepositoryManager manager = manager("100 ms");
+    Thread[] thread = new Thread[1];
+    AtomicInteger failures = new AtomicInteger();
+    Verifier verifier =
+        new Verifier(
+            manager,
+            logged::add,
+            state -> {
+              thread[0] = Thread.currentThread();
+              failures.incrementAndGet();
+              throw new OutOfMemoryError("planted");
+            });
+    try (Repository repository = manager.createRepository(DEMO)) {
+      repository.exactRef("HEAD");
+      verifier.start();
+      while (failures.get() < 2 && (thread[0] == null || thread[0].isAlive())) {
+        Thread.sleep(20);
+      }
+      assertTrue(thread[0].isAlive());
+    } finally {
+      verifier.stop();
     }
   }
 

@@ -21,6 +21,9 @@ public final class OfferTime {
   /** By how much the clocks of nodes may differ. */
   private static final long SKEW_MILLIS = 60_000;
 
+  /** The value of {@link #sinceMillis} before the files were opened: nothing in them may be offered. */
+  private static final long UNKNOWN = Long.MAX_VALUE - SKEW_MILLIS;
+
   private static final int PARTS = 4;
   private static final String NO_GENERATION = "-";
   private static final String MILLIS = "[0-9]{1,18}";
@@ -47,7 +50,7 @@ public final class OfferTime {
     this.folder = folder;
     this.version = version;
     this.context = context;
-    this.sinceMillis = folder == null ? 0 : Long.MAX_VALUE - SKEW_MILLIS;
+    this.sinceMillis = folder == null ? 0 : UNKNOWN;
   }
 
   /** Notes that the files were opened, so that values may be stored in them from now on. */
@@ -74,7 +77,9 @@ public final class OfferTime {
       boolean nothingWasFlushed = generation.equals(NO_GENERATION) && Generations.isFirst(present);
       generationMillis = nothingWasFlushed ? 0 : Generations.millis(present);
       generation = present;
-      save();
+      if (sinceMillis != UNKNOWN) { // else the note may be that of a process which has the files open
+        save();
+      }
     }
     return Math.max(sinceMillis, generationMillis) + SKEW_MILLIS;
   }

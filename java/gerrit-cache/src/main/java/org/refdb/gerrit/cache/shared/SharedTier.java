@@ -144,9 +144,9 @@ public final class SharedTier {
   }
 
   /**
-   * Waits while another node computes a value, if the site wants that and loads take long, and for no longer than a
-   * load takes on average, or 5 s. Returns the value if it has come; else the caller computes it, with {@link
-   * #compute}.
+   * Waits while another node computes a value, if the site wants that and loads take long, for no longer than a load
+   * takes on average, and 5 s at most. If no other node computes it, takes the lease and returns at once. Returns the
+   * value if it has come; else the caller computes it, with {@link #compute}.
    *
    * @param missing the answer that there is no value
    */

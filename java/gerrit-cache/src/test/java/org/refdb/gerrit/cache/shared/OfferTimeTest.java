@@ -51,6 +51,14 @@ class OfferTimeTest {
     assertEquals(9_000_001 + SKEW_MILLIS, time.fromMillis(FLUSHED));
   }
 
+  /** Previously, such a process replaced the note, so that nothing from before the next start was offered. */
+  @Test
+  void aProcessThatCouldNotOpenTheFilesLeavesTheirNoteAlone() throws IOException {
+    note("c " + NOTED + " " + FIRST + " 0");
+    assertEquals(Long.MAX_VALUE, new OfferTime(folder, 1, "c").fromMillis(FIRST));
+    assertEquals(NOTED + SKEW_MILLIS, opened("c").fromMillis(FIRST));
+  }
+
   @Test
   void filesOfUnknownOriginAreOfferedFromTheirNoteOn() {
     assertEquals(Long.MAX_VALUE, new OfferTime(folder, 1, "c").fromMillis(FIRST), "they were not opened");

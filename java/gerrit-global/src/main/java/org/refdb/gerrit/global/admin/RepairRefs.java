@@ -63,11 +63,15 @@ public final class RepairRefs {
     }
   }
 
-  /** The side whose values are right: exactly one of {@code to} and {@code intentsOnly} must be given. */
-  private static Optional<Repair.To> right(String to, boolean intentsOnly, String usage) throws BadRequestException {
+  /**
+   * The side whose values are right: exactly one of {@code to} and {@code intentsOnly} must be given, and the latter
+   * without names of refs, because it settles all updates of the project.
+   */
+  private static Optional<Repair.To> right(String to, boolean intentsOnly, List<String> names, String usage)
+      throws BadRequestException {
     Optional<Repair.To> right = Repair.To.of(to);
     boolean isUnknown = to != null && right.isEmpty();
-    if (isUnknown || right.isPresent() == intentsOnly) {
+    if (isUnknown || right.isPresent() == intentsOnly || intentsOnly && !names.isEmpty()) {
       throw new BadRequestException(usage);
     }
     return right;
@@ -100,7 +104,11 @@ public final class RepairRefs {
     @Override
     void execute() throws UnloggedFailure, IOException, GlobalRefException, BadRequestException {
       Optional<Repair.To> right =
-          right(to, intentsOnly, "say --to etcd or --to disk: whose values are right; or --intents");
+          right(
+              to,
+              intentsOnly,
+              names,
+              "say --to etcd or --to disk: whose values are right; or --intents without a REF");
       checkVisible(project);
       Outcome outcome =
           operation.run(new Request(project, names, right, dryRun, limit), stdout::println, stdout::println);
@@ -152,14 +160,16 @@ public final class RepairRefs {
     @Override
     Result execute(String project, RepairInput given) throws BadRequestException, IOException, GlobalRefException {
       RepairInput input = given == null ? new RepairInput() : given;
+      List<String> names = input.refs == null ? List.of() : input.refs;
       Optional<Repair.To> right =
           right(
               input.to,
               input.intents,
-              "say {\"to\": \"etcd\"} or {\"to\": \"disk\"}: whose values are right; or {\"intents\": true}");
+              names,
+              "say {\"to\": \"etcd\"} or {\"to\": \"disk\"}: whose values are right;"
+                  + " or {\"intents\": true} without refs");
       List<String> intents = new ArrayList<>();
       List<String> lines = new ArrayList<>();
-      List<String> names = input.refs == null ? List.of() : input.refs;
       Outcome outcome =
           operation.run(
               new Request(project, names, right, input.dryRun, Compare.DIFFERENCES_DEFAULT), intents::add, lines::add);

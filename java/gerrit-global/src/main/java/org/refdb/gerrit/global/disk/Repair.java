@@ -72,7 +72,7 @@ public final class Repair {
     for (Difference one : found) {
       String outcome;
       try {
-        outcome = isDry ? plan(one, to) : repair(one.ref(), generation, to);
+        outcome = isDry ? plan(one, to) : repair(one.ref(), to);
         repaired++;
       } catch (IOException | GlobalRefException e) {
         outcome = one.text() + ": NOT repaired: " + e.getMessage();
@@ -100,7 +100,7 @@ public final class Repair {
   }
 
   @SuppressWarnings("try") // the lock is only held; nothing is called on it
-  private String repair(String ref, Generation generation, To to) throws IOException, GlobalRefException {
+  private String repair(String ref, To to) throws IOException, GlobalRefException {
     try (AutoCloseable lock = refs.lock(disk.project(), ref)) {
       // While the lock is held, Gerrit's global-refdb module, which takes it for each update, does not update the ref.
       // `disk.set` notices a writer that does not take the lock, because it compares the value again.

@@ -128,7 +128,7 @@ public final class RolledBackRefs implements LifecycleListener {
     } catch (RepositoryNotFoundException | GlobalRefException e) {
       log.atInfo().withCause(e).log("%s of %s is no longer a global ref", put.ref(), put.project());
       return true;
-    } catch (IOException e) {
+    } catch (IOException | RuntimeException | Error e) { // also an OutOfMemoryError: other updates are to be checked
       log.atWarning().atMostEvery(1, TimeUnit.MINUTES).withCause(e).log(
           "whether %s of %s was rolled back is checked once its repository can be read",
           put.ref(), put.project());

@@ -251,7 +251,7 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
       return verdict;
     } catch (GlobalRefException e) {
       return slot.isUnresolved() ? unknown(e) : away(e);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) { // also an OutOfMemoryError: else nothing would settle the intent
       GlobalRefException wrapped = new GlobalRefException("etcd cannot be asked: " + e, e);
       return slot.isUnresolved() ? unknown(wrapped) : away(wrapped);
     } finally {

@@ -237,9 +237,12 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     return wanted.size() <= most / 2;
   }
 
-  /** Finds missed changes by comparing all projects. */
+  /** Finds missed changes by comparing all projects. A project that cannot be compared now is compared later. */
   private void compareAll() {
     for (String project : disks.all()) {
+      synchronized (this) {
+        incomplete.add(project); // until its comparison has succeeded
+      }
       views.accept(project);
       compare(project);
     }
@@ -249,10 +252,11 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
     List<Compare.Difference> found = new ArrayList<>();
     boolean isComplete = !begin(project); // stays as it is if the comparison fails, which is logged
     try (DiskRefs disk = disks.open(project)) {
-      isComplete = new Compare(refs, disk).run(most, found::add).complete();
-    } catch (IOException | GlobalRefException | RuntimeException e) {
+      boolean isKnown = refs.projects().look(disk.project(), refs.deadline()).isPresent(); // else no ref is behind
+      isComplete = !isKnown || new Compare(refs, disk).run(most, found::add).complete();
+    } catch (IOException | GlobalRefException | RuntimeException | Error e) { // others are to be compared
       log.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
-          "changes of project %s that this node has missed are not found before they change again", project);
+          "changes of project %s that this node has missed are looked for later", project);
     }
     end(project, found, isComplete);
   }
