@@ -63,8 +63,9 @@ pub fn run(options: &GateOptions, out: &mut impl Write) -> Result<()> {
         counts: count(&scenario, &several, &build, &options.chosen.place())?,
     };
     let mut said = Vec::new();
-    let worse = compare(&history, &now, &mut said)?;
+    let worse = compare(&history, &now, &mut said);
     write!(out, "{}", shown_lines(&String::from_utf8_lossy(&said)))?;
+    let worse = worse?;
     if options.record {
         writeln!(out, "recorded in '{}'", options.history.display())?;
         return record::append(&options.history, &now);

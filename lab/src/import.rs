@@ -17,9 +17,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use crate::{
+    lines::append,
     measure::Measure,
     options::{ImportOptions, Tool},
-    out::append,
     page::entry::Imported,
 };
 

@@ -24,6 +24,7 @@ pub mod gate;
 pub mod guard;
 pub mod import;
 pub mod init;
+pub mod lines;
 pub mod measure;
 pub mod options;
 pub mod out;

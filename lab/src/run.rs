@@ -11,6 +11,7 @@ use crate::{
     compare::{Referee, Rules, Which, compare, first, outcome, pair},
     counter::Counter,
     finished::{Finished, Side},
+    lines,
     measure::Sample,
     options::{Common, RunOptions},
     out as results,
@@ -26,7 +27,7 @@ use crate::{
 pub fn run(options: &RunOptions, out: &mut impl Write) -> Result<()> {
     let (options, exports) = (&options.common, &options.exports);
     // Otherwise the runs of hours would be lost in the end.
-    exports.history.as_deref().map_or(Ok(()), results::check)?;
+    exports.history.as_deref().map_or(Ok(()), lines::check)?;
     let scenario = options.chosen.scenario()?;
     let rules = options.rules(&scenario)?;
     let (repository, a, b) = options.revisions()?;

@@ -8,6 +8,7 @@
 
 use refdb_receive::Maintenance;
 use rustix::{
+    io::Errno,
     process::{Pid, test_kill_process},
     system::uname,
 };
@@ -183,17 +184,19 @@ async fn goes_on(folder: PathBuf) -> bool {
 }
 
 /// Returns whether the `gc` lives that has written this file, which begins with its process id and the name of its
-/// machine. The gc of git before 2.47 detaches itself, and then holds no other lock. As in git, a file of another
-/// machine or of a dead process does not count, nor one older than 12 hours, whose number may be another process's.
+/// machine. The gc of git before 2.47 detaches itself, and then holds no other lock. A file of another machine does not
+/// count, because the gc that is waited for was started on this one. A file older than 12 hours does not count either,
+/// because its number may be another process's.
 fn gc_runs(file: &Path) -> bool {
     const AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
     let Ok(text) = std::fs::read_to_string(file) else { return false };
     let written = std::fs::metadata(file).and_then(|found| found.modified());
-    let is_recent = written.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < AGE_MAX));
+    let is_recent = written.is_ok_and(|time| time.elapsed().map_or(true, |age| age < AGE_MAX));
     let mut words = text.split_whitespace();
     let process = words.next().and_then(|word| word.parse().ok()).and_then(Pid::from_raw);
     let is_local = words.next().is_some_and(|host| host.as_bytes() == uname().nodename().to_bytes());
-    is_recent && is_local && process.is_some_and(|process| test_kill_process(process).is_ok())
+    // The process may be another user's.
+    is_recent && is_local && process.is_some_and(|process| test_kill_process(process) != Err(Errno::SRCH))
 }
 
 /// Runs the commands one after another until one succeeds, and returns its number, or that of all if none does. As in
@@ -242,9 +245,9 @@ mod tests {
     async fn a_gc_that_has_detached_itself_is_waited_for_while_it_lives() {
         let dir = tempfile::tempdir().unwrap();
         let upkeep = Upkeep::new(Handle::current());
-        let mut gc = tokio::process::Command::new("sleep").arg("1").spawn().unwrap();
-        let pid = gc.id().unwrap();
         let began = Instant::now();
+        let mut gc = tokio::process::Command::new("sleep").arg("3").spawn().unwrap();
+        let pid = gc.id().unwrap();
         let lives = tokio::spawn(async move { gc.wait().await.unwrap() });
         let machine = uname();
         let text = |host: &str| std::fs::write(dir.path().join("gc.pid"), format!("{pid} {host}")).unwrap();
@@ -253,7 +256,7 @@ mod tests {
         text(machine.nodename().to_str().unwrap());
         assert!(goes_on(dir.path().to_owned()).await);
         upkeep.0.background_ended(dir.path(), began).await;
-        assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
+        assert!(began.elapsed() >= Duration::from_secs(3), "{:?}", began.elapsed());
         lives.await.unwrap();
         assert!(!goes_on(dir.path().to_owned()).await, "the file of a dead gc does not count");
     }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::accepted::{self, Accepted};
-use crate::out;
+use crate::lines;
 
 /// The counts of one build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ impl History {
 
 /// Appends a record to the file, on a line of its own even if the last line lacks its line feed.
 pub fn append(file: &Path, record: &Record) -> Result<()> {
-    out::append(file, format!("{}\n", serde_json::to_string(record)?))
+    lines::append(file, format!("{}\n", serde_json::to_string(record)?))
 }
 
 /// Returns the id of the commit that is checked out where `file` lies, followed by `+` if other tracked files differ

@@ -83,7 +83,7 @@ impl Host {
         };
         // A shell may greet in any encoding.
         let lines = BufReader::new(stdout).split(b'\n').map_while(Result::ok);
-        let answers = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
+        let answers = lines.map(|line| String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(&line)).into_owned());
         let mut host = Host::new(number, label, Box::new(Pipe(stdin)), answers);
         host.child = Some(Mutex::new(child));
         Ok(host)

@@ -431,14 +431,24 @@ final class WatchTest {
         DiskRefs disk = empty.refs()) {
       new Import(other).run(disk, (put, there) -> {});
     }
+    Queue<String> looked = new ConcurrentLinkedQueue<>();
     try (DiskProject large =
             DiskProject.withPackedRefs(
                 IntStream.rangeClosed(0, MOST).mapToObj(i -> id(1).name() + " refs/heads/%05d".formatted(i)));
-        LaggingRefs own = new LaggingRefs(node, DiskProject.disks(large::refs), any -> {}, MOST)) {
+        LaggingRefs own = new LaggingRefs(node, DiskProject.disks(large::refs), looked::add, MOST)) {
       put(DiskProject.NAME, id(2)); // sorts after those that are on the disk alone
       own.startedOver();
-      await(() -> own.report().more());
+      awaitEndOfComparisons(own, looked, DiskProject.NAME);
+      assertTrue(own.report().more());
     }
+  }
+
+  /** Waits until the thread that compares all projects, {@code last} as the last, has gone on to another task. */
+  private static void awaitEndOfComparisons(LaggingRefs own, Queue<String> looked, String last) throws Exception {
+    await(() -> looked.contains(last));
+    looked.clear();
+    own.releasedUnheard();
+    await(() -> looked.contains(last));
   }
 
   /** Previously, status said that no ref is behind, and nothing looked at the project again. */
@@ -474,8 +484,8 @@ final class WatchTest {
       synchronized (own) { // so that the projects are not searched again before the comparison
         own.startedOver();
       }
-      await(() -> looked.contains("next"));
-      await(() -> own.report().more() || own.report().refs() == 1);
+      awaitEndOfComparisons(own, looked, "next");
+      assertTrue(own.report().more());
       isBroken.set(false);
       own.startedOver();
       await(() -> own.report().refs() == 1);

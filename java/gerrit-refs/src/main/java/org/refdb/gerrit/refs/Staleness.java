@@ -7,7 +7,7 @@ import java.time.Duration;
  *
  * <p>For how long stale answers were given cannot be known, but it is bounded by the time since the last comparison that
  * succeeded, after which stale refs are read again, or since the project was last found unused. A project whose refs
- * were looked up, listed or changed since the last such comparison is not found unused.
+ * were looked up, listed or changed since the end of the last such comparison is not found unused.
  */
 final class Staleness {
   private long lookedAt;

@@ -143,8 +143,13 @@ final class Verifier implements LifecycleListener {
 
   /** Returns whether a project was used since it was last verified; called lazily, because it queries the engine. */
   private boolean wasUsed(ProjectState state) {
-    readStats.accept(state);
-    return state.staleness.wasUsedAt(state.uses(), System.nanoTime());
+    try {
+      readStats.accept(state);
+      return state.staleness.wasUsedAt(state.uses(), System.nanoTime());
+    } catch (RuntimeException | Error e) {
+      state.staleness.skipped(System.nanoTime()); // so that other projects come before it next time
+      throw e;
+    }
   }
 
   /** Compares one project, and returns how long that took. */

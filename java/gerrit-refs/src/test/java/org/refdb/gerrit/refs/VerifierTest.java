@@ -22,6 +22,7 @@ import org.eclipse.jgit.lib.RepositoryCache;
 import org.eclipse.jgit.lib.StoredConfig;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A setting makes views stale: it promises that nobody else writes for an hour, and the tests break this promise. */
@@ -153,6 +154,7 @@ final class VerifierTest {
 
   /** Previously, the thread ended without a word, and nothing was compared any more. */
   @Test
+  @Timeout(60)
   void figuresThatCannotBeReadDoNotEndTheThread() throws Exception {
     RefdbRepositoryManager manager = manager("100 ms");
     Thread[] thread = new Thread[1];

@@ -253,7 +253,8 @@ public final class EtcdArbiter extends Arbiter implements AutoCloseable {
       return slot.isUnresolved() ? unknown(e) : away(e);
     } catch (RuntimeException | Error e) { // also an OutOfMemoryError: else nothing would settle the intent
       GlobalRefException wrapped = new GlobalRefException("etcd cannot be asked: " + e, e);
-      return slot.isUnresolved() ? unknown(wrapped) : away(wrapped);
+      // After an Error, etcd may have answered without this being noted.
+      return e instanceof Error || slot.isUnresolved() ? unknown(wrapped) : away(wrapped);
     } finally {
       answered = System.nanoTime();
     }

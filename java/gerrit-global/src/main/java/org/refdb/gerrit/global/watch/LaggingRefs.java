@@ -209,7 +209,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
                 forget(one);
               }
             }
-          } catch (IOException | GlobalRefException e) {
+          } catch (IOException | GlobalRefException | RuntimeException | Error e) { // others are to be looked at
             log.atFine().withCause(e).log("project %s cannot be looked at", project);
           }
         });
@@ -239,10 +239,11 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
 
   /** Finds missed changes by comparing all projects. A project that cannot be compared now is compared later. */
   private void compareAll() {
-    for (String project : disks.all()) {
-      synchronized (this) {
-        incomplete.add(project); // until its comparison has succeeded
-      }
+    List<String> projects = disks.all();
+    synchronized (this) {
+      incomplete.addAll(projects); // each until its comparison has succeeded
+    }
+    for (String project : projects) {
       views.accept(project);
       compare(project);
     }
@@ -251,14 +252,22 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   private void compare(String project) {
     List<Compare.Difference> found = new ArrayList<>();
     boolean isComplete = !begin(project); // stays as it is if the comparison fails, which is logged
-    try (DiskRefs disk = disks.open(project)) {
-      boolean isKnown = refs.projects().look(disk.project(), refs.deadline()).isPresent(); // else no ref is behind
-      isComplete = !isKnown || new Compare(refs, disk).run(most, found::add).complete();
+    try {
+      boolean isKnown = refs.projects().look(project, refs.deadline()).isPresent(); // else no ref is behind
+      isComplete = !isKnown || findDifferences(project, found);
     } catch (IOException | GlobalRefException | RuntimeException | Error e) { // others are to be compared
       log.atWarning().withCause(e).atMostEvery(1, TimeUnit.MINUTES).log(
           "changes of project %s that this node has missed are looked for later", project);
     }
     end(project, found, isComplete);
+  }
+
+  /** Adds the refs that differ to {@code found}. Returns whether these are all. */
+  private boolean findDifferences(String project, List<Compare.Difference> found)
+      throws IOException, GlobalRefException {
+    try (DiskRefs disk = disks.open(project)) {
+      return new Compare(refs, disk).run(most, found::add).complete();
+    }
   }
 
   /** Begins to compare a project. Returns whether it may have refs that are behind without being tracked. */
