@@ -391,7 +391,9 @@ final class WatchTest {
 
   @Test
   void withoutRoomForMoreRefsNoFurtherProjectIsCompared() throws Exception {
-    put(DiskProject.NAME, project.commit(1));
+    for (String name : List.of(DiskProject.NAME, "one", "two")) { // a project that etcd does not know is not compared
+      put(name, project.commit(1));
+    }
     Queue<String> opened = new ConcurrentLinkedQueue<>();
     Queue<String> looked = new ConcurrentLinkedQueue<>();
     Disks disks =
