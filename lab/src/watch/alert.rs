@@ -190,7 +190,7 @@ impl Alert {
             text += &format!("\nThis takes back the change of alert {earlier}: that one went away.\n");
         }
         if let Some(rest) = &self.rest {
-            text += &format!("\nThere is more than one change: {rest}. That is not part of this alert.\n");
+            text += &format!("\nThis alert is about one of several changes: {rest}.\n");
         }
         if self.place == Place::Range {
             text += &format!("\nOne of these commits made the change; {}:\n\n", safe(&self.why));
