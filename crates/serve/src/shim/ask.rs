@@ -1,10 +1,13 @@
 //! The shim's side of the socket: asks the server to serve a client.
 
 use super::message::{GO, HandOver, LENGTH_BYTES, REPLY_BYTES_MAX, REQUEST_BYTES_MAX, Reply, Request, length};
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType, connect, sendmsg,
-    socket,
-    sockopt::{Timeout, set_socket_timeout, socket_peercred},
+use rustix::{
+    io::{FdFlags, fcntl_setfd, retry_on_intr},
+    net::{
+        AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketType, connect,
+        sendmsg, socket,
+        sockopt::{Timeout, set_socket_timeout, socket_peercred},
+    },
 };
 use std::{
     io::{self, IoSlice, Read, Write},
@@ -79,10 +82,11 @@ pub fn ask(server: &Path, request: &Request, client: [BorrowedFd<'_>; 2]) -> Res
 /// Connects to the server, with timeouts for the connection and for each read and write.
 fn reach(server: &Path) -> io::Result<UnixStream> {
     let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    fcntl_setfd(&socket, FdFlags::CLOEXEC)?;
     set_socket_timeout(&socket, Timeout::Send, Some(ACCEPT_TIME))?;
     set_socket_timeout(&socket, Timeout::Recv, Some(ACCEPT_TIME))?;
-    connect(&socket, &SocketAddrUnix::new(server)?)?;
+    let address = SocketAddrUnix::new(server)?;
+    retry_on_intr(|| connect(&socket, &address))?;
     Ok(socket.into())
 }
 
@@ -92,7 +96,7 @@ fn send_go(stream: &UnixStream, client: [BorrowedFd<'_>; 2]) -> io::Result<()> {
     if !ancillary.push(SendAncillaryMessage::ScmRights(&client)) {
         return Err(io::Error::other("the descriptors do not fit into a message"));
     }
-    sendmsg(stream, &[IoSlice::new(&[GO])], &mut ancillary, SendFlags::NOSIGNAL)?;
+    retry_on_intr(|| sendmsg(stream, &[IoSlice::new(&[GO])], &mut ancillary, SendFlags::NOSIGNAL))?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::TcpStream,
     time::{Duration, Instant},
 };
@@ -85,7 +85,13 @@ impl Connection {
         if self.end == self.buffer.len() {
             self.buffer.resize(BUFFER_BYTES.max(2 * self.buffer.len()), 0);
         }
-        let count = self.stream.read(&mut self.buffer[self.end..])?;
+        let count = loop {
+            match self.stream.read(&mut self.buffer[self.end..]) {
+                // A stop and a continuation of the process end a read that has a time limit; see signal(7).
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         ensure!(count > 0, "the server has closed the connection");
         self.end += count;
         Ok(())
@@ -167,4 +173,26 @@ pub(crate) fn ls_refs(name: &str) -> Vec<u8> {
 /// Appends `line` to `out` as a pkt-line.
 pub(crate) fn packet(line: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{:04x}{line}", line.len() + 4).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{net::TcpListener, process::Command, thread};
+
+    #[test]
+    fn a_stop_and_a_continuation_of_the_process_do_not_end_a_request() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut connection = Connection::open(&listener.local_addr().unwrap().to_string()).unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 2]).unwrap();
+            // By the first stop, the client waits for the answer.
+            let stops = "for n in 1 2 3; do sleep 0.1; kill -STOP $PPID; sleep 0.1; kill -CONT $PPID; done";
+            assert!(Command::new("sh").args(["-c", stops]).status().unwrap().success());
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").unwrap();
+        });
+        assert_eq!(connection.send(b"GO", |_| {}).unwrap().status, 200);
+        server.join().unwrap();
+    }
 }
