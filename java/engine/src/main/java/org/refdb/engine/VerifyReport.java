@@ -19,7 +19,12 @@ public record VerifyReport(long refs, List<BrokenRef> broken, List<Difference> d
    * @param view the value in the view, in words
    * @param disk the value on disk, in words
    */
-  public record Difference(String name, String view, String disk) {}
+  public record Difference(String name, String view, String disk) {
+    /** Returns the name and both values in one line. */
+    public String line() {
+      return name + ": on disk " + disk + ", refdb has " + view;
+    }
+  }
 
   static VerifyReport unpack(byte[] answer) {
     Unpacker in = new Unpacker(answer);

@@ -1,6 +1,8 @@
 package org.refdb.gerrit.install;
 
 import java.io.IOException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -26,35 +28,41 @@ final class OpenBatches {
   private OpenBatches() {}
 
   /**
-   * Fails if a repository has journal entries or locks of small batches, because only refdb can recover them.
-   * Repositories whose folders cannot be read are not noticed.
+   * Fails if a repository has journal entries or locks of small batches, because only refdb can recover them, or if that
+   * cannot be seen. Repositories whose folders cannot be read are not noticed.
    */
   static void requireNone(List<Path> roots) throws InstallException, IOException {
-    List<Path> repositories = repositoriesWithRecords(roots);
-    if (repositories.isEmpty()) {
-      return;
-    }
-    StringBuilder text = new StringBuilder();
-    for (Path repository : repositories.subList(0, Math.min(SAID_MAX, repositories.size()))) {
-      text.append("\n  refdb -C ").append(repository).append(" refs settle");
-    }
-    throw new InstallException(
-        repositories.size()
-            + " repositories have a batch of refs that is not settled, of which git and JGit know nothing."
-            + " Stop Gerrit, then settle each of them, beginning with:"
-            + text);
-  }
-
-  private static List<Path> repositoriesWithRecords(List<Path> roots) throws IOException {
     List<Path> found = new ArrayList<>();
+    List<Path> unreadable = new ArrayList<>();
     Repositories.visit(
         roots,
         folder -> {
-          if (hasRecord(folder.resolve(RECORDS))) {
-            found.add(folder);
+          Path records = folder.resolve(RECORDS);
+          try {
+            if (hasRecord(records)) {
+              found.add(folder);
+            }
+          } catch (AccessDeniedException | DirectoryIteratorException e) {
+            unreadable.add(records);
           }
         });
-    return found;
+    if (!unreadable.isEmpty()) {
+      throw new InstallException(
+          "cannot read "
+              + unreadable.get(0)
+              + " to see whether a batch of refs is not settled there. Run this as the user that Gerrit runs as.");
+    }
+    if (!found.isEmpty()) {
+      StringBuilder text = new StringBuilder();
+      for (Path repository : found.subList(0, Math.min(SAID_MAX, found.size()))) {
+        text.append("\n  refdb -C ").append(repository).append(" refs settle");
+      }
+      throw new InstallException(
+          found.size()
+              + " repositories have a batch of refs that is not settled, of which git and JGit know nothing."
+              + " Stop Gerrit, then settle each of them, beginning with:"
+              + text);
+    }
   }
 
   /**

@@ -4,14 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Arrays;
 import java.util.EnumSet;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -57,6 +60,27 @@ final class UninstallTest {
                 () -> installer.install(site, null, EnumSet.of(GerritModule.CACHES), null, false))
             .getMessage();
     assertTrue(text.contains("refdb -C " + repository + " refs settle"), text);
+  }
+
+  @Test
+  void recordsOfBatchesThatCannotBeReadAreNamed() throws Exception {
+    assumeFalse(Files.isReadable(Path.of("/proc/1/mem")), "root can read all");
+    Files.createDirectories(site.resolve("etc"));
+    GerritModule module = GerritModule.REFS_IN_SERVER;
+    Files.writeString(
+        site.resolve("etc/gerrit.config"),
+        "[gerrit]\n\tbasePath = git\n\t" + module.key() + " = " + module.className() + "\n");
+    Path repository = site.resolve("git/a.git");
+    Files.createDirectories(repository.resolve("objects"));
+    Files.writeString(repository.resolve("HEAD"), "ref: refs/heads/main\n");
+    Path records = Files.createDirectories(repository.resolve("refdb-batches"));
+    Files.setPosixFilePermissions(records, Set.of());
+    try {
+      String text = assertThrows(InstallException.class, this::uninstall).getMessage();
+      assertTrue(text.startsWith("cannot read " + records), text);
+    } finally {
+      Files.setPosixFilePermissions(records, PosixFilePermissions.fromString("rwx------"));
+    }
   }
 
   @Test

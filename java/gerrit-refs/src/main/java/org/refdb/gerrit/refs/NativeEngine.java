@@ -97,14 +97,8 @@ final class NativeEngine implements RefEngine {
   }
 
   @Override
-  public Findings verify(RefDatabase refs) throws EngineException {
-    VerifyReport report = ((RefdbDatabase) refs).view().verify();
-    return new Findings(
-        report.refs(),
-        report.broken(),
-        report.differences().stream()
-            .map(found -> found.name() + ": on disk " + found.disk() + ", refdb has " + found.view())
-            .toList());
+  public VerifyReport verify(RefDatabase refs) throws EngineException {
+    return ((RefdbDatabase) refs).view().verify();
   }
 
   @Override

@@ -12,6 +12,7 @@ import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
+import org.refdb.engine.VerifyReport;
 
 /** Opens the ref databases of repositories, and reports on them. */
 interface RefEngine {
@@ -51,7 +52,7 @@ interface RefEngine {
   List<Set<Ref>> tips(RefDatabase refs, List<? extends ObjectId> ids) throws IOException;
 
   /** Compares the memory of a repository with the disk. */
-  Findings verify(RefDatabase refs) throws IOException;
+  VerifyReport verify(RefDatabase refs) throws IOException;
 
   /** Drops the memory of a repository whose database is in use, so that it is read again. */
   void flush(RefDatabase refs) throws IOException;

@@ -22,6 +22,7 @@ import org.refdb.engine.BrokenRef;
 import org.refdb.engine.EngineException;
 import org.refdb.engine.NativeLibrary;
 import org.refdb.engine.RefHoldings;
+import org.refdb.engine.VerifyReport;
 import org.refdb.jgit.RefdbDatabase;
 
 /** Operations and figures for administrators, which the plugin offers over SSH, over REST and as metrics. */
@@ -133,10 +134,14 @@ public final class RefdbAdmin {
     try (Repository repository = manager.openRepository(project);
         FileRepository plain = new FileRepository(repository.getDirectory())) {
       RefdbRepository ours = served(project, repository);
-      Findings found = ours.verify();
-      Set<String> broken = found.broken().stream().map(BrokenRef::name).collect(Collectors.toSet());
-      List<String> differences = new ArrayList<>(found.differences());
-      differences.addAll(Verification.compare(plain.getRefDatabase(), ours.engineRefs(), broken, DIFFERENCES_MAX));
+      VerifyReport found = ours.verify();
+      Set<String> known = found.broken().stream().map(BrokenRef::name).collect(Collectors.toSet());
+      List<String> differences = new ArrayList<>();
+      for (VerifyReport.Difference difference : found.differences()) {
+        known.add(difference.name());
+        differences.add(difference.line());
+      }
+      differences.addAll(Verification.compare(plain.getRefDatabase(), ours.engineRefs(), known, DIFFERENCES_MAX));
       return new Verified(
           differences, found.broken().stream().map(ref -> ref.name() + " is broken: " + ref.text()).toList());
     }

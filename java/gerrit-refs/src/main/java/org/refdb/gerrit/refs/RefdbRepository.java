@@ -13,6 +13,7 @@ import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.RepositoryCache;
+import org.refdb.engine.VerifyReport;
 
 /**
  * A repository whose refs the engine serves. It is a {@link FileRepository}, so that garbage collection, gitweb,
@@ -99,7 +100,7 @@ final class RefdbRepository extends FileRepository {
   }
 
   /** Compares the engine's view with the disk. */
-  Findings verify() throws IOException {
+  VerifyReport verify() throws IOException {
     return engine.verify(engineRefs());
   }
 

@@ -10,6 +10,7 @@ import java.util.TreeSet;
 import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.EngineException;
+import org.refdb.engine.VerifyReport;
 
 /** Compares all refs of two views of one repository while they may be changing. */
 final class Verification {
@@ -24,17 +25,17 @@ final class Verification {
    * in between then agrees, and one that the engine has wrong does not. The engine is not told: it has to notice the
    * change by itself.
    *
-   * @param broken names of broken refs, which are not compared: JGit may show the values that packed-refs has for these
-   *     names, and the engine shows none
+   * @param known names of refs that are not compared: those that the engine itself has found to differ, and broken refs,
+   *     for which JGit may show the values of packed-refs, and the engine shows none
    * @return at most {@code max} differences
    */
-  static List<String> compare(RefDatabase jgit, RefDatabase engine, Set<String> broken, int max)
+  static List<String> compare(RefDatabase jgit, RefDatabase engine, Set<String> known, int max)
       throws IOException {
     TreeMap<String, String> wanted = all(jgit);
     TreeMap<String, String> got = all(engine);
     TreeSet<String> suspects = new TreeSet<>(wanted.keySet());
     suspects.addAll(got.keySet());
-    suspects.removeAll(broken);
+    suspects.removeAll(known);
     suspects.removeIf(name -> Objects.equals(wanted.get(name), got.get(name)));
     for (int round = 0; round < ROUNDS_MAX && !suspects.isEmpty(); round++) {
       jgit.refresh();
@@ -66,12 +67,8 @@ final class Verification {
       if (differences.size() == max) {
         break;
       }
-      differences.add(
-          name
-              + ": on disk "
-              + wanted.getOrDefault(name, "missing")
-              + ", refdb has "
-              + got.getOrDefault(name, "nothing"));
+      String disk = wanted.getOrDefault(name, "missing");
+      differences.add(new VerifyReport.Difference(name, got.getOrDefault(name, "nothing"), disk).line());
     }
     return differences;
   }

@@ -12,6 +12,7 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.eclipse.jgit.lib.Repository;
+import org.refdb.engine.VerifyReport;
 
 /**
  * Compares the engine's memory with the disk, one project after another, as long as Gerrit runs. It blocks no one: a
@@ -158,7 +159,7 @@ final class Verifier implements LifecycleListener {
     try (Repository repository = manager.openRepository(state.name)) {
       state.staleness.skipped(begun);
       if (repository instanceof RefdbRepository ours) {
-        Findings found = ours.verify();
+        VerifyReport found = ours.verify();
         state.staleness.looked(begun, System.nanoTime(), found.differences().size());
         if (!found.differences().isEmpty()) {
           report(state, found.differences());
@@ -175,11 +176,11 @@ final class Verifier implements LifecycleListener {
     return Duration.ofNanos(System.nanoTime() - begun);
   }
 
-  private void report(ProjectState state, List<String> differences) {
-    for (String difference : differences.subList(0, Math.min(LOGGED_MAX, differences.size()))) {
+  private void report(ProjectState state, List<VerifyReport.Difference> differences) {
+    for (VerifyReport.Difference difference : differences.subList(0, Math.min(LOGGED_MAX, differences.size()))) {
       log.accept(
           "refdb was stale in project %s for at most %d s: %s (it is read again now; see core.trustStat)"
-              .formatted(state.name, state.staleness.lastStaleAtMost().toSeconds(), difference));
+              .formatted(state.name, state.staleness.lastStaleAtMost().toSeconds(), difference.line()));
     }
     if (differences.size() > LOGGED_MAX) {
       log.accept(

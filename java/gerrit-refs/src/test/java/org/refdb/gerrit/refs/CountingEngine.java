@@ -13,6 +13,7 @@ import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefDatabase;
 import org.refdb.engine.RefHoldings;
 import org.refdb.engine.RefStats;
+import org.refdb.engine.VerifyReport;
 
 /** Stands for the engine where a test counts opened databases, or wants it to refuse. JGit answers. */
 final class CountingEngine implements RefEngine {
@@ -71,8 +72,8 @@ final class CountingEngine implements RefEngine {
   }
 
   @Override
-  public Findings verify(RefDatabase refs) {
-    return new Findings(0, List.of(), List.of());
+  public VerifyReport verify(RefDatabase refs) {
+    return new VerifyReport(0, List.of(), List.of());
   }
 
   @Override

@@ -22,8 +22,8 @@ import org.eclipse.jgit.lib.Config;
  * @param timeout how long an operation is retried before it fails: {@code timeout}
  * @param lockTimeout how long to wait for a lock: {@code lockTimeout}
  * @param lease how long a node that is killed or cut off keeps its locks: {@code lease}
- * @param underLocks how long native mode may wait for etcd while refs are locked, besides the one request that gives up
- *     a refused staged batch: {@code underLocks}
+ * @param underLocks how long native mode may wait for etcd while refs are locked, besides the one request of at most
+ *     20 s that gives up a refused staged batch: {@code underLocks}
  * @param txnOps operations that etcd accepts in one transaction, its --max-txn-ops: {@code maxTxnOps}
  * @param requestBytes bytes that etcd accepts in one request, its --max-request-bytes: {@code maxRequestBytes}
  * @param slots how many updates and lock requests of a node may be in flight at once: {@code slots}

@@ -9,6 +9,7 @@ import io.etcd.jetcd.op.Cmp;
 import io.etcd.jetcd.op.Op;
 import io.etcd.jetcd.options.PutOption;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
@@ -37,6 +38,12 @@ public final class StagedBatch {
 
   /** Limit of a part in bytes, which leaves room for the rest of the request. */
   private static final int PART_BYTES_MAX = 512 << 10;
+
+  /**
+   * The longest time for the request that gives up a refused batch. It is sent under locks, beside {@code underLocks} of
+   * at most 30 s, and the engine treats an update as undecided after a minute.
+   */
+  private static final Duration WITHDRAW_MAX = Duration.ofSeconds(20);
 
   /** Why not all refs could be staged. */
   sealed interface Met {
@@ -316,12 +323,14 @@ public final class StagedBatch {
   }
 
   /**
-   * Makes sure that no delayed request of a refused batch takes effect. If etcd does not answer, any node closes the
-   * batch later, see {@link Stages}.
+   * Makes sure that no delayed request of a refused batch takes effect. If etcd does not answer within {@link
+   * #WITHDRAW_MAX}, any node closes the batch later, see {@link Stages}.
    */
   void withdraw(Slot slot) {
+    Duration request = refs.etcd().settings().requestTimeout();
+    Duration time = request.compareTo(WITHDRAW_MAX) < 0 ? request : WITHDRAW_MAX;
     try {
-      slot.withdraw(List.of(put(State.VOID)), Deadline.ofOneRequest(refs.etcd().settings()));
+      slot.withdraw(List.of(put(State.VOID)), Deadline.in(time, time));
     } catch (GlobalRefException e) {
       log.atInfo().withCause(e).log("stages of a batch of %s are cleared later", project);
     }

@@ -62,7 +62,7 @@ final class WarmCaches {
     private String from;
 
     @Option(name = "--rate", metaVar = "ENTRIES", usage = "the most entries a second; 1000 without it")
-    private int rate = RATE;
+    private Integer rate;
 
     @Option(name = "--stop", usage = "ends a copy that goes on")
     private boolean stop;
@@ -72,12 +72,12 @@ final class WarmCaches {
 
     @Override
     void execute() throws UnloggedFailure, RestApiException {
-      if (from == null && name != null || from != null && stop) {
-        throw die("a CACHE needs --from, and --stop stands alone");
+      if (from == null && (name != null || rate != null) || from != null && stop) {
+        throw die("--rate and a CACHE need --from, and --stop stands alone");
       }
       Warming.Progress progress =
           from != null
-              ? WarmCaches.begin(admin(), from, name, rate)
+              ? WarmCaches.begin(admin(), from, name, rate == null ? RATE : rate)
               : stop ? WarmCaches.stop(admin()) : last(admin()).progress();
       stdout.println(progress.text());
     }
