@@ -28,8 +28,8 @@ final class OpenBatches {
   private OpenBatches() {}
 
   /**
-   * Fails if a repository has journal entries or locks of small batches, because only refdb can recover them, or if that
-   * cannot be seen. Repositories whose folders cannot be read are not noticed.
+   * Fails if a repository has journal entries or locks of small batches, because only refdb can recover them, or if
+   * that cannot be seen. Repositories whose folders cannot be read are not noticed.
    */
   static void requireNone(List<Path> roots) throws InstallException, IOException {
     List<Path> found = new ArrayList<>();

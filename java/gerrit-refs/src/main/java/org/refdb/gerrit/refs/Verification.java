@@ -25,8 +25,8 @@ final class Verification {
    * in between then agrees, and one that the engine has wrong does not. The engine is not told: it has to notice the
    * change by itself.
    *
-   * @param known names of refs that are not compared: those that the engine itself has found to differ, and broken refs,
-   *     for which JGit may show the values of packed-refs, and the engine shows none
+   * @param known names of refs that are not compared: those that the engine itself has found to differ, and broken
+   *     ones, for which JGit may show the values of packed-refs, and the engine shows none
    * @return at most {@code max} differences
    */
   static List<String> compare(RefDatabase jgit, RefDatabase engine, Set<String> known, int max)

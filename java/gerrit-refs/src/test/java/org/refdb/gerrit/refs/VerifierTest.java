@@ -83,6 +83,22 @@ final class VerifierTest {
   }
 
   @Test
+  void aRefThatDiffersIsCountedOnceByAnAdministratorsComparison() throws IOException {
+    RefdbRepositoryManager manager = manager("1h");
+    try (Repository repository = trusting(manager);
+        FileRepository plain = new FileRepository(repository.getDirectory())) {
+      plain.convertRefStorage("reftable", false, false);
+    }
+    manager.forget(DEMO);
+    try (Repository repository = manager.openRepository(DEMO)) {
+      assertNull(repository.exactRef("refs/heads/main"));
+      writeElsewhere(repository, "refs/heads/main");
+      List<String> differences = new RefdbAdmin(manager).verify(DEMO).differences();
+      assertEquals(1, differences.size(), differences.toString());
+    }
+  }
+
+  @Test
   void itsTurnComesByItself() throws Exception {
     RefdbRepositoryManager manager = manager("100 ms");
     Verifier verifier = new Verifier(manager, logged::add);

@@ -40,8 +40,8 @@ public final class StagedBatch {
   private static final int PART_BYTES_MAX = 512 << 10;
 
   /**
-   * The longest time for the request that gives up a refused batch. It is sent under locks, beside {@code underLocks} of
-   * at most 30 s, and the engine treats an update as undecided after a minute.
+   * The longest time for the request that gives up a refused batch. It is sent under locks, beside {@code underLocks}
+   * of at most 30 s, and the engine treats an update as undecided after a minute.
    */
   private static final Duration WITHDRAW_MAX = Duration.ofSeconds(20);
 
