@@ -72,6 +72,11 @@ final class Nodes {
     return openHasty(List.of(url), prefix);
   }
 
+  /** Opens a node that soon takes an answer for lost, and whose lease survives the pauses of a busy machine. */
+  static GlobalRefs openHastyOfLongLease(String url, String prefix) {
+    return new GlobalRefs(settings(List.of(url), prefix, 700, 4000, 30), NodeName.of("node" + COUNT.incrementAndGet()));
+  }
+
   /** Opens such a hasty node that knows all members of a cluster. */
   static GlobalRefs openHasty(List<String> urls, String prefix) {
     return new GlobalRefs(hasty(urls, prefix), NodeName.of("node" + COUNT.incrementAndGet()));

@@ -61,7 +61,7 @@ final class RolledBackRefsTest {
     etcd = EtcdServer.start();
     link = new Proxy(etcd.port());
     String prefix = Nodes.prefix();
-    node = Nodes.openHasty(link.url(), prefix);
+    node = Nodes.openHastyOfLongLease(link.url(), prefix);
     other = Nodes.open(etcd.url(), prefix);
     disk = DiskProject.create();
     failure = Optional.empty();
