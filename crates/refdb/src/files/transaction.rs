@@ -396,7 +396,7 @@ impl FilesLocked {
             visible.filter_map(|(_, step)| self.store.layout.log_path(step.name)).collect();
         let is_visible = |log: &Path| is_done || visible.contains(log);
         for log in new_logs.iter().filter(|log| !is_visible(log)) {
-            // If that fails, a reflog without a ref is left, which does no harm.
+            // If that fails, the reflog stays, as do lines that were added to existing reflogs.
             let _ = self.store.options.fs.remove_file(log);
         }
         aside.settle(&self.store, &is_visible);
