@@ -424,8 +424,8 @@ impl FilesLocked {
     }
 
     /// Removes the loose files of deleted refs, and then their reflogs. The lock of packed-refs, for which other
-    /// writers wait, is released before the removal is made durable; the locks of the refs are not, so that nobody gives
-    /// one of them a packed value before.
+    /// writers wait, is released before the removal is made durable; the locks of the refs are not, so that nobody
+    /// gives one of them a packed value before.
     fn remove_deleted(&mut self, deleted: &[&BStr]) -> Result<()> {
         let mut changed = BTreeSet::new();
         let removed = self.remove_files(deleted, &mut changed);
