@@ -107,8 +107,8 @@ fn numbered(number: usize, changes: usize, ordered: bool, all: &[Rest], files: u
 }
 
 /// Returns a sample of the combinations: every prefix of the changes of folders, and unless they are ordered, each
-/// change alone kept or alone lost, and random choices. With each of these, all files have the same remainder, once for
-/// each that there is, and twice a random one each.
+/// change alone kept or alone lost, and random choices. Each of these is combined with each of `all` for all files
+/// alike, and twice with a random one for each file.
 fn sampled(changes: usize, ordered: bool, all: &[Rest], files: usize, rng: &mut Rng) -> Vec<Choice> {
     let mut keeps: Vec<Vec<bool>> = (0..=changes).map(|end| (0..changes).map(|at| at < end).collect()).collect();
     if !ordered {
