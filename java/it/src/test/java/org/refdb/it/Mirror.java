@@ -24,7 +24,7 @@ final class Mirror {
     return once(to, from, true);
   }
 
-  /** Fetches the refs that differ, with Gerrit's sequences only if {@code isAll}, and returns whether the node agreed before. */
+  /** Fetches the refs that differ, sequences only if {@code isAll}, and returns whether the node agreed before. */
   static boolean once(GlobalNode to, GlobalNode from, boolean isAll) throws IOException {
     boolean isSame = true;
     for (String project : PROJECTS) {
