@@ -93,7 +93,7 @@ fn assert_told_the_truth(dir: &Path, told: &[(&str, Result<(), StackError>)]) {
     }
 }
 
-/// Counts the lists that replace another one, and makes syncs slow, so that groups are worth it.
+/// Counts how often a list is put in place, and makes syncs slow, so that groups are worth it.
 #[derive(Default)]
 struct Counting(AtomicUsize);
 

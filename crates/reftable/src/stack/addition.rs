@@ -59,9 +59,9 @@ impl Stack {
     /// Locks the stack for an addition, waiting as long as `lock_timeout` says, and reads the list again.
     ///
     /// Except with [`LockTimeout::None`], this first pauses for some milliseconds if writers that do not wait in the
-    /// same queue, such as git and JGit, have written a moment ago, so that they get the lock, too, or if the last turn
-    /// of this open stack was in a group of writers that [join](Self::join) one another, so that the others can come.
-    /// On a network file system there is no queue.
+    /// same queue, such as git and JGit, have written a moment ago, so that they get the lock, too, or if this open
+    /// stack has just been in a group of writers that [join](Self::join) one another, so that the others can come. On a
+    /// network file system there is no queue.
     ///
     /// # Errors
     ///
