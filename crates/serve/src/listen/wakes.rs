@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    /// Threads that wake a future while it runs: if one wake-up were lost, this would not end.
+    /// Another thread wakes a future while it runs. If one wake-up were lost, the future would not end.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn no_wake_up_from_another_thread_is_lost() {
         const STEPS: usize = 20_000;
