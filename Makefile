@@ -40,5 +40,5 @@ image:               ## an OCI image of Gerrit with refdb in dist/, of what lies
 site:                ## the documentation as a web site in dist/site/
 	scripts/site
 
-dist:                ## binary, completions, man pages and the jar for Gerrit in dist/
+dist:                ## binaries, completions, man pages and the jar for Gerrit in dist/
 	scripts/dist

@@ -1,5 +1,5 @@
-//! A whole packed-refs. The records are read up to the first malformed one, and the name of each is looked up, also as
-//! servers look it up.
+//! A whole packed-refs. The records are read up to the first malformed one, and the name of each is looked up, in the
+//! file and in a block of all records.
 #![no_main]
 
 use refdb::{HashKind, backend::Peeled, files::Packed};

@@ -29,7 +29,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         let request = read_verb(&record)
             .and_then(|(verb, arguments)| arguments.request(verb, deref, refdb_types::HashKind::Sha1, &mut OnlyHead));
         match request {
-            // A name that was accepted is a name that git accepts.
+            // A name that was accepted is one that a ref may have.
             Ok(request) => assert!(request.name().is_none_or(|name| refdb_types::RefName::new(name.to_vec()).is_ok())),
             Err(_) => return,
         }

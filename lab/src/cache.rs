@@ -66,8 +66,7 @@ fn try_lock(home: &Path, access: Access) -> Result<Option<File>> {
         fs::create_dir_all(home).with_context(|| format!("cannot make '{}'", home.display()))?;
         let path = home.join("lock");
         let Ok(file) = OpenOptions::new().create(true).append(true).open(&path) else {
-            // The folder was removed after it was created, or it is not writable. If the file can be created now, the
-            // loop tries again.
+            // If a second attempt succeeds, the loop tries again; otherwise, its error says what is wrong.
             File::create(&path).with_context(context)?;
             continue;
         };

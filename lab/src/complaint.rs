@@ -130,8 +130,8 @@ const LIBRARIES: [(&str, &str); 10] = [
     ("sqlite3", "libsqlite3-dev"),
 ];
 
-/// Returns what the output of a failed build says: the first missing header, tool or library, or else the first error
-/// of a compiler, or else the last line.
+/// Returns what the output of a failed build says: the first missing header, tool or library, or else the first line
+/// that looks like an error, or else the last line.
 pub fn of(log: &str) -> Complaint {
     let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
     if let Some((line, missing)) = lines().find_map(|line| Some((line, missing(line)?))) {

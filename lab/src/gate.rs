@@ -30,7 +30,7 @@ use accepted::Accepted;
 use judge::{Verdict, judge};
 use record::{History, Record};
 
-/// The ratio to the last record above which a job is worse.
+/// The ratio of a record to the one before it above which a job is worse.
 const LIMIT: f64 = 1.03;
 
 /// The ratio to the last release above which a job is worse.

@@ -85,7 +85,8 @@ fn file(tool: Tool, path: &Path) -> Result<Vec<Imported>> {
 /// # Errors
 ///
 /// Fails if the text is not what the tool writes, with the line, and for JSON the column, if the fault has one; and if
-/// there are no values, more than a million, negative or infinite ones, or names of more than 1,000 bytes.
+/// there are no values, more than a million, negative or infinite ones, or names or parameters of more than 1,000
+/// bytes.
 pub fn parse(tool: Tool, text: &str, about: About<'_>, names: Option<&str>) -> Result<Vec<Imported>> {
     let found = match tool {
         Tool::Hyperfine => json::hyperfine(text, about),
@@ -114,7 +115,7 @@ fn line(imported: &Imported) -> Result<String> {
 }
 
 /// Returns the measure that another tool calls `name`, and the factor by which its values are converted to the unit of
-/// the lab; `None` if it is another measure.
+/// the lab; `None` if the lab has no such measure.
 fn measure(name: &str) -> Option<(Measure, f64)> {
     match name {
         "latency" => Some((Measure::Wall, 1e-9)),

@@ -9,11 +9,10 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// Appends lines to a history, which is created if it does not exist. Fails if it is the history of a watch.
+/// Appends lines to a file, which is created if it does not exist. Fails if it is the history of a watch.
 pub fn append(file: &Path, mut lines: String) -> Result<()> {
-    // A lab that was killed may have left a part of a line. A line feed separates that part from the new lines, so that
-    // `report` refuses it by its number.
     check(file)?;
+    // A lab that was killed may have left a part of a line. A line feed keeps the new lines apart from it.
     if fs::read(file).is_ok_and(|before| before.last().is_some_and(|last| *last != b'\n')) {
         lines.insert(0, '\n');
     }
@@ -26,7 +25,7 @@ pub fn append(file: &Path, mut lines: String) -> Result<()> {
 pub fn check(file: &Path) -> Result<()> {
     let Ok(open) = fs::File::open(file) else { return Ok(()) };
     let mut first = String::new();
-    // What is no text is left to `report`, which refuses it by its line.
+    // A first line that is no text is not that of a watch.
     BufReader::new(open.take(START_MAX)).read_line(&mut first).ok();
     let is_start = serde_json::from_str::<Value>(&first).is_ok_and(|line| line["kind"] == "start");
     let folder = file.parent().unwrap_or(Path::new(""));

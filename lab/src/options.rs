@@ -116,7 +116,7 @@ pub struct ImportOptions {
     #[arg(long, value_name = "TOOL")]
     pub from: Tool,
 
-    /// The files, in the order in which they were measured if the tool does not write the time
+    /// The files; if values have the same time, in the order in which they were measured
     #[arg(value_name = "FILES", required = true)]
     pub files: Vec<PathBuf>,
 
@@ -320,7 +320,7 @@ pub struct Common {
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub false_alarms: f64,
 
-    /// Difference, as a fraction, below which revisions count as equal and the comparison ends; a search ignores it
+    /// Difference, as a fraction, below which revisions count as equal and the comparison ends; it ends no search
     #[arg(long, value_name = "PART", default_value_t = 0.01)]
     pub tolerance: f64,
 

@@ -122,7 +122,7 @@ pub fn escaped(text: &str) -> String {
             '>' => safe += "&gt;",
             '"' => safe += "&quot;",
             '\'' => safe += "&#39;",
-            // HTML permits few control characters, and the others would act on the text around them.
+            // HTML permits few control characters, and the other hidden ones act on the text around them.
             hidden if is_hidden(hidden) => safe.push(' '),
             other => safe.push(other),
         }

@@ -26,7 +26,7 @@ use crate::{
 /// results to the files that the options name.
 pub fn run(options: &RunOptions, out: &mut impl Write) -> Result<()> {
     let (options, exports) = (&options.common, &options.exports);
-    // Otherwise the runs of hours would be lost in the end.
+    // The history of a watch is refused now, because after hours of runs their results would be lost.
     exports.history.as_deref().map_or(Ok(()), lines::check)?;
     let scenario = options.chosen.scenario()?;
     let rules = options.rules(&scenario)?;

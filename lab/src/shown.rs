@@ -21,7 +21,7 @@ pub fn shown_lines(text: &str) -> String {
 }
 
 /// Returns text like [`shown`], with a backslash before each character that Markdown would take for HTML, code,
-/// emphasis, a heading, a list, a table or a link.
+/// emphasis, a heading, a list without numbers, a table or a link.
 pub fn shown_in_markdown(text: &str) -> String {
     let text: Vec<char> = shown(text).chars().collect();
     let mut safe = String::with_capacity(text.len());

@@ -214,7 +214,7 @@ fn pass(
     Err(last)
 }
 
-/// Writes what failed to standard error, when the watch goes on all the same.
+/// Writes an error to standard error.
 fn complain(error: &anyhow::Error) {
     eprintln!("refdb-lab: {}", shown_lines(&format!("{error:#}")));
 }

@@ -112,7 +112,7 @@ fn a_first_bad_commit_whose_share_is_certain_differs_certainly_from_its_parent()
     }
 }
 
-/// The bad commit costs less than the good one, but only because the improvement is larger than the later slowdown.
+/// A commit changes the cost, and the next one takes a part of the change back.
 #[test]
 fn a_rest_that_changes_the_other_way_is_told() {
     for (improvement, slowdown) in [(0.864, 1.1), (1.2, 0.9)] {

@@ -13,7 +13,7 @@ use common::{
 };
 use refdb_testkit::{Git, rounds};
 
-/// Returns the number of histories of each kind.
+/// Returns the number of histories of a kind that `make test` runs too.
 fn histories() -> u64 {
     rounds(1, 20) as u64
 }

@@ -76,7 +76,7 @@ fn worktrees_of_the_user_stay_known() {
     assert!(listed.lines().count() == 2 && listed.contains(here.to_str().unwrap()), "{listed}");
 }
 
-/// Each command waits up to a second for the other one. If they ran in turn, it would wait in vain and report 1.
+/// Each command waits up to a second for the file of the other one, and reports 1 if it waits in vain.
 #[test]
 fn side_by_side_both_runs_of_a_pair_happen_at_once_and_failures_have_their_side() {
     let meet = "me=$(cat \"$BUILD/cost\") other=$BUILD/../../here-$((3 - me)) tries=0\n: >\"$BUILD/../../here-$me\"\n\

@@ -1,4 +1,5 @@
-//! Tests `refdb-lab watch` in repositories that the tests create. The cost of each commit is a number in it.
+//! Tests `refdb-lab watch` in repositories that the tests create. Except in the last test, the cost of each commit is a
+//! number in it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
 
 mod common;

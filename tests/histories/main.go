@@ -1,5 +1,5 @@
-// Checks a recorded history of compare-and-puts, reads and locks of the global ref database for linearizability, by porcupine.
-// Ends with 0 if it is linearizable, 1 if not, 2 if it could not be decided.
+// Checks a recorded history of compare-and-puts, reads and locks of refs for linearizability, by porcupine.
+// Ends with 0 if it is linearizable, 1 if not, 2 if that is not known: not decided in time, or no history to check.
 //
 //	histories FILE
 package main
@@ -90,8 +90,8 @@ func read(name string) (map[string][]porcupine.Operation, int, error) {
 }
 
 // settled takes doubt away, of which each makes the search twice as long. Values are used once. So an update of unknown outcome
-// whose value somebody saw was done, before they were told. If nobody saw it, it makes no difference: the next update is one
-// from any value. That one needs a value, so what created a ref is left as it is.
+// whose value somebody saw was done, before they were told. If nobody saw it, it makes no difference to updates: the next one
+// is from any value. That one needs a value, so what created a ref is left as it is.
 func settled(ops []porcupine.Operation) []porcupine.Operation {
 	seen, from := map[string]int64{}, map[string]int64{}
 	note := func(in map[string]int64, value string, at int64) {

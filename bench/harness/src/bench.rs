@@ -1,4 +1,4 @@
-//! What every measurement starts from: the programs, the jobs, and a fresh repository for each run.
+//! What every measurement starts from: the programs, the jobs, and fresh copies of repositories.
 
 use std::{
     fs,
@@ -38,14 +38,14 @@ pub struct Bench<'a> {
     pub syscalls: bool,
 }
 
-/// A repository made for one run.
+/// A copy of a repository, in a temporary folder.
 #[derive(Debug)]
 pub struct Work {
     place: Place,
 }
 
 impl Work {
-    /// The folder of the run, which is removed when this is dropped.
+    /// The temporary folder, which is removed when this is dropped.
     pub fn dir(&self) -> &Path {
         self.place.dir()
     }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use refdb_lab::process::tool;
 use tempfile::TempDir;
 
-/// A temporary folder for one run, which is removed when the value is dropped.
+/// A temporary folder, which is removed when the value is dropped.
 #[derive(Debug)]
 pub struct Place {
     dir: PathBuf,

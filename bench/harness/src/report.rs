@@ -1,4 +1,4 @@
-//! The tables, in Markdown. A cell where refdb loses or misses its target is marked, never left out.
+//! The tables, in Markdown. A ratio at which refdb loses, or a target that it misses, is marked, never left out.
 
 use std::fmt::Write;
 

@@ -86,7 +86,8 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Does the job once with each program and compares; the inner error is why the program under test is not measured.
+    /// Does the job once with the program under test, and its judged steps with git, and compares. The inner error is
+    /// why the program under test is not measured.
     fn check(&self, job: &Job) -> Result<Result<(), String>> {
         let Some(own) = self.own else { return Ok(Err("not measured".to_owned())) };
         let expected = self.start(job)?;

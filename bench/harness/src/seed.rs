@@ -1,5 +1,5 @@
-//! The repositories that jobs start from. Real git makes them once; they are kept outside the tree and copied for each
-//! run.
+//! The repositories that jobs start from. Real git makes them once; they are kept outside the tree and copied for the
+//! runs.
 
 use std::{
     fs::{self, File},

@@ -10,11 +10,11 @@ pub const LARGE_FILE_BYTES: usize = 25_000;
 pub struct Size {
     /// Its name in folders and results.
     pub name: &'static str,
-    /// Refs that exist before a job of the S1 family.
+    /// Refs that exist before a job that creates refs beside others.
     pub existing: usize,
     /// Refs that a job creates or deletes; also the number of distinct object ids in a repository.
     pub edits: usize,
-    /// Refs in the larger tombstone job.
+    /// Refs in the larger tombstone job and in the larger push of refs.
     pub tombstones: usize,
     /// Refs created by the S3 job.
     pub bulk: usize,

@@ -12,7 +12,7 @@ const REQUEST_BYTES: usize = 24;
 pub struct Requests {
     /// The keys, numbered as they come first.
     pub keys: Vec<Key>,
-    /// The bytes of each key's entry, as its first request says; empty if the file has no sizes.
+    /// The bytes of each key's entry, as its first request says, but at least 1; empty if the file has no sizes.
     pub sizes: Vec<u32>,
 }
 

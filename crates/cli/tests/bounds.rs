@@ -1,4 +1,4 @@
-//! Resource limits: a process that runs out of memory aborts and leaves no lock, and commands that change many refs or
+//! Resource limits: a process that runs out of memory aborts and leaves no lock, and commands on many worktrees or
 //! reflogs open few files at a time.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]

@@ -1,5 +1,5 @@
 //! A day of a busy host in minutes: 64 processes create a million refs and delete most of them again, while others
-//! read. The last six hours take little longer than the first six, the storage stays near its packed size, and no read
+//! read. The last six hours take little longer than the first six, the storage ends near its packed size, and no read
 //! takes much longer than on an idle copy.
 #![allow(clippy::unwrap_used, reason = "tests")]
 

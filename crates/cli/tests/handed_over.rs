@@ -128,7 +128,8 @@ fn ref_commands_are_handed_over_and_nothing_else_is() {
     }
 }
 
-/// Git lets no alias replace one of its own commands, so a program in front of git has to pass them on.
+/// Git lets no alias replace one of its own commands, so a program in front of git may pass these commands on
+/// without looking at aliases.
 #[test]
 fn an_alias_does_not_replace_a_command() {
     let repo = repo(RefFormat::Files);

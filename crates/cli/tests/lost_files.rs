@@ -102,7 +102,7 @@ fn each_list_begins_again_where_none_of_it_is_shown() {
     }
 }
 
-/// A repository in which each ref has a reflog; among files, HEAD and the first branch have long ones.
+/// A repository of many branches with reflogs; among files, those of HEAD and of the first branch are long.
 fn logged(format: RefFormat) -> Repo {
     const ENTRIES: usize = 4000;
     let repo = Repo::bare(format, HashKind::Sha1);

@@ -1,8 +1,8 @@
-//! Hooks that put symbolic links into a push's quarantine: no file behind a link is moved into the repository or
+//! Symbolic links in a push's quarantine or in its place: no file behind a link is moved into the repository or
 //! removed.
 //!
-//! The links lead to folders that the test has made. The test does nothing as root; scripts/tests/test-as-user runs it
-//! as another user.
+//! The links lead only below a folder that the test has made. The test does nothing as root; scripts/tests/test-as-user
+//! runs it as another user.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed, which is what it should do")]
 

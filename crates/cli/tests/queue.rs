@@ -200,7 +200,8 @@ fn remove_stale_locks(git_dir: &Path, over: &AtomicBool) {
     }
 }
 
-/// Returns whether a process has this file open, such as a writer that was only stopped while it holds the lock.
+/// Returns whether a process has this file open, such as a writer that was only stopped while it holds the lock, or
+/// whether the file is gone.
 fn is_open_somewhere(path: &Path) -> bool {
     let Ok(file) = std::fs::metadata(path) else { return true };
     let list = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -354,7 +355,7 @@ fn git_and_jgit_get_half_of_their_share_for_a_minute() {
 /// `part` of what each would get if all got the same.
 fn beside_git_and_jgit(time: Duration, part: f64) -> Result<(), String> {
     let (repo, id) = repository(RefFormat::Reftable);
-    // Without this, JGit may drop tables that others have just added (tests/slow_jgit.rs).
+    // Without this, JGit may drop tables that git has just added (tests/slow_jgit.rs).
     repo.config("core.trustTablesListStat", "never");
     let race = Race { repo: &repo, id, settings: SYNCED, time, kills: 0, deletes: false };
     let told = race.run(7, 1, true);

@@ -189,7 +189,7 @@ fn deleting(repo: &Repo, program: &str, args: &[&str], name: &str) -> Child {
     command.args(["update-ref", "-d", &format!("refs/heads/{name}")]).stdin(Stdio::null()).spawn().unwrap()
 }
 
-/// Starts such a process, which is killed at the call of this kind and number.
+/// Starts a process that deletes the branch `dies`, and that is killed at the call of this kind and number.
 fn dying(repo: &Repo, call: &str, number: usize) -> Child {
     let (trace, inject) = (format!("trace={call}"), format!("inject={call}:signal=KILL:when={number}"));
     deleting(repo, "strace", &["-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject, REFDB], "dies")
@@ -208,7 +208,7 @@ fn remove_stale(lock: &Path) {
     }
 }
 
-/// Returns whether a process has this file open.
+/// Returns whether a process has this file open, or the file is gone.
 fn is_open_somewhere(path: &Path) -> bool {
     let Ok(file) = fs::metadata(path) else { return true };
     let list = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());

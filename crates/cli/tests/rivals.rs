@@ -1,5 +1,4 @@
-//! refdb writes to one repository at the same time as git and JGit (with reftable, as one of them), while it is packed.
-//! Nothing is lost.
+//! refdb writes to one repository at the same time as git and JGit (with reftable, as one of them). Nothing is lost.
 
 use refdb_testkit::{Git, JGit, RefFormat, Repo, UpdateRefs};
 use refdb_types::{HashKind, ObjectId};

@@ -14,8 +14,8 @@ use refdb_testkit::{RefFormat, Repo, Rng};
 
 // Some edits are left out on purpose. gix-ref accepts edits with missing objects, or with `a` beside `a/b`, which
 // refdb refuses as git does. When a branch moves, git continues the reflog of HEAD, and gix-ref does not. HEAD beside
-// other edits is left out, and so are deletions through a symbolic ref that expect a value, all of which gix-ref
-// refuses.
+// other edits is left out. So are deletions through a symbolic ref that expect a value, because gix-ref refuses all of
+// them.
 const DIRECT: [&str; 7] = [
     "refs/heads/a",
     "refs/heads/c/d",

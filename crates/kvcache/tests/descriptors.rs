@@ -1,5 +1,5 @@
-//! Number of descriptors that a cache needs. The tests count those of their own process that lead into the cache's
-//! folder.
+//! Number of descriptors that a cache needs. One test counts those of its own process that lead into the cache's
+//! folder; the others run processes that may have few.
 
 mod common;
 

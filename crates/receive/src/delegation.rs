@@ -105,7 +105,7 @@ pub struct Facts {
 
 impl Facts {
     /// Examines a repository by looking up a few of its files. As in git, `GIT_QUARANTINE_PATH` and the variables for
-    /// object folders count even if they are empty; the others do not.
+    /// object folders count even if they are empty; an empty one of the others does not.
     ///
     /// # Errors
     ///

@@ -23,8 +23,9 @@ pub struct Row<'a> {
 #[derive(Clone)]
 pub(crate) struct OwnRow {
     pub(crate) name: BString,
-    /// `None` if `is_corrupt`, or if the ref was created by a batch that the listing does not show. Such a row is not
-    /// shown, but it hides the ref's value in packed-refs.
+    /// `None` if `is_corrupt`, if the ref is symbolic and no ref can have the name of its target, or if the ref was
+    /// created by a batch that the listing does not show. Such a row is not shown, but it hides the ref's value in
+    /// packed-refs.
     pub(crate) target: Option<refdb::Target>,
     pub(crate) peeled: Peeled,
     pub(crate) storage: Storage,

@@ -79,8 +79,9 @@ pub fn resolve_name<'s>(
 }
 
 /// Finds the ref whose reflog a short name means: the first of the [`SHORT_NAME_RULES`] that leads to a ref with a
-/// reflog applies. A symbolic ref without a reflog stands for the ref it leads to. With `first_only`, later rules are
-/// not tried. Otherwise they are, so that the call fails if one of their refs cannot be read.
+/// reflog applies. A symbolic ref without a reflog stands for the ref it leads to. Broken refs are passed
+/// over. With `first_only`, later rules are not tried; otherwise they are, and an I/O error in one of them fails the
+/// call.
 pub fn find_logged_ref(
     snapshot: &dyn Snapshot,
     objects: &Objects,

@@ -309,7 +309,7 @@ fn settling_is_whole_wherever_it_is_stopped() {
     assert!(half.get() > 6, "{}", half.get());
 }
 
-/// Leaves a journal entry, and the locks of a process that no longer exists.
+/// Leaves a journal entry and locks, as a process that was killed would.
 fn left_behind(dir: &Path, journal: &JournalEntry) -> BatchId {
     let id = BatchId::random();
     let fs = Fs::real().signing_locks();

@@ -114,7 +114,7 @@ fn many_locks_that_were_left_behind_are_waited_for_at_length_once() {
     }
 }
 
-/// Looks which locks are there whenever a folder is synced.
+/// Looks which locks are there whenever `refs/heads` is synced.
 #[derive(Default)]
 struct Syncs(Mutex<Vec<[bool; 2]>>);
 

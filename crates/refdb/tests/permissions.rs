@@ -140,7 +140,7 @@ fn a_folder_that_may_not_be_read_is_named_in_its_place_whichever_portion_of_a_li
     let closed = repo.git_dir().join("refs/heads/closed");
     transact(&backend(&repo), &[create("refs/heads/closed/x", ids[0])]).unwrap();
     let store = Store::open(repo.git_dir()).unwrap();
-    // A portion of a list begins with 16 refs.
+    // The first portion of a list has 16 refs.
     for at in 0..18 {
         transact(&backend(&repo), &[create(format!("refs/heads/closed-{at:02}"), ids[0])]).unwrap();
         allow(&closed, 0o000);

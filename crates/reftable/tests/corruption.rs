@@ -149,7 +149,7 @@ fn a_bogus_position_of_a_section_is_an_error() {
         assert!(position > 0, "the table has this section");
         assert_fault(&bytes, footer as u64, |fault| *fault == Fault::SectionPosition(position));
     }
-    // These positions are inside the file, but no such section begins there.
+    // These positions are inside the file, but hardly any of them is the start of such a section.
     for section in 0..5 {
         for position in (24..footer as u64).step_by(61) {
             let mut bytes = sound.clone();

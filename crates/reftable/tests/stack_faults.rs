@@ -252,7 +252,7 @@ fn an_addition_that_outgrows_older_tables_takes_them_in_while_it_is_written() {
     assert_eq!((files(dir.path()), stack.snapshot().next_update_index()), (vec!["tables.list".to_owned()], 1));
 }
 
-/// Previously, the commit panicked where only the last of three new tables were due to be merged.
+/// Previously, the commit panicked where only the last two of three new tables were due to be merged.
 #[test]
 fn an_addition_of_several_tables_is_merged_whole_even_if_only_the_last_ones_are_due() {
     for older in [0, 1] {

@@ -93,7 +93,7 @@ fn assert_told_the_truth(dir: &Path, told: &[(&str, Result<(), StackError>)]) {
     }
 }
 
-/// Counts the lists that replace another one, and makes syncs slow, so that groups are worth it.
+/// Counts how often a list is put in place, and makes syncs slow, so that groups are worth it.
 #[derive(Default)]
 struct Counting(AtomicUsize);
 
@@ -431,7 +431,7 @@ fn kill_leaders(signed: bool) {
 }
 
 /// Kills a leader at each of its steps, while two members wait behind it. Counts the members that found out that the
-/// killed leader's list had replaced the stack's, and those that were told that nothing of the group was done.
+/// killed leader's list had replaced the stack's, and those that were told that their own change was not made.
 fn kill_leader_at_each_step(signed: bool, (found_done, found_undone): &mut (usize, usize)) {
     let (mut is_over, mut step) = (false, 0);
     while !is_over {
@@ -538,8 +538,8 @@ fn a_member_of_a_leader_that_is_stopped_ends_when_it_is_told_to() {
     assert!(is_told, "no member was in the group");
 }
 
-/// Previously, a member whose leader was killed took the empty file of such a list, once it had lost its name, for one
-/// that was never written.
+/// Previously, a leader that left no tables wrote an empty file as the new list. Once that file had lost its name, the
+/// members of a leader that was killed took it for a list that was never written.
 #[test]
 fn the_list_of_a_leader_is_never_an_empty_file() {
     let dir = tempfile::tempdir().unwrap();

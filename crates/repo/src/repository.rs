@@ -126,7 +126,8 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// Fails if the folder is no repository, or for one of the reasons of [`Repository::discover`].
+    /// Fails if the folder is no repository, or for one of the reasons of [`Repository::discover`] other than
+    /// `safe.bareRepository`.
     pub fn at(fs: &Fs, environment: &Environment, folder: &Path) -> Result<Self, RepositoryError> {
         discover::at(fs, environment, folder, false)
     }

@@ -217,7 +217,7 @@ mod tests {
         there.pop();
         assert!(push("e", "r").await.is_ok());
         drop(there);
-        // Repositories whose requests have ended do not fill up the map.
+        // Repositories and clients whose requests have ended do not fill up the maps.
         for other in 0..10_000 {
             gate.program(Service::ReceivePack, &other.to_string(), &other.to_string()).await.unwrap();
         }

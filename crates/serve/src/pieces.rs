@@ -52,7 +52,7 @@ pub(crate) struct Piece {
     pub(crate) bytes: Vec<u8>,
     /// The number of bytes at which the piece is complete.
     pub(crate) len_max: usize,
-    /// The permit for a large piece, which is given back when the piece has been sent.
+    /// The permit for a large piece, which is given back with the memory of the piece.
     room: Option<OwnedSemaphorePermit>,
 }
 

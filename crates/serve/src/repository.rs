@@ -252,7 +252,7 @@ impl Facts {
     }
 }
 
-/// Returns the branch that HEAD names in a repository with reftables, without `refs/heads/`.
+/// Returns the branch to which HEAD leads in a repository with reftables, without `refs/heads/`.
 fn branch_in_table(view: &View) -> Option<BString> {
     let head = view.resolve("HEAD".into()).ok().filter(|head| !head.links.is_empty())?;
     head.name.strip_prefix(b"refs/heads/").map(BString::from)

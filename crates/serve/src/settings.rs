@@ -78,9 +78,9 @@ pub(crate) struct Limits {
     pub(crate) rate: NonZeroU32,
     /// `serve.burst`: requests of one client that may arrive at once.
     pub(crate) burst: NonZeroU32,
-    /// `serve.idleSeconds`: how long the server waits for a client to send or to read something before it closes the
-    /// connection. In HTTP/2, an idle connection is closed after up to twice this time, and a client that answers pings
-    /// but reads nothing of its response keeps it open.
+    /// `serve.idleSeconds`: how long the server waits for a client over HTTP to send or to read something before it
+    /// closes the connection. In HTTP/2, an idle connection is closed after up to twice this time, and a client that
+    /// answers pings but reads nothing of its response keeps it open.
     pub(crate) idle: Duration,
     /// `serve.requestSeconds`: how long a client may take to send the body of a request, that of a push included.
     pub(crate) request_time: Duration,

@@ -1,8 +1,8 @@
 //! The Unix socket through which `refdb upload-pack`, called the shim, passes its client to the server.
 //!
 //! sshd, `git daemon` and `git http-backend` start a process for each request. The shim is that process: it passes the
-//! file descriptors of the client's connection to the server, which lists the refs without starting a program. When the
-//! client asks for objects, the server hands the client back, and the shim runs git. Git therefore has the limits, the
+//! file descriptors of the client's connection to the server, which lists the refs from its caches. When the client
+//! asks for objects, the server hands the client back, and the shim runs git. Git therefore has the limits, the
 //! environment and the control group that sshd or the other program gave to the shim.
 //!
 //! ```text

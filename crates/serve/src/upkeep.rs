@@ -199,8 +199,8 @@ fn gc_runs(file: &Path) -> bool {
     is_recent && is_local && process.is_some_and(|process| test_kill_process(process) != Err(Errno::SRCH))
 }
 
-/// Runs the commands one after another until one succeeds, and returns its number, or that of all if none does. As in
-/// git, a push does not depend on whether one does.
+/// Runs the commands one after another until one succeeds, and returns the number of those that failed. As in git, a
+/// push does not depend on whether one succeeds.
 async fn run(commands: Vec<Command>) -> usize {
     let count = commands.len();
     for (at, mut command) in commands.into_iter().enumerate() {

@@ -19,9 +19,9 @@ use std::fmt;
 pub struct Crash {
     /// The number of operations that were done before the crash.
     pub at: usize,
-    /// A description of the operation that came next.
+    /// A description of the operation that came next, or "the end".
     pub next: String,
-    /// What happened to that operation.
+    /// What happened to that operation, or to changes that were not synced.
     pub how: String,
     /// Whether the workload reported success, so that everything it did must have survived.
     pub claimed: bool,

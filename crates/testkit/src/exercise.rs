@@ -6,8 +6,8 @@ use reftable::{Merged, Source, Table, WriteOptions};
 use std::sync::Arc;
 
 /// Treats `bytes` as a reftable: opens it, walks it, seeks in it, looks up objects, checks it and dumps it. Errors are
-/// expected. Returns how many refs and log records could be read, each kind up to its first error, and whether there
-/// was no such error.
+/// expected. Returns how many refs and log records could be read, each kind up to its first error, and whether both
+/// kinds were read to their end.
 ///
 /// # Panics
 ///

@@ -139,8 +139,7 @@ impl Model {
 }
 
 impl ModelEdit {
-    /// Generates an edit that is usually valid and sometimes not for the refs of `model`. Its values are taken from
-    /// `ids`.
+    /// Generates an edit, valid or not, for the refs of `model`. The ids of new values are taken from `ids`.
     pub fn random(rng: &mut Rng, model: &Model, ids: &[ObjectId]) -> Self {
         let existing = model.refs.keys().nth(rng.below(model.refs.len().max(1)));
         let fresh = RefName::new(names::quarrelsome(rng)).expect("the name is valid");

@@ -83,8 +83,8 @@ impl Repo {
     }
 
     /// Returns a copy of the repository and of everything else in its scratch folder. Returns `None` if a symbolic link
-    /// or a file other than an object names that folder, as files of linked worktrees do, because the copy would lead
-    /// back to the original, or if something there cannot be copied, such as a pipe.
+    /// or a file outside of folders `objects` names that folder, as files of linked worktrees do, because the copy
+    /// would lead back to the original, or if something there cannot be copied, such as a pipe.
     ///
     /// # Panics
     ///

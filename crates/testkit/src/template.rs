@@ -1,5 +1,6 @@
-//! What nearly every test needs from git: an empty repository and commits. Each is made once in each process and copied
-//! from memory for each repository, so that tests start fewer processes.
+//! What nearly every test needs from git: an empty repository and commits. Each kind of repository and each number of
+//! commits is made once in each process and copied from memory for each repository, so that tests start fewer
+//! processes.
 
 use crate::{Git, git};
 use bstr::ByteSlice;
@@ -55,7 +56,8 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Returns whether a symbolic link leads to `folder` or below it, or a file other than an object contains its path.
+    /// Returns whether a symbolic link leads to `folder` or below it, or a file outside of folders `objects` contains
+    /// its path.
     fn names(&self, folder: &Path) -> bool {
         let name = folder.as_os_str().as_bytes();
         let is_object = |path: &Path| path.components().any(|part| part.as_os_str() == "objects");
@@ -91,7 +93,7 @@ fn unless_there<T>(made: io::Result<T>, go_on: impl FnOnce(T) -> io::Result<()>)
 }
 
 /// Copies everything below a folder into an empty one. Returns `false`, and copies nothing, if a symbolic link or a
-/// file other than an object names the folder, because the copy would lead back to the original, or if there is
+/// file outside of folders `objects` names the folder, because the copy would lead back to the original, or if there is
 /// something that cannot be copied, such as a pipe.
 pub(crate) fn copy_unless_it_leads_back(from: &Path, to: &Path) -> io::Result<bool> {
     let tree = Tree::read(from)?;

@@ -17,15 +17,15 @@ enum Fault {
     None,
     /// A member is checked against the disk as the previous members would leave it.
     CheckedAgainstAnother,
-    /// The table contains all members, including refused ones.
+    /// The table also contains members that were refused.
     RefusedInTheTable,
     /// Intents are removed before the table is listed.
     IntentGoesBeforeTheList,
-    /// A member counts as agreed if its answer is lost, or if it does not report.
+    /// A member counts as agreed if it gets no answer, or if it does not report in time.
     UndecidedIsAgreed,
     /// The leader waits without a bound.
     NoBound,
-    /// A member reports the result of etcd to its caller, although the leader has continued without it.
+    /// A member reports success to its caller when etcd agreed, although the leader has continued without it.
     LateWordCounts,
     /// A member asks etcd without checking whether the leader has continued without it.
     AsksAfterTheLeader,

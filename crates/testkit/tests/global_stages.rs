@@ -45,7 +45,7 @@ enum Fault {
     ClearedWithoutCompare,
     /// The deciding key is removed while there are stages.
     DeciderGoesFirst,
-    /// A put without comparison overwrites a stage.
+    /// A put overwrites the stage of an undecided batch.
     PutOverStage,
 }
 

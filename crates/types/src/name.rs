@@ -112,9 +112,9 @@ fn has_lock(name: &[u8]) -> bool {
 
 const LOCK: &[u8] = b".lock";
 
-/// The name contains a dot.
+/// The name contains a dot behind its first byte.
 const DOTTED: u8 = 1;
-/// The name contains a byte that can break a rule, alone or because of the byte before it.
+/// The name may break a rule.
 const SUSPICIOUS: u8 = 2;
 
 /// Classifies at least 17 bytes. The first byte is used only as the predecessor of the second.

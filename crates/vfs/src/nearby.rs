@@ -7,8 +7,8 @@ use rustix::{
 };
 use std::path::{Path, PathBuf};
 
-/// Keeps the folder of the most recent files open, except on network file systems. A folder is opened only when a
-/// second file in it is used in a row.
+/// Keeps the folder of the most recent files open, except on network file systems. A folder is opened only at the
+/// second call in a row for a file in it.
 ///
 /// If another process moves the folder while it is open, files are still found in the moved folder. A caller to which
 /// this matters must check the path again.

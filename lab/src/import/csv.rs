@@ -9,7 +9,7 @@ use crate::{measure::Measure, page::entry::Imported, scenario::Values};
 const COLUMNS_MAX: usize = 1000;
 
 /// Returns the values of a table. The column `time` is required, and `commit` and `benchmark` name the commit and the
-/// scenario. Any other column is a metric if it has numbers, and else a parameter.
+/// scenario. Any other column is a metric if it has only numbers, and else a parameter.
 ///
 /// # Errors
 ///

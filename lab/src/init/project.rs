@@ -72,8 +72,8 @@ impl Kind {
         }
     }
 
-    /// Returns the program that is called like the project, or else the first in order of names, where `programs` are
-    /// those that the build left.
+    /// Returns the program that is called like the project's folder, or else the first in order of names, where
+    /// `programs` are those that the build left.
     ///
     /// # Errors
     ///

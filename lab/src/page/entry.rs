@@ -121,9 +121,9 @@ pub struct Change {
     pub commit: String,
     /// `worse` or `better`.
     pub direction: String,
-    /// Whether a second measurement confirmed the change; `None` as long as the change is not looked into.
+    /// Whether a second measurement confirmed the change; `None` as long as there is no outcome.
     pub confirmed: Option<bool>,
-    /// The ratio that the second measurement found; 1 if that measurement failed, `None` before it was tried.
+    /// The ratio that the second measurement found; 1 if it found none, `None` as long as there is no outcome.
     pub ratio: Option<f64>,
     /// A sentence on the outcome; empty as long as there is none.
     pub said: String,

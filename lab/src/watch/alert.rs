@@ -133,7 +133,7 @@ pub struct Alert {
     pub rest: Option<Rest>,
     /// Whether the change is one of the program.
     pub conclusion: Conclusion,
-    /// Sentences about how the work and the instructions of `before` and `after` differ.
+    /// Sentences about how the work and the instructions of `before` and `after` differ, or why that is not known.
     pub work: Vec<String>,
     /// How the series showed the change.
     pub alarm: Alarm,

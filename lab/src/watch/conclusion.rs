@@ -53,7 +53,7 @@ pub struct Evidence<'a> {
     pub profiles: Option<[&'a Profile; 2]>,
 }
 
-/// Words in a command line that say that it maintains a repository instead of doing what the user asked for.
+/// The subcommands of git that maintain a repository instead of doing what the user asked for.
 const MAINTENANCE: [&str; 8] =
     ["maintenance", "gc", "repack", "pack-refs", "prune", "prune-packed", "commit-graph", "multi-pack-index"];
 
@@ -63,7 +63,7 @@ const VALUED: [&str; 7] = ["-C", "-c", "--git-dir", "--work-tree", "--namespace"
 /// A change of at least this part of the cost's change, as logarithms of ratios, explains it.
 const SENSIBLE: f64 = 0.25;
 
-/// Bytes that are added to both sides' written bytes before they are compared, because a few of them cost nothing.
+/// The number that is added to the bytes of each side before they are compared, because a few bytes cost nothing.
 const PAGE: u64 = 4096;
 
 /// Returns the conclusion.

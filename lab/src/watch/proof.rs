@@ -33,7 +33,7 @@ pub struct Proof {
     pub runs: usize,
     /// The seed of the order of the runs.
     pub seed: u64,
-    /// Sentences about how the work and the instructions differ.
+    /// Sentences about how the work and the instructions differ, or why that is not known.
     pub work: Vec<String>,
     /// Whether the change is one of the program.
     pub conclusion: Conclusion,
@@ -206,7 +206,7 @@ fn is_same(a: &Path, b: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Removes a folder, which a proof that was killed may have left.
+/// Removes a folder, if it exists.
 fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

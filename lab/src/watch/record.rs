@@ -1,6 +1,6 @@
 //! Defines the lines of a watch's history: one record of JSON in each.
 //!
-//! The first line of a file is a [`Start`], whose version says whether this lab can read the file. A [`Point`] has the
+//! The first line of a file is a [`Start`], whose version says whether this lab can read the file. A [`Point`] has most
 //! keys of a line of `run --history`, and some more.
 
 use std::collections::BTreeMap;

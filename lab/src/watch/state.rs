@@ -39,8 +39,8 @@ pub struct State {
     pub measured: Vec<String>,
     /// The commits that cannot be measured.
     pub broken: BTreeSet<String>,
-    /// The last commits, at most three, that another machine measured beside this anchor. They are measured
-    /// again.
+    /// The last commits, at most three, that were measured beside this anchor before this machine took over. They are
+    /// measured again.
     pub again: Vec<String>,
     /// The alarm that has yet to be looked into.
     pub open: Option<Alarm>,
@@ -57,7 +57,7 @@ impl State {
     /// # Errors
     ///
     /// Fails if the first record is no start, an alarm is closed that is not open, or the runs of a point form no
-    /// pairs or lack the measure.
+    /// pairs or no ratios.
     pub fn of(records: &[Record], machine: &str) -> Result<State> {
         let Some((Record::Start(start), rest)) = records.split_first() else {
             bail!("a history begins with its start")
@@ -178,7 +178,7 @@ impl State {
 ///
 /// # Errors
 ///
-/// Fails if the runs do not form pairs, or have no such measure.
+/// Fails if the runs do not form pairs, or if a value is missing or forms no ratio.
 pub fn differences(a: &Half, b: &Half, judge: Measure) -> Result<Vec<f64>> {
     if a.runs.len() != b.runs.len() {
         bail!("{} was measured {} times, and {} {} times", a.commit, a.runs.len(), b.commit, b.runs.len());

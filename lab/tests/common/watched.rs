@@ -1,4 +1,4 @@
-//! A repository that `refdb-lab watch` watches. The cost of each commit is a number in it.
+//! A repository that `refdb-lab watch` watches.
 
 use std::{
     fs,

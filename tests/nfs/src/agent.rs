@@ -194,7 +194,7 @@ fn by_server(served: &Served, git_dir: &str, operation: &str, arguments: &[&str]
     }
 }
 
-/// Whether `git receive-pack`'s reason for refusing a ref proves that the ref had another value.
+/// Whether the server's reason for refusing a ref proves that the ref had another value.
 fn is_about_the_value(reason: &str) -> bool {
     ["incorrect old value provided", "reference already exists", "reference does not exist"]
         .iter()

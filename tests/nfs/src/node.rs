@@ -71,7 +71,7 @@ impl Cluster {
         cluster
     }
 
-    /// Boots a node that was killed. It mounts the share again.
+    /// Boots a node that was killed. A client mounts the share again.
     pub(crate) fn boot_again(&self, number: usize) {
         let lines = &self.nodes[number].lines;
         let before: Vec<usize> = lines.iter().map(Line::started).collect();

@@ -43,7 +43,7 @@ impl Served {
         Ok(packets(&answer)?.iter().filter_map(|line| row(line)).collect())
     }
 
-    /// Pushes all of these swaps (name, old id, new id) or none. Returns what the server says of each ref.
+    /// Pushes all of these swaps (name, old id, new id) or none. Returns the lines of the server's report.
     pub(crate) fn push(&self, git_dir: &str, swaps: &[&str]) -> Result<Vec<String>, String> {
         let mut request = Vec::new();
         // The report on an atomic push does not say why a ref was refused.

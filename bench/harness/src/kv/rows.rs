@@ -28,7 +28,7 @@ pub struct Settings {
     /// Seconds for each row that mixes gets and puts
     #[arg(long, default_value_t = 10.0)]
     pub seconds: f64,
-    /// Only load, and rows whose name contains this
+    /// Only load, restart, and rows whose name contains this
     #[arg(long)]
     pub only: Option<String>,
     /// Keys of 16 bytes and values of 8, to measure what an entry costs by itself

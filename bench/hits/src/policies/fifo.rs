@@ -28,7 +28,7 @@ impl Queue {
 /// lets used entries go round, and lately dropped keys are remembered.
 pub struct S3Fifo {
     room: u64,
-    /// How often each entry was used, up to three times.
+    /// A counter for each entry, which a use raises, up to 3.
     uses: HashMap<Key, u8>,
     small: Queue,
     main: Queue,

@@ -46,8 +46,9 @@ pub(super) enum What {
 /// What is wrong with a history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// An acknowledged write was lost: no order explains the writes, together with the last read after them if there
-    /// is one, even without the other reads. `host` is the one whose answer could not be explained.
+    /// An acknowledged write was lost: no order explains the writes and the last read that the last writer's host made
+    /// after them, if there is one, even without the other reads. `host` is the one whose answer could not be
+    /// explained.
     Lost { host: usize, what: What },
     /// No write was lost, but a host showed a value that the ref did not have at that time.
     Wrong { host: usize, value: Value },
@@ -213,8 +214,8 @@ fn late_by(history: &[Operation], read: &Operation) -> Option<Duration> {
     (ended < read.begun).then(|| Duration::from_nanos(read.begun - ended))
 }
 
-/// Returns whether the client, before it read `value`, had already read the value that replaced `value`. Returns
-/// `false` for [`NONE`].
+/// Returns whether the client, before it read `value`, had already read what an acknowledged write put in place of
+/// `value`. Returns `false` for [`NONE`].
 fn went_back(history: &[Operation], read: &Operation, value: Value) -> bool {
     let Some(&Operation { what: What::Write { new, .. }, begun, .. }) = replaced(history, value) else { return false };
     // The ref also had no value before it was created.

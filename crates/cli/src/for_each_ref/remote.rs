@@ -268,8 +268,8 @@ impl Refspec {
 
 /// Returns the name to which the first matching refspec with a destination maps `name`.
 ///
-/// As in git, a negative refspec excludes `name` if it matches what another refspec has as a source: `name` itself if
-/// that refspec names it or is `:`, but if that refspec is a pattern, the source from which it would make `name`.
+/// As in git, a negative refspec excludes `name` if it matches the source of `name` in another refspec: `name` itself
+/// or, if that refspec is a pattern with a destination, the source from which it would make `name`.
 fn map(refspecs: &[Refspec], name: &BStr) -> Option<BString> {
     let is_negated =
         |source: &BStr| refspecs.iter().any(|spec| spec.is_negative && turn(&spec.from, b"", source).is_some());

@@ -315,7 +315,7 @@ impl Asked {
     }
 }
 
-/// Returns the failure for an error. A fatal message begins with `lead`, unless it is about a hook.
+/// Returns the failure for an error. A fatal message begins with `lead`, unless it is about a hook or a lost file.
 fn failed(lead: &str, error: refdb::Error) -> Failure {
     let is_hook = matches!(error, refdb::Error::Hook(_));
     match Failure::from(error) {

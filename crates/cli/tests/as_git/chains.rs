@@ -4,8 +4,8 @@ use crate::common::{Twins, same};
 use refdb_testkit::{RefFormat, Repo};
 use std::fs;
 
-/// Creates the chain of tags `a0` to `a7`, in which each tag leads to the one before it, and loops of one and of two
-/// refs.
+/// Creates the chain of tags `a0` to `a7`, in which each tag from `a1` on leads to the one before it, and loops of one
+/// and of two refs.
 fn set_up(repo: &Repo) {
     let commits = repo.commits(2);
     repo.create_refs([("refs/heads/main", commits[1]), ("refs/heads/other", commits[0]), ("refs/tags/a0", commits[0])]);

@@ -196,7 +196,7 @@ fn a_condition_on_the_branch_follows_symbolic_refs_as_git_does() {
             repo.git(["symbolic-ref", "refs/heads/alias", target]);
             shown("refs/heads/alias");
         }
-        // Chains of as many symbolic refs as git follows, and longer ones.
+        // Chains of up to as many symbolic refs as git follows, and longer ones.
         let names =
             |length: usize| (0..length).map(|at| format!("refs/heads/hop-{at}")).chain(["refs/heads/end".into()]);
         for length in 1..8 {

@@ -143,7 +143,7 @@ fn patch_tables(repo: &Repo, old: &[u8], new: &[u8]) {
     panic!("no table has {old:?}");
 }
 
-/// Where the target of a symbolic ref led out of `refs/`, it could neither be read nor be deleted in a reftable.
+/// Regression: in a reftable, a symbolic ref whose target led out of `refs/` could be neither read nor deleted.
 #[test]
 fn a_symbolic_ref_to_no_name_in_a_reftable_is_read_without_its_target_and_deleted() {
     for target in ["refs/heads/a..b", "../heads/abcde"] {

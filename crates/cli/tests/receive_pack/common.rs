@@ -141,7 +141,7 @@ impl Servers {
 pub(crate) fn shown(server: &Repo, output: &Output) -> String {
     let text = [&output.stdout[..], b"--\n", &output.stderr].concat();
     let text = String::from_utf8_lossy(&text).replace(server.dir().to_str().unwrap(), "SERVER");
-    // Refdb adds where in the request an error is, and gives the advice to users who have set nothing in its own words.
+    // Refdb adds where in the request an error is, and has its own words for the advice to users who have set nothing.
     let lines = text.lines().map(|line| line.split_once(" (in the packet at byte ").map_or(line, |(start, _)| start));
     let lines: Vec<_> = lines.filter(|line| !line.starts_with("remote: ") || is_no_advice(line)).collect();
     format!("{}\n{}", lines.join("\n"), output.status)

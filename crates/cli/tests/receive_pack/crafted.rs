@@ -80,7 +80,8 @@ impl Pack {
         id_of(kind, content)
     }
 
-    /// Adds a delta that keeps the start that `content` and `base` have in common, and inserts the rest.
+    /// Adds a delta that keeps the start that `content` and `base` have in common, up to 65,535 bytes, and inserts the
+    /// rest.
     pub(crate) fn delta(&mut self, kind: Kind, base: &[u8], content: &[u8]) -> ObjectId {
         let same = base.iter().zip(content).take_while(|(a, b)| a == b).count().min(0xffff);
         let mut delta = [varint(base.len()), varint(content.len())].concat();

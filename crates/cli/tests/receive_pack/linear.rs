@@ -39,8 +39,8 @@ const PARTS: [Part; 10] = [
 
 const ONE: [(&str, usize); 1] = [("refs/heads/main", 0)];
 
-/// Returns a push with `count` of a part: its pack, the objects that refs are created for, and those refs with the
-/// indices of their objects. Push options and hidden patterns are not in the pack.
+/// Returns a push with `count` of a part: its pack, objects for refs, and the refs to create with the indices of
+/// their objects. Push options and hidden patterns are not in the pack.
 fn pack(part: Part, count: usize) -> (Vec<u8>, Vec<ObjectId>, Vec<(String, usize)>) {
     let mut pack = Pack::default();
     let blob = pack.whole(Kind::Blob, b"file");

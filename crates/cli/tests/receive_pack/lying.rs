@@ -125,7 +125,7 @@ impl Pool {
     }
 
     /// Returns a push of one object. The pack mostly has all objects that the pushed object leads to and that the
-    /// servers lack, and in half of the cases one other object.
+    /// servers lack at first, and in half of the cases one random object.
     fn request(&self, round: usize, rng: &mut Rng) -> Vec<u8> {
         let tip = rng.pick(&self.made).clone();
         let folder = if tip.kind == "commit" { "heads" } else { "tags" };

@@ -155,8 +155,8 @@ impl Scene {
     }
 }
 
-/// Returns commands that are refused even when they are alone. Only the deletion of a missing ref by the null id is
-/// accepted.
+/// Returns commands that are refused even when they are alone, and one that is accepted: the deletion of a missing ref
+/// by the null id.
 fn refused() -> Vec<(&'static str, Wish<'static>)> {
     vec![
         ("a hidden ref is updated", (At(0), At(1), "refs/hidden/x")),

@@ -1,4 +1,4 @@
-//! Pushes that are delegated to git never reach git if they name refs that are too long for a reftable.
+//! Pushes that are delegated to git never reach git if they would create a ref whose name is too long for a reftable.
 
 use crate::{
     common::{Client, REFDB, refs},

@@ -125,7 +125,7 @@ fn contents(size: usize) -> Named {
         ("a wide tree", to_main(wide, of_many)),
         ("many parents", to_main(parents, octopus)),
     ];
-    // 6 MiB in `make test`, 300 MiB otherwise.
+    // About 6 MiB in `make test`, and about 300 MiB otherwise.
     let times = size.max(200);
     for (kind, is_delta, name) in [
         (Kind::Commit, false, "a huge commit"),

@@ -522,7 +522,7 @@ fn a_list_of_a_partial_clone_runs_nothing_that_the_repository_configures() {
         repo.config("remote.origin.promisor", "true");
         repo.config("remote.origin.url", repo.scratch().join("nowhere").to_str().unwrap());
         repo.config("remote.origin.uploadpack", &format!("touch {};", mark.display()));
-        // A tag that is lost, which git lets nobody write.
+        // The tag is lost only after its ref is created, because git creates no ref to a missing object.
         let tag = repo.tag_object(repo.commit(), "lost");
         repo.create_refs([("refs/tags/lost", tag)]);
         let hex = tag.to_string();

@@ -285,7 +285,7 @@ fn so_many_prefixes_that_git_shows_everything() {
     }
 }
 
-/// Creates a repository that git cloned with these options from one that is served.
+/// Returns a clone of a repository, which git has made with these options.
 fn clone(from: &Repo, options: &[&str]) -> Repo {
     let clone = Repo::bare(from.format(), from.hash());
     std::fs::remove_dir_all(clone.git_dir()).unwrap();

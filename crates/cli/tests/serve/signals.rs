@@ -172,7 +172,8 @@ fn a_server_that_is_killed_in_a_push_leaves_a_repository_that_can_be_used() {
     }
 }
 
-/// Previously, each message held a worker up until somebody read the standard error, and the server with its last one.
+/// Previously, each message held up a worker until somebody read the standard error, and with the last worker the whole
+/// server.
 #[test]
 fn a_standard_error_that_nobody_reads_holds_up_neither_requests_nor_the_end() {
     for log in [None, Some("-")] {

@@ -165,8 +165,9 @@ impl Cache {
         Read::Value(&bytes[value_at..value_at + value_len], header.created_ms)
     }
 
-    /// Drops a record that failed its checks twice, and writes a tombstone so that no older value takes the record's
-    /// place. In a cache that is read-only or closed, the record is only counted as damaged.
+    /// Drops a record that failed its checks and to which the index still leads, and writes a tombstone so that no
+    /// older value takes the record's place. In a cache that is read-only or closed, the record is only counted as
+    /// damaged.
     fn discard(&self, hash: u64, place: Place) {
         self.store.view.counters.corrupt.add(1);
         let mut log = self.store.log();

@@ -299,7 +299,7 @@ fn delete_obsolete(fs: &Fs, dir: &Path, recovered: &Recovered, promised: bool) -
     Ok(())
 }
 
-/// Bytes of these segments and the folder.
+/// Bytes of these segments and of the one that is started next.
 fn used_bytes(segments: &[Found]) -> u64 {
     BLOCK_BYTES + segments.iter().map(|found| blocks(found.file_bytes)).sum::<u64>()
 }

@@ -46,7 +46,7 @@ fn name_dir(root: &Path, name: &str) -> PathBuf {
 /// # Errors
 ///
 /// [`Error::File`], for example if a folder cannot be read or a file cannot be deleted. The first one is returned after
-/// all other versions were deleted.
+/// the other versions were tried too.
 pub fn clean_versions(root: &Path, name: &str, keep: u32) -> Result<Vec<PathBuf>> {
     let fs = Fs::real();
     let dir = name_dir(root, name);

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The mere existence of an object proves nothing, because it may remain from a history that was partly pruned.
-//! Commands are refused only after git's full check.
+//! Commands are refused only if git's full check fails or exceeds a limit.
 
 mod incoming;
 mod tips;

@@ -132,8 +132,8 @@ impl OptimizeOptions {
 pub struct OptimizePlan {
     /// Loose refs that would be packed, in order. Packed-refs may have their values already.
     pub pack: Vec<BString>,
-    /// Whether packed-refs would be rewritten, if only to sort it or to correct its header. Also set if there are refs
-    /// to pack and packed-refs has the values of all of them already.
+    /// Whether packed-refs would be written, if only to create it, to sort it or to correct its header. Also set if
+    /// there are refs to pack and packed-refs has the values of all of them already.
     pub rewrites_packed: bool,
     /// Tables that would be merged into one, the oldest first.
     pub compact: Vec<BString>,

@@ -50,7 +50,7 @@ impl Claims for Vec<Claim<'_>> {
 pub struct Claim<'a> {
     /// The canonical name of the ref that is locked. Where an edit follows symbolic refs, each of them and the ref to
     /// which they lead are claimed separately. The name may be ill-formed; if a symbolic ref on disk leads to it, it
-    /// can be anything.
+    /// can be nearly anything.
     pub name: &'a BStr,
     /// What the transaction will do with the ref.
     pub kind: ClaimKind,

@@ -396,7 +396,7 @@ impl FilesLocked {
             visible.filter_map(|(_, step)| self.store.layout.log_path(step.name)).collect();
         let is_visible = |log: &Path| is_done || visible.contains(log);
         for log in new_logs.iter().filter(|log| !is_visible(log)) {
-            // If that fails, a reflog without a ref is left, which does no harm.
+            // If that fails, the reflog stays, as do lines that were added to existing reflogs.
             let _ = self.store.options.fs.remove_file(log);
         }
         aside.settle(&self.store, &is_visible);
@@ -423,9 +423,9 @@ impl FilesLocked {
         self.append_logs(claimed, track, new)
     }
 
-    /// Removes the loose files of deleted refs, and then their reflogs. The lock of packed-refs, for which other writers
-    /// wait, is released before the removal is made durable; the locks of the refs are not, so that nobody gives one of
-    /// them a packed value before.
+    /// Removes the loose files of deleted refs, and then their reflogs. The lock of packed-refs, for which other
+    /// writers wait, is released before the removal is made durable; the locks of the refs are not, so that nobody
+    /// gives one of them a packed value before.
     fn remove_deleted(&mut self, deleted: &[&BStr]) -> Result<()> {
         let mut changed = BTreeSet::new();
         let removed = self.remove_files(deleted, &mut changed);

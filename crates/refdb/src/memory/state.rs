@@ -30,7 +30,7 @@ impl Entry {
 }
 
 impl State {
-    /// The state after `git init`.
+    /// The state of a new repository, in which `HEAD` leads to `refs/heads/main`, which does not exist yet.
     pub(super) fn initial() -> Self {
         let main = RefName::new("refs/heads/main").expect("this is a refname");
         let head = Entry { target: Target::Symbolic(main), peeled: Peeled::Unknown };

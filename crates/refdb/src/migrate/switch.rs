@@ -66,7 +66,7 @@ impl<'s> Switch<'s> {
     }
 
     /// Runs all steps. If one fails before the new format takes effect, everything is undone; what cannot be undone now
-    /// is left to the next run, and the error says so.
+    /// is left to the next run, after [`MigrateError::NotUndone`] or [`MigrateError::Store`].
     pub(super) fn run(mut self, migrated: &mut Migrated, ticker: &mut Ticker<'_>) -> Result<()> {
         debug_assert!(!self.committed, "a migration that counts is finished, not begun");
         if self.options.dry_run {

@@ -74,9 +74,8 @@ impl<'s> Preparation<'_, 's> {
         Err(Limit::Attempts.into())
     }
 
-    /// Rejects, in per-edit mode, the edit of a ref at whose path there is a folder that contains something other
-    /// than refs; such a folder is noticed when the ref's file is created. Returns any other error, and in atomic mode
-    /// this one too.
+    /// Rejects, in per-edit mode, the edit of a ref at whose path there is a folder that must stay; such a folder is
+    /// noticed only when the ref's file is created. Returns any other error, and in atomic mode this one too.
     fn reject_blocked(&mut self, error: Error) -> Result<()> {
         let edits = &self.plan.edits;
         if let Error::Rejected(rejection) = &error

@@ -170,7 +170,7 @@ fn a_ref_that_stays_below_a_new_one_is_reported_whatever_its_length_and_place() 
             let mut transaction = Transaction::new(subject.context(), options);
             [delete(goes), create(new, ids[0])].into_iter().try_for_each(|edit| transaction.add(edit)).unwrap();
             let said = transaction.commit().unwrap_err().to_string();
-            // Files are not asked for what lies outside of `refs/`, but for the lock, for which a folder is in the way.
+            // In files, no refs are sought below a root ref, but the folder is in the way of the new ref's file.
             let blocked = stays == "foo/bar" && said.ends_with("blocking reference 'foo'");
             assert!(blocked || said.ends_with(&format!("'{stays}' exists; cannot create '{new}'")), "{said}");
             assert!(subject.get(goes).is_some() && subject.get(stays).is_some());

@@ -225,7 +225,7 @@ fn of_a_transaction_on_files_each_ref_is_old_or_new_and_its_reflog_is_not_behind
         let disks = if linked { &DISKS[..1] } else { &DISKS };
         let (before, after) = (scene.state(scene.start.path()), scene.after(&edits));
         stop_everywhere(&scene, &edits, disks, |now, crash| {
-            // Git does not sync reflogs, whatever core.fsync says, and neither does refdb.
+            // Git does not sync lines that it adds to reflogs, whatever core.fsync says, and neither does refdb.
             let may_lack_lines = crash.how.starts_with("power lost");
             assert!(!crash.claimed || now.refs == after.refs && (may_lack_lines || *now == after), "{now:#?}");
             for name in before.refs.keys().chain(after.refs.keys()).chain(now.refs.keys()) {

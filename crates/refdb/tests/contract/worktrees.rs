@@ -129,7 +129,7 @@ fn a_ref_of_another_worktree_is_refused_if_that_worktree_has_refs_below_it() {
         }
         let said = subject.refusal([create("worktrees/w1/refs/worktree/x", ids[0])]);
         assert!(said.contains("'worktrees/w1/refs/worktree/x/y' exists"), "{said}");
-        // Previously, the files backend called it by the name that the main worktree has for it.
+        // Previously, the files backend called the ref in the way by the name that the main worktree has for it.
         let below = "main-worktree/refs/worktree/a/b/c";
         let refused = from_linked(subject, &linked, vec![create(below, ids[0])]).unwrap_err().to_string();
         assert!(

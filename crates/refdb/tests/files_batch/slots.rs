@@ -51,7 +51,7 @@ fn there_are_as_many_slots_as_batches_at_once_and_each_is_used_again() {
     assert_eq!(slots(dir).len(), 1, "the one that is gone is not missed");
 }
 
-/// Forbids what another user's folder with journal files does: an operation on its entries, or to make it.
+/// Forbids to make a journal file, or the folder of journal files, as a folder of another user does.
 struct OfAnother(&'static str);
 
 impl refdb_vfs::IoHook for OfAnother {
@@ -66,7 +66,7 @@ impl refdb_vfs::IoHook for OfAnother {
     }
 }
 
-/// Previously, each transaction of a batch's size failed, however it could have been written.
+/// Previously, each transaction of a batch's size failed, although it could be written to packed-refs.
 #[test]
 fn without_a_journal_file_that_may_be_made_a_batch_goes_to_packed_refs() {
     for forbidden in ["refdb-batches", "refdb-batches/"] {
@@ -149,7 +149,7 @@ impl refdb_vfs::IoHook for SyncedFirst {
     }
 }
 
-/// After a loss of power, such a lock could lack the line that signs it.
+/// Otherwise, a lock could lack the line that signs it after a loss of power.
 #[test]
 fn the_line_of_a_store_that_does_not_sync_is_synced_before_another_store_relies_on_it() {
     let scene = Scene::new();

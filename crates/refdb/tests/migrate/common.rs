@@ -5,7 +5,8 @@ use refdb_testkit::Repo;
 use refdb_vfs::Fs;
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 
-/// Refs by name, and reflogs by name; the names of a linked worktree's own have `ID:` before them.
+/// Refs by name, and reflogs by name; the names of those that a linked worktree sees, shared ones too, have `ID:`
+/// before them.
 pub(crate) type State = (BTreeMap<String, String>, BTreeMap<String, Vec<String>>);
 
 pub(crate) fn other(format: RefFormat) -> RefFormat {

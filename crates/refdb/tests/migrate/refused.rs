@@ -338,7 +338,7 @@ fn a_ref_that_only_update_ref_makes_survives_in_files_and_is_reported_where_no_t
     names.iter().for_each(|name| assert_eq!(repo.git(["rev-parse", name]), id));
 }
 
-/// Previously, the error said only that something is in the way, after which all is as before.
+/// Previously, the error said only that something is in the way, as if nothing were left behind.
 #[test]
 fn a_refused_migration_that_cannot_be_undone_says_that_files_are_left() {
     let repo = scene(RefFormat::Files, HashKind::Sha1);

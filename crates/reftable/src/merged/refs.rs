@@ -122,8 +122,8 @@ impl MergedRefCursor {
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`](crate::Error::Corrupt) if the names are out of order, [`Error::Io`](crate::Error::Io) if the
-    /// table cannot be read.
+    /// [`Error::Io`](crate::Error::Io) if a table cannot be read, [`Error::Corrupt`](crate::Error::Corrupt) if the names
+    /// are out of order or a table is otherwise damaged.
     pub fn check_ahead(&mut self) -> Result<()> {
         self.walk.check_ahead()
     }

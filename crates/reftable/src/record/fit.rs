@@ -132,8 +132,7 @@ impl WriteOptions {
 
     /// The length of the longest key such that two index records with keys of that length fit into one block, whatever
     /// their positions are, and even if they share nothing. A record has the length of the shared part, the length of
-    /// the rest, the rest, a position and a restart point. The file's header counts, too, because a writer can put it
-    /// into the first block of a section.
+    /// the rest, the rest, a position and a restart point. The file's header counts, too.
     pub(crate) fn index_key_max(&self) -> usize {
         let header = Header::new(self.hash, 0, 0, 0).len();
         let room = (self.block_size as usize).saturating_sub(header + BLOCK_HEADER_LEN + RESTART_COUNT_LEN);

@@ -58,11 +58,10 @@ pub(super) enum Held {
 impl Stack {
     /// Locks the stack for an addition, waiting as long as `lock_timeout` says, and reads the list again.
     ///
-    /// If one of this open stack's turns in the last 0.3 s has found that git, JGit or other writers that do not wait
-    /// in the same queue had written since the turn before, this first pauses (except with [`LockTimeout::None`]) for
-    /// up to a millisecond so that they get the lock, too, or for up to 10 ms if they have written beside a group of
-    /// writers that [join](Self::join) one another. On a network file system, each turn after the first counts as one
-    /// that has found such writers.
+    /// Except with [`LockTimeout::None`], this first pauses for some milliseconds if writers that do not wait in the
+    /// same queue, such as git and JGit, have written a moment ago, so that they get the lock, too, or if this open
+    /// stack has just been in a group of writers that [join](Self::join) one another, so that the others can come. On a
+    /// network file system there is no queue.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// The age beyond which [`Stack::clean`] removes a [`Leftover`]. A younger one can be in use, because JGit writes the
-/// tables of its compactions without a lock and under ordinary names before it lists them.
+/// tables of its compactions without the list's lock, and under ordinary names, before it lists them.
 pub const LEFTOVER_AGE: Duration = Duration::from_secs(3600);
 
 /// A file in a stack's folder that has the name of a table, a table's lock or an unfinished table, but is neither in

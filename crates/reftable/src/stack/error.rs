@@ -57,7 +57,8 @@ pub enum StackError {
         /// The block size in use, in bytes.
         block_size: u32,
     },
-    /// A signal asked the process to end during a compaction, or while an addition copied records of older tables.
+    /// A signal asked the process to end during a compaction or its planning, or while an addition copied records of
+    /// older tables.
     #[error("compaction was interrupted: {0}")]
     Interrupted(#[source] std::io::Error),
     /// Another process was to write this addition together with its own, but has not: it gave up, ended or could not be

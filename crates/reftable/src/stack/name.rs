@@ -23,8 +23,8 @@ impl TableName {
     }
 
     /// Returns a new name for a table with these update indexes, in the form that git uses. Its random suffix
-    /// distinguishes tables of the same range, which compactions can produce one after another. The last byte of the
-    /// suffix is a checksum of the name before it.
+    /// distinguishes tables of the same range, which compactions can produce one after another. The last two digits of
+    /// the suffix are a checksum of the name before them.
     pub fn fresh(min_update_index: u64, max_update_index: u64) -> Self {
         Self::by(0, min_update_index, max_update_index)
     }

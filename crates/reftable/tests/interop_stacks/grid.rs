@@ -51,8 +51,8 @@ impl Case {
     }
 }
 
-/// The stride of a sample, or a factor of the stride. Strides have no common factor with the numbers of choices, so
-/// that a sample contains some of each choice.
+/// A factor of the strides of some samples. Strides have no common factor with the numbers of choices, so that a sample
+/// contains some of each choice.
 const STRIDE: usize = 23;
 
 /// Returns every combination, or a sample of them, with the lengths that `lens` gives for a block size.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub struct BadSetting {
     /// The canonical key, in lower case except for a subsection.
     pub key: BString,
-    /// The value as it is written; `None` for a variable without `=`.
+    /// The text of the value; `None` for a variable without `=`.
     pub value: Option<BString>,
     /// What is wrong with the value, in git's words if git has such a setting.
     pub what: String,

@@ -47,8 +47,8 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the variable has no value, if the value is neither `auto`, a boolean false nor a number, or if the
-    /// number is less than 4 or exceeds 2^31 - 1.
+    /// Fails if the variable has no value, if the value is neither a number nor one of `auto`, `no`, `off`, `false` and
+    /// the empty text, or if the number is less than 4 or exceeds 2^31 - 1.
     pub fn abbreviation(&self) -> Result<Abbreviation, ConfigError> {
         let text = self.text()?;
         if text.eq_ignore_ascii_case(b"auto") {

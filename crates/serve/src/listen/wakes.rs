@@ -54,8 +54,8 @@ pub(super) async fn sparing<F: Future>(future: F) -> F::Output {
     let alarm = Arc::new(Alarm::default());
     let waker = Waker::from(Arc::clone(&alarm));
     poll_fn(move |context| {
-        // A wake-up from another thread must find the task, so the task is registered before the first state that asks
-        // for it.
+        // A wake-up from another thread wakes the task if the state is `ASLEEP`, so the task is registered before the
+        // state becomes that.
         alarm.task.register(context.waker());
         for _ in 0..POLLS_MAX {
             alarm.state.swap(POLLED, AcqRel);
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    /// Threads that wake a future while it runs: if one wake-up were lost, this would not end.
+    /// Another thread wakes a future while it runs. If one wake-up were lost, the future would not end.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn no_wake_up_from_another_thread_is_lost() {
         const STEPS: usize = 20_000;

@@ -111,7 +111,7 @@ impl Log {
         Ok(Log { lines, counts, waiting_max })
     }
 
-    /// Adds a line, or a message of several lines. It is lost if too many wait.
+    /// Adds a line, or a message of several lines. It is lost if too many bytes wait.
     pub(super) fn add(&self, line: Vec<u8>) {
         let length = line.len();
         let is_kept = self.counts.waiting.fetch_add(length, Relaxed) + length <= self.waiting_max;
@@ -125,7 +125,7 @@ impl Log {
         }
     }
 
-    /// Waits until all lines that were added are written, for `limit` at most.
+    /// Waits until the thread has written, or failed to write, all lines that were added, for `limit` at most.
     pub(crate) fn await_written(&self, limit: Duration) {
         let began = Instant::now();
         while self.counts.waiting.load(Relaxed) > 0 && began.elapsed() < limit {

@@ -50,8 +50,9 @@ pub(crate) struct Rows {
     hidden: HiddenRefs,
     style: Style,
     listing: Listing,
-    /// The names of refs with corrupt files that are not written yet, in order. They are shown with an id of zeros, as
-    /// in git: a client that prunes would take a ref that is left out for deleted, and delete its own copy.
+    /// The names, in order, of the refs that are not written yet and that `listing` leaves out because their files are
+    /// corrupt or cannot be read. They are shown with an id of zeros, as in git: a client that prunes would take a ref
+    /// that is missing for deleted, and delete its own copy.
     broken: VecDeque<BString>,
     /// Bounds the pieces after the first one.
     pieces: Pieces,
@@ -262,7 +263,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// Writes the refs with corrupt files that come before the name `end`, or all that are left.
+    /// Writes the refs of [`Rows::broken`] that come before the name `end`, or all that are left.
     fn broken(&mut self, broken: &mut VecDeque<BString>, end: Option<&BStr>, out: &mut Vec<u8>) -> io::Result<()> {
         while broken.front().is_some_and(|name| end.is_none_or(|end| name.as_bstr() < end)) {
             let Some(name) = broken.pop_front() else { break };

@@ -7,8 +7,7 @@ use crate::{Rng, every};
 use refdb_vfs::Fs;
 use std::{collections::HashSet, fmt::Debug, path::Path, sync::Arc};
 
-/// Maximum number of combinations of kept and lost changes that are all tried. If there are more, a representative
-/// sample is.
+/// Maximum number of combinations of kept and lost changes that are all tried. If there are more, a sample is.
 const COMBINATIONS_MAX: usize = 256;
 
 /// The number of disk states, counted from a workload's first, that `make test` checks without leaving any out.
@@ -63,7 +62,7 @@ fn look(image: &Image, crash: &Crash, check: &impl Fn(&Path, &Crash)) {
     check(temp.path(), crash);
 }
 
-/// Returns the states that the disk may be in now, each with a description.
+/// Returns states that the disk may be in now, each with a description.
 fn images(model: &Model, seed: u64) -> Vec<(String, Image)> {
     let unsynced = model.unsynced();
     let choices = choices(model, unsynced.len(), seed);
@@ -107,8 +106,9 @@ fn numbered(number: usize, changes: usize, ordered: bool, all: &[Rest], files: u
     Choice { keep, rests }
 }
 
-/// Returns a sample of the combinations, if there are too many: everything, nothing and every prefix, and unless
-/// changes are ordered, each change alone lost or alone kept, and random ones.
+/// Returns a sample of the combinations: every prefix of the changes of folders, and unless they are ordered, each
+/// change alone kept or alone lost, and random choices. Each of these is combined with each of `all` for all files
+/// alike, and twice with a random one for each file.
 fn sampled(changes: usize, ordered: bool, all: &[Rest], files: usize, rng: &mut Rng) -> Vec<Choice> {
     let mut keeps: Vec<Vec<bool>> = (0..=changes).map(|end| (0..changes).map(|at| at < end).collect()).collect();
     if !ordered {

@@ -31,7 +31,7 @@ pub fn kill_everywhere<E: Debug>(
 
 /// Runs `workload` once for every operation that it does, and makes only that operation fail, as on a full disk. Later
 /// operations succeed, so that the workload can clean up and report the failure. Otherwise this is like
-/// [`kill_everywhere`].
+/// [`kill_everywhere`], but no write is cut short.
 pub fn refuse_everywhere<E: Debug>(
     start: &Path,
     workload: impl Fn(&Fs, &Path) -> Result<(), E>,

@@ -87,8 +87,8 @@ impl Bench {
     }
 
     /// Builds the repository, copies it, and runs the steps in one with git and in the other with the program. The run
-    /// ends early after a difference that is not intended, any difference in refs or files, a crash of git, or a state
-    /// in which plans end ([`Bench::ending_at`]).
+    /// ends early after a difference that is not intended, any difference in refs, reflogs or files, a crash of git, or
+    /// a state in which plans end ([`Bench::ending_at`]).
     ///
     /// # Panics
     ///
@@ -166,7 +166,7 @@ impl Bench {
         if !is_refusal || step.input.len() < 2 || untold.is_empty() {
             return false;
         }
-        // Repeats the plan up to this step in a new repository, once for each reduced form of the step.
+        // Repeats the plan up to this step in a new repository, and runs each reduced form of the step in a copy of it.
         let [own, kept, base] = [COPIES[0], "kept", "base"].map(|name| self.root.path().join(name));
         fs::rename(&own, &kept).expect("a folder can be renamed");
         self.build_copy(0, plan);
@@ -408,7 +408,7 @@ impl Maker<'_> {
         git::run(command, input)
     }
 
-    /// Creates a ref without any check.
+    /// Creates a ref without a check of its name and its object.
     fn tool(&self, name: &BStr, id: &BStr) {
         let mut command = Command::new(Git::find().test_tool());
         git::clean(&mut command, &self.common.join("repo"));

@@ -13,7 +13,7 @@ pub(super) struct Objects {
     pub(super) commits: Vec<BString>,
     /// Tags, of which one is signed and one has no tagger, a tree and a blob.
     pub(super) others: Vec<BString>,
-    /// Commits and tags with dates, encodings and messages that git itself does not write.
+    /// Commits and tags as a tool other than git may write them.
     pub(super) odd: Vec<BString>,
     /// A tag that points to a commit but calls it a blob.
     pub(super) lie: BString,

@@ -271,7 +271,8 @@ fn broken(rng: &mut Rng, words: &Vocabulary<'_>, format: RefFormat) -> Part {
         5 => Part::File(name, "ref: ".into()),
         6 => Part::File(name, format!("ref:   {}  \n", words.name(rng)).into()),
         7 => Part::File("HEAD".into(), format!("{commit} rubbish\n").into()),
-        // If a symbolic link is dangling, git lists a packed ref of the same name but does not find it by name.
+        // The link is not at a name of `words`, because git lists a packed ref that has the name of a dangling link
+        // but does not find it by name.
         8 => Part::Link(format!("refs/heads/broken-{}", rng.below(3)).into(), (*rng.pick(&targets)).into()),
         9 => Part::File("refs/heads/x.lock".into(), "".into()),
         10 => Part::File("refs/heads/README".into(), "read me\n".into()),

@@ -86,12 +86,12 @@ pub struct Areas {
     pub worktree_names: bool,
     /// Refs that cannot be read, hold missing objects or have bad names.
     pub broken: bool,
-    /// Reflog messages that are too long for a block.
+    /// Reflog messages that may be too long for a block.
     pub long_messages: bool,
     /// Mostly `reflog`, `refs` and the lists of `branch` and `tag`, on reflogs of different ages.
     pub lists_and_logs: bool,
-    /// Settings from every file and variable, hooks, objects that git never writes, and names that are too long for
-    /// small blocks.
+    /// Settings from many files and variables, hooks, objects as other tools than git may write them, and names that
+    /// may be too long for small blocks.
     pub surroundings: bool,
 }
 
@@ -99,7 +99,8 @@ impl Areas {
     /// All kinds of repositories without unusual surroundings, for the commands that a server needs.
     pub const ALL: Areas =
         Areas { worktree_names: true, broken: true, long_messages: true, lists_and_logs: false, surroundings: false };
-    /// All kinds of repositories, mostly for the commands about reflogs, lists and whole stores.
+    /// All kinds of repositories without unusual surroundings, mostly for the commands about reflogs, lists and whole
+    /// stores.
     pub const LISTS_AND_LOGS: Areas = Areas { lists_and_logs: true, ..Areas::ALL };
     /// Repositories without broken refs, in unusual surroundings, for all commands.
     pub const SURROUNDINGS: Areas = Areas { broken: false, surroundings: true, ..Areas::ALL };

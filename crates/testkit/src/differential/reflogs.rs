@@ -2,7 +2,7 @@ use super::vocabulary::{Vocabulary, flags};
 use crate::Rng;
 use bstr::{BString, ByteSlice};
 
-/// Times for the expiry of entries. The entries that a plan adds are less than 120 days old.
+/// Times for the expiry of entries. The entries with which a plan begins are less than 120 days old.
 const TIMES: &[&str] = &[
     "now",
     "all",

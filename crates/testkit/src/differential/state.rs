@@ -78,7 +78,7 @@ impl State {
         self.files(&dir.join("logs"), &format!("{lead}logs"));
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            // This includes names that are not allowed for refs, because git creates some of these files and finds
+            // Names that are not allowed for refs count too, because git creates some files with such names and finds
             // them again.
             let is_one = |others: &[&str]| others.iter().any(|other| name.as_bytes().starts_with(other.as_bytes()));
             let full = format!("{lead}{}", name.to_string_lossy());

@@ -100,7 +100,7 @@ const LINES: &[&str] = &[
     "[hook \"one\"]\n\tjobs = 2\n",
 ];
 
-/// Malformed lines, at which a git that reads the file fails.
+/// Lines at which a git that reads the file fails, except for `x`, which is a key without a value.
 const MALFORMED: &[&str] = &["[core\n", "[a]\n\tb = \"c\n", "[a]\n\t1 = 2\n", "x\n", "[a \"b]\n", "[a]\n\tb = \\q\n"];
 
 /// Conditions of `includeIf`, some of which are true.
@@ -178,7 +178,7 @@ pub(super) fn parts(rng: &mut Rng, parts: &mut Vec<Part>) {
     }
 }
 
-/// Generates environment variables that select settings, owners, people and times.
+/// Generates changes to the environment, mostly of settings, people and times.
 pub(super) fn environment(rng: &mut Rng) -> Vec<BString> {
     let mut words: Vec<String> = Vec::new();
     if rng.one_in(2) {
@@ -290,7 +290,8 @@ fn counted(rng: &mut Rng) -> Vec<String> {
     words
 }
 
-/// Generates a name of about the length from which it no longer fits into the index of a table with small blocks.
+/// Generates a name of about the length from which it no longer fits into the index of a table, for one of
+/// four block sizes.
 pub(super) fn long_name(rng: &mut Rng) -> BString {
     let block = *rng.pick(&[256, 512, 1024, 4096]);
     let length = block / 2 - 28 + rng.below(30);

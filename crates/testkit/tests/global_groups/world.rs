@@ -48,7 +48,7 @@ pub(crate) struct Explored {
     pub(crate) states: usize,
     /// Tables with more than one member.
     pub(crate) together: usize,
-    /// Tables without some of the members that the leader had checked.
+    /// Tables that were listed while some of the members that the leader had checked had no result.
     pub(crate) partly: usize,
     /// Members that heard of etcd's agreement after the leader had continued without them.
     pub(crate) late_words: usize,

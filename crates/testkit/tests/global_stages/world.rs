@@ -16,7 +16,7 @@ pub(crate) struct Budget {
     pub(crate) crashes: u8,
     /// Batches that another process closes, because it believes that their node is dead.
     pub(crate) voids: u8,
-    /// Requests of cleaners.
+    /// Requests of cleaners to clear a stage or to remove a deciding key.
     pub(crate) clears: u8,
 }
 

@@ -129,7 +129,7 @@ impl Connection {
     }
 }
 
-/// Returns a request for the list of refs of a repository.
+/// Returns the request of discovery: for the refs of a repository, or in version 2 for the capabilities.
 pub(crate) fn discovery(host: &str, repository: &str, service: &str, version: u8) -> Vec<u8> {
     format!(
         "GET /{repository}/info/refs?service=git-{service} HTTP/1.1\r\nHost: {host}\r\n\

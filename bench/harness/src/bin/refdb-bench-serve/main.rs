@@ -35,10 +35,10 @@ pub(crate) struct Options {
     /// A folder for the repositories, on the disk that is measured.
     #[arg(long)]
     folder: PathBuf,
-    /// Seconds for each line that sends requests for a time; the other lines send a fixed number.
+    /// Seconds for each line that sends requests for a time, except in the group `storm`.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// The number of refs of each repository but those of the group `many`.
+    /// The number of refs of the repository of each format.
     #[arg(long, default_value_t = 1_500_000)]
     refs: usize,
     /// The number of clients that poll in the group `storm`, which is rounded down to a multiple of 64.

@@ -1,5 +1,5 @@
-//! Measures clients that sshd or git daemon starts: `refdb upload-pack`, which passes them on to the server, beside
-//! `git upload-pack`.
+//! Measures what sshd or git daemon starts for a client: `refdb upload-pack`, which passes the client on to the server,
+//! beside `git upload-pack`.
 
 use crate::{
     Options, client::ls_refs, lists::all_refs, polls::BRANCH, repository::Repository, rows::milliseconds,

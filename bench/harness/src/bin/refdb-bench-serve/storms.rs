@@ -1,4 +1,5 @@
-//! Storms: many clients that poll after a push, or ask for all refs, while another client pushes to another repository.
+//! Storms: many clients that poll after a ref was updated, or ask for all refs, while another client pushes to another
+//! repository.
 
 use crate::{
     Options,
@@ -29,7 +30,7 @@ const LISTS: usize = 400;
 const LISTS_LAST: Duration = Duration::from_secs(4);
 
 /// Measures a storm in which all polls are due at once, one in which they are due evenly within a second, and one of
-/// clients that ask for all refs at once and read nothing.
+/// clients that ask for all refs at once and read nothing meanwhile.
 pub(crate) fn measure(options: &Options, root: &Path, repository: &Repository) -> Result<()> {
     let server = Server::start(options, root)?;
     let beside = beside(options, root)?;

@@ -50,7 +50,7 @@ impl Drop for Cgi {
     }
 }
 
-/// The first line and the headers of a request, as CGI variables.
+/// What the first line and the headers of a request say, as far as this server needs it.
 #[derive(Default)]
 struct Head {
     variables: Vec<(String, String)>,

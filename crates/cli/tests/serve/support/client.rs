@@ -79,7 +79,7 @@ impl Request {
     }
 }
 
-/// An answer, as far as it came. The status is 0 if there was none.
+/// An answer, as far as it came. The status is 0 if its headers did not come in full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

@@ -1,4 +1,5 @@
-//! Pushes to a disk that is full, over HTTP and, beside the server, through a `refdb receive-pack` as sshd starts it.
+//! Pushes to a disk that is full, over HTTP and through a `refdb receive-pack` that runs beside the server, as under
+//! sshd.
 
 use super::{NULL, Push, Refs, assert_whole, listed, refs_of};
 use crate::support::{Answer, Options, Request, Server, exported};

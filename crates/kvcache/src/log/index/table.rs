@@ -125,7 +125,7 @@ pub(super) struct Spare(Vec<Chunk>);
 impl Spare {
     /// Keeps the chunks of a table that no reader has any more.
     pub(super) fn keep(&mut self, table: Table) {
-        // As many other chunks stay at most, because the next table may need a little more than this one did.
+        // At most as many other chunks stay as this table has, because the next one may need a little more.
         self.0.truncate(table.chunks.len());
         self.0.extend(table.chunks.into_iter().filter(|chunk| chunk.len() == CHUNK));
     }

@@ -134,7 +134,7 @@ fn recover_failed(
         Ok(Outcome::Complete) => Ok(()),
         Ok(Outcome::Dropped) => {
             for log in new_logs {
-                // If that fails, a reflog without a ref is left, which does no harm.
+                // If that fails, the reflog stays, as do lines that were added to existing reflogs.
                 let _ = store.options.fs.remove_file(log);
             }
             Err(error)

@@ -25,8 +25,8 @@ use std::{
 /// How long to wait for a lock if the configuration says nothing: longer than writers usually hold one.
 const GENEROUS: LockTimeout = LockTimeout::For(Duration::from_secs(10));
 
-/// How long to wait for one holder of a lock while others are held, or after another lock was waited for in vain,
-/// unless less is configured.
+/// How long to wait for one holder of a lock while others are held, after another lock was waited for in vain, or if
+/// the caller can do without the lock, unless less is configured.
 const NEXT_LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The most locks of single refs whose files stay open between locking and writing. The files to which locks are links,
@@ -344,7 +344,8 @@ impl Locks {
             Err(LockError::Io(error)) if error.source.kind() == io::ErrorKind::TooManyLinks => {
                 self.create_source(path, timeout)
             }
-            // The file system has no hard links, or this folder lies on another one.
+            // The file system has no hard links, this folder lies on another one, or permission is missing, which the
+            // next call reports.
             Err(LockError::Io(error)) if cannot_link(&error) => {
                 Ok(self.with_parents(path, |fs| Lock::acquire_unsigned(fs, path, 0o666, timeout))?.leave())
             }

@@ -19,7 +19,7 @@ pub enum LooseRef<'a> {
 
 /// Parses a loose ref as git does: `ref:`, white space and a name, or an object id. White space after the name is
 /// ignored, and so is white space after the id with everything that follows it (`git refs verify` reports both). A zero
-/// byte ends the content, as in a file whose end was not written before a loss of power.
+/// byte after the name or the id counts as its end, as in a file whose end was not written before a loss of power.
 pub fn parse(hash: HashKind, content: &[u8]) -> std::result::Result<LooseRef<'_>, LooseError> {
     if let Some(rest) = content.strip_prefix(b"ref:") {
         let rest = rest.find_byte(0).map_or(rest, |end| &rest[..end]);

@@ -267,7 +267,7 @@ pub(crate) fn encode_rest(name: &BStr, peeled: Option<ObjectId>, out: &mut Vec<u
 
 struct RangeWriter<'p> {
     file: File,
-    /// The file of `packed`, if positions are offsets in it.
+    /// The file of `packed`, if its ranges may be copied.
     source: Option<&'p File>,
     packed: &'p Packed,
     /// A range of the old file that is not written yet, because it may be extended.

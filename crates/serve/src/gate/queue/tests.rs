@@ -15,7 +15,7 @@ const REQUESTS: [(&str, &str); 4] = [("a", "r"), ("a", "s"), ("b", "r"), ("c", "
 /// The limits on all requests, on those of each repository and on those of each client, between which orders change.
 const LIMITS: [[usize; 3]; 3] = [[2, 1, 2], [3, 2, 1], [1, 1, 1]];
 
-/// The number of steps in each order.
+/// Maximum number of steps in an order.
 const STEPS: usize = 6;
 
 type Waits = Pin<Box<dyn Future<Output = Option<Place>>>>;

@@ -46,7 +46,10 @@ public final class EngineException extends IOException {
     UNDECIDED,
     /** Another machine replaced a file on the file server while a list was read from it; ask for the list again. */
     REPLACED,
-    /** A bug in refdb, a jar and a library of different versions, or an answer that is too large for a Java array. */
+    /**
+     * For example, a bug in refdb, a jar and a library of different versions, or an answer that is too large for a Java
+     * array.
+     */
     BUG
   }
 

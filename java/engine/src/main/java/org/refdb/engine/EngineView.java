@@ -8,9 +8,9 @@ import java.util.Optional;
 /**
  * The refs of a repository, for any number of threads.
  *
- * <p>Names are full refnames. Look-ups and lists stay in the packed form in which the library returns them, and
- * everything else is converted to records. An {@link Unpacker} reads look-ups, whose form the file {@code
- * refs/answer.rs} of the library describes, and {@link RefRows} contains the rows of a list. If the rows were records,
+ * <p>Names are full refnames. Look-ups and lists stay in the packed form in which the library returns them; other
+ * answers are unpacked at once. An {@link Unpacker} reads look-ups, whose form the file {@code refs/answer.rs} of the
+ * library describes, and {@link RefRows} contains the rows of a list. If the rows were records,
  * each row in memory would take 156 bytes instead of 60, and a walk would take up to twice as long (decision 0073).
  */
 public final class EngineView implements AutoCloseable {

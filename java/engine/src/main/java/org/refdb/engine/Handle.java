@@ -13,7 +13,8 @@ import java.util.function.LongConsumer;
  * either ends as if the handle were open, or throws this exception. A handle that was not closed is closed when it is
  * garbage collected, and counted as forgotten.
  *
- * <p>The library is called inside of {@link #call} or {@link #run}, which keep the handle alive until it has returned:
+ * <p>The library is called inside of {@link #call} or {@link #run}, which keep the handle alive until it has returned,
+ * or else {@link #keepAlive} is called afterwards:
  *
  * <pre>{@code
  * return handle.call(id -> RefNatives.info(id));

@@ -140,7 +140,7 @@ public final class NativeLibrary {
         Files.delete(folder);
       }
     } catch (IOException e) {
-      // Another process uses it, or it is another user's.
+      // It is not empty, it is another user's, or another process has removed it.
     }
   }
 

@@ -17,8 +17,8 @@ import org.refdb.it.Pusher.Pushed;
 
 /**
  * Two active Gerrits with the real high-availability plugin on one folder of repositories. The plugin's
- * ValidationModule wraps refdb's repositories, and asks refdb-global.jar on three members of etcd. The build does not
- * run this test, because the plugin is not published.
+ * ValidationModule wraps refdb's repositories, and asks refdb-global.jar, which uses three members of etcd. The build
+ * does not run this test, because the plugin is not published.
  *
  * <p>Arguments: the plugin's jar, the jar of global-refdb, an empty folder, seconds with trouble, the history to write.
  */

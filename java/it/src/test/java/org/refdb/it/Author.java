@@ -31,7 +31,7 @@ final class Author implements AutoCloseable {
 
   private static final String FOR_REVIEW = "refs/for/master";
 
-  /** Gerrit tells the new change's address. */
+  /** Finds the number in the address of a new change, which Gerrit prints. */
   private static final Pattern NUMBER = Pattern.compile("/\\+/(\\d+)");
 
   private final FileRepository clone;

@@ -47,7 +47,7 @@ final class DetailReader {
   /**
    * What clients saw.
    *
-   * @param p50 milliseconds, as the other percentiles
+   * @param p50 milliseconds, as the mean and the other percentiles
    * @param foundOnDisk how many percent of the look-ups of change notes that memory could not answer were answered by
    *     the disk, since the start of the server
    */

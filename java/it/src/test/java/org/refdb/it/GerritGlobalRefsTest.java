@@ -20,7 +20,8 @@ import org.refdb.gerrit.global.Folders;
 
 /**
  * The plugin refdb-global.jar in a real Gerrit with a real etcd. It starts, and has its commands over SSH and REST. The
- * interface's module is not published, so its declarations stand in for it; nobody wraps Gerrit's repositories here.
+ * declarations of module global-refdb-api stand in for global-refdb, which is not published, and nothing wraps Gerrit's
+ * repositories here.
  */
 @TestInstance(TestInstance.Lifecycle.PER_CLASS)
 final class GerritGlobalRefsTest {

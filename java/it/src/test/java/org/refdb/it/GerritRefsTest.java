@@ -82,7 +82,7 @@ final class GerritRefsTest {
     assertEquals(0, again.status(), again.text());
     assertTrue(again.text().contains("as it is"), again.text());
     assertEquals(before, Files.readString(server.site().resolve("etc/gerrit.config")));
-    // Gerrit would load a changed plugin again within a minute, and know none of its commands until then.
+    // Gerrit would load a changed plugin again within a minute, while the tests use its commands.
     assertEquals(jars, jars(), again.text());
   }
 
@@ -277,7 +277,7 @@ final class GerritRefsTest {
       Rest.Answer whole = rest.ask("POST", byRest, "{\"ref\":\"refs/heads/master\"}");
       assertEquals(409, whole.status(), whole.body());
       assertTrue(whole.body().contains("refs/heads/master is not broken"), whole.body());
-      // A reason that is none of Gerrit's is told all the same.
+      // A failure for which Gerrit has no exception of its own is told as well.
       Path loop = Files.createSymbolicLink(repository.resolve("refs/heads/loop"), Path.of("loop"));
       String why = sshAttempt("refdb", "delete-broken", "broken", "refs/heads/loop").text();
       assertTrue(why.contains("Too many levels of symbolic links"), why);
@@ -383,7 +383,7 @@ final class GerritRefsTest {
   }
 
   /**
-   * In each format the server is killed while it writes, once, or twice in long runs. Its locks stay, and must keep
+   * In each format the server is killed while it writes, once, or twice in long runs. Locks that it leaves must keep
    * nobody from writing.
    */
   @Test
@@ -440,7 +440,7 @@ final class GerritRefsTest {
         }
       }
     } catch (Exception e) {
-      synchronized (pushed) { // how it ends, for everyone
+      synchronized (pushed) { // each pusher ends here, at the latest when the server is killed
         failures.add(e.toString());
         pushed.notifyAll();
       }

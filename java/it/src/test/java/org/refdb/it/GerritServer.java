@@ -75,7 +75,7 @@ final class GerritServer implements AutoCloseable {
   private String[] java(String jvmOption, Path jar, String[] options, String... words) {
     List<String> command = new ArrayList<>(List.of(JAVA, jvmOption));
     command.addAll(JVM);
-    command.add("-Duser.home=" + site.resolve("tmp")); // whose git configuration is changed
+    command.add("-Duser.home=" + site.resolve("tmp")); // where the installer changes the git configuration
     command.addAll(List.of("-jar", jar.toString()));
     command.addAll(List.of(words));
     command.addAll(List.of(options));

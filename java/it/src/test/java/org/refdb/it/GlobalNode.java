@@ -132,7 +132,7 @@ final class GlobalNode implements AutoCloseable {
     Files.write(clock, bytes, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
   }
 
-  /** Returns the files of a project's open intents, except those that a killed process has not finished writing. */
+  /** Returns the files of a project's open intents, except those that are not written to the end. */
   List<Path> intents(String project) throws IOException {
     Path folder = repository(project).resolve("refdb-global");
     if (!Files.exists(folder)) {

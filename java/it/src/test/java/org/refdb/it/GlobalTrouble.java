@@ -135,7 +135,7 @@ final class GlobalTrouble {
     deliver(node);
   }
 
-  /** While etcd is full a node says so and changes nothing. With a larger quota both go on. */
+  /** While etcd is full, each node says so and changes nothing. With a larger quota, both nodes go on. */
   static void full(Cluster etcd, List<GlobalNode> nodes, GlobalClients clients, int client) throws Exception {
     String ref = "refs/heads/full";
     String before = clients.read(client, ref);

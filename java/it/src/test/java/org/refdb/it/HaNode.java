@@ -43,7 +43,7 @@ record HaNode(String name, GerritServer server, Rest rest) {
     return rest.get("/projects/" + project + "/refdb~stat").getAsJsonObject().get("refreshed").getAsLong();
   }
 
-  /** Pushes here, votes on the other node, submits here. */
+  /** Pushes here, votes on {@code voter}, submits here. */
   void submit(String project, HaNode voter, Path clone, String text) throws Exception {
     try (Author author = new Author(clone, server.url(), project)) {
       Author.Change change = author.pushChange(text);

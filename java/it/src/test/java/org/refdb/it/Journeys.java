@@ -24,7 +24,7 @@ final class Journeys implements AutoCloseable {
   private Author.Change change;
   private int made;
 
-  /** Clones the project into a folder that does not exist yet; its parent must exist. */
+  /** Clones the project into a folder that does not exist yet. */
   Journeys(String url, String project, Path folder) throws Exception {
     this.url = url;
     this.project = project;

@@ -9,8 +9,9 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Git's fetch from one node's folder into another's. A ref that differs is fetched if the other node has etcd's value,
- * so that an older value never rewinds a ref. A ref that etcd does not have is deleted.
+ * Git's fetch from one node's folder into another's. A ref that differs is fetched only if the other node has the
+ * value that etcd had in the comparison, because an older one would rewind the ref. A ref that etcd does not have is
+ * deleted.
  */
 final class Mirror {
   static final List<String> PROJECTS = List.of("All-Projects", "All-Users", GlobalClients.PROJECT);
@@ -18,12 +19,12 @@ final class Mirror {
 
   private Mirror() {}
 
-  /** Fetches the refs that differ, and returns whether there were none. */
+  /** Fetches the refs that differ, and returns whether the node agreed with etcd before. */
   static boolean once(GlobalNode to, GlobalNode from) throws IOException {
     return once(to, from, true);
   }
 
-  /** Fetches the refs that differ, with Gerrit's sequences only if {@code isAll}, and returns whether none differed. */
+  /** Fetches the refs that differ, sequences only if {@code isAll}, and returns whether the node agreed before. */
   static boolean once(GlobalNode to, GlobalNode from, boolean isAll) throws IOException {
     boolean isSame = true;
     for (String project : PROJECTS) {

@@ -18,9 +18,9 @@ import java.util.function.ToDoubleFunction;
  * round.
  *
  * <p>Arguments: address and project here, address and project there, rounds that are measured, rounds before that, a
- * file, which journeys. If no push is among them, one is made first. Each pair is appended to the file as a line. Then
- * the rows of a table of all lines are printed. An interval holds 95 % of the figures of samples drawn anew from the
- * measured pairs.
+ * file, which journeys. If no push is among them, one is made first. Each measured pair is appended to the file as a
+ * line. Then the rows of a table of all lines are printed. An interval holds 95 % of the figures of samples drawn anew
+ * from the measured pairs.
  */
 final class Pairs {
   private static final int DRAWS = 4000;

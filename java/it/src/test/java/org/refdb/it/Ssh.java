@@ -43,7 +43,7 @@ final class Ssh {
     return Commands.run(scratch, "bash", "-o", "pipefail", "-c", line);
   }
 
-  /** Runs a git, which speaks the second protocol over SSH; returns what it said. */
+  /** Runs git with version 2 of its protocol over SSH, which must succeed; returns what it said. */
   String git(String git, String... words) throws IOException {
     List<String> command = new ArrayList<>();
     command.addAll(List.of(git, "-c", "core.sshCommand=" + String.join(" ", options()), "-c", "protocol.version=2"));

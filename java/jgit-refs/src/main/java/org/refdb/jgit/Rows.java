@@ -10,7 +10,7 @@ import org.refdb.engine.RefRows;
 
 /**
  * The rows of a listing, in the packed form of the engine, which takes less than half of the memory of objects.
- * Immutable.
+ * The refs in it never change.
  */
 final class Rows {
   /**

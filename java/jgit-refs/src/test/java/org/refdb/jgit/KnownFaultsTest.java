@@ -398,7 +398,7 @@ class KnownFaultsTest {
     }
   }
 
-  /** Sets the ref in another thread, and returns the result, or why it did not end in time. */
+  /** Sets the ref in another thread. Returns the result, or the exception if that fails or does not end in time. */
   private static Object setByAnotherThread(Repository repository, ObjectId id) {
     CompletableFuture<Object> writing =
         CompletableFuture.supplyAsync(

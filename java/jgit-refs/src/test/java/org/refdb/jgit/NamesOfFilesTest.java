@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Names outside refs/: those of git's own files, and those for which a look-up never finds a ref. */
+/** Names outside refs/: those of files that are no refs, and those for which a look-up never finds a ref. */
 class NamesOfFilesTest {
   private static final List<String> FILES =
       List.of(
@@ -107,10 +107,7 @@ class NamesOfFilesTest {
     assertNotEquals(ReceiveCommand.Result.OK, bad.getResult());
   }
 
-  /**
-   * Returns each way to write. A refusal may be an exception or an unsuccessful result, because only the files are
-   * checked.
-   */
+  /** Returns each way to write. A refusal may be an exception or an unsuccessful result. */
   private List<Write> writes() {
     return List.of(
         this::update,

@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A JVM with refdb, one with JGit's own ref database, and C git write to one repository while others pack it.
+ * A JVM with refdb, one with JGit's own ref database, and C git write to one repository while it is packed.
  *
  * <p>All of them move one ref along a chain of commits, each step by a compare-and-set. Every step that was
  * acknowledged must have been made, so that there are as many of them as commits that the ref has passed. Each of them

@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** Runs rows of bench/kv-workload.md, each for all engines in turn. Its last row is not among those that it knows. */
+/** Runs rows of bench/kv-workload.md, but not the last one of that file, each for all engines in turn. */
 public final class Main {
   private static final long LIMIT_BYTES = 4L << 30;
 

@@ -58,7 +58,7 @@ final class Laboratory {
     return ObjectId.fromRaw(words);
   }
 
-  /** Makes a bare repository with these refs. Their objects are not there, which reading refs never asks. */
+  /** Makes a bare repository with these refs, but without their objects, for which reading refs never asks. */
   static File create(Path folder, boolean reftable, List<String> names) throws IOException {
     File gitDir = folder.toFile();
     try (FileRepository repository = new FileRepository(gitDir)) {

@@ -188,7 +188,7 @@ final class DiskCache<K, V> extends AbstractLoadingCache<K, V> implements Persis
 
   /**
    * Returns whether a holder that was found in memory answers a call that began at {@code start}. Unless its value has
-   * expired, it does so if no change outdates the value, or if the value was read or loaded after the call began. A
+   * expired, it does so if no change outdates the value, or if each change that does so came after the call began. A
    * holder whose value is outdated or expired is removed from memory.
    */
   private boolean mayServe(K key, Holder<V> holder, long start) {

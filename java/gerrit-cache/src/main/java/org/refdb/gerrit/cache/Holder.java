@@ -5,8 +5,8 @@ package org.refdb.gerrit.cache;
  * ChangeClock} before it was read or loaded, or at which it was put.
  *
  * <p>A holder enters the memory tier unchecked, because its key may have been changed before the holder arrived there.
- * Its first reader decides whether it may be served, which is so only if the key was not written or invalidated after
- * the tick of the holder.
+ * Its first reader decides whether later calls may be served from it, which is so only if the key was not written or
+ * invalidated after the tick of the holder.
  *
  * @param <V> the type of the values of the cache
  */

@@ -13,7 +13,7 @@ final class StoreHandle {
   /**
    * Creates a reference.
    *
-   * @param whenWritable what is done each time that the store was opened for writing
+   * @param whenWritable what is done each time that this reference gets a store that can be written
    */
   StoreHandle(Stores stores, StoreOpener.Spec spec, Runnable whenWritable) {
     this.stores = stores;

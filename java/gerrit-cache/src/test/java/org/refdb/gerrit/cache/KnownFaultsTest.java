@@ -289,8 +289,8 @@ class KnownFaultsTest {
   }
 
   /**
-   * No class of this module outside the package of the shared cache opens a connection. That package opens some if an
-   * address is set, and is not examined here.
+   * No class of this module outside the package of the shared cache opens a network connection. That package opens
+   * some if an address is set, and is not examined here.
    */
   @Test
   void fault14NothingOpensAConnection() throws Exception {

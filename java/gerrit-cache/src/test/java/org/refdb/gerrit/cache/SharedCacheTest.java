@@ -292,7 +292,7 @@ class SharedCacheTest extends WithRedis {
     }
   }
 
-  /** With no room in memory and no files, each get asks the server: what was invalidated must not come from there. */
+  /** With no room in memory and no files, gets ask the server: what was invalidated must not come from there. */
   @Test
   void noValueFromBeforeAnInvalidationOrAFlushComesBack() throws Exception {
     AtomicInteger[] truth = new AtomicInteger[8];

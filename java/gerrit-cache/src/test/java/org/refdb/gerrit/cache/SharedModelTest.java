@@ -15,7 +15,8 @@ import org.refdb.gerrit.cache.shared.Counts.Event;
 /**
  * Two nodes and a model of what each could compute: projects get commits, are deleted and created again; keys are
  * invalidated, caches flushed; settings change on one node after the other, and so does the version. Each value that a
- * node serves must be one that it could have computed at that moment.
+ * node serves must be one that it could have computed at that moment or, within five seconds of a flush on the other
+ * node, before that flush.
  */
 class SharedModelTest extends WithRedis {
   private static final int PROJECTS = 4;

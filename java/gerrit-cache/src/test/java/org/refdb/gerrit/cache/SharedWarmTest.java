@@ -161,7 +161,7 @@ class SharedWarmTest extends WithWarming {
     }
   }
 
-  /** A cache such as change_notes has no files, so what is copied must be in memory. */
+  /** By default, a cache such as change_notes has no files, so what is copied must be in memory. */
   @Test
   void aCacheWithoutFilesIsWarmedInMemory() throws Exception {
     try (SharedNode peer = node(inMemory(1024), TestDef.named("fleet"));

@@ -5,7 +5,7 @@ import com.google.gerrit.server.cache.serialize.ObjectIdCacheSerializer;
 import java.time.Duration;
 import org.eclipse.jgit.lib.ObjectId;
 
-/** The caches of a plugin in one version: one of strings with an age, and one whose keys are objects. */
+/** The caches of a plugin in one version: one of strings with an age, and one whose keys are object IDs. */
 public class VersionedCaches extends CacheModule {
   private final int version;
 

@@ -32,7 +32,7 @@ abstract class WithWarming extends WithRedis {
     return warming.progress();
   }
 
-  /** Asserts that a node has nearly all of so many keys itself, while the server of the shared cache is not there. */
+  /** Asserts that a node has nearly all of so many keys itself, while the server of the shared cache is paused. */
   void assertHasItself(SharedNode cold, int keys) throws Exception {
     redis.pause();
     try {

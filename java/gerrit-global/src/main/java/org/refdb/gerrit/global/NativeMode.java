@@ -108,8 +108,8 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   }
 
   /**
-   * Returns the name of this node. A program that runs beside the server gets another name, because it needs marks of
-   * its own.
+   * Returns the name of this node, or the name of a program if another process has that of the node, because each
+   * process needs marks of its own.
    */
   private static NodeName nodeIn(Path folder) throws IOException {
     Files.createDirectories(folder);

@@ -20,7 +20,10 @@ import org.refdb.gerrit.global.etcd.Keys;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 
-/** The figures of bench/results/global.md, by bench/bench-global: updates by refdb and by the bare client, in turn. */
+/**
+ * The figures of bench/results/global.md, by bench/bench-global: updates and imports by refdb beside those of the bare
+ * client, then the figures of {@link NativeFigures}.
+ */
 final class Figures {
   private static final int BATCH = 100;
   private static final long NAMES = 10_000_000;
@@ -65,7 +68,7 @@ final class Figures {
         oursMicros, bareMicros, oursMicros / bareMicros);
   }
 
-  /** Returns the median of the second half of the times, because the first half only warms up. */
+  /** Returns the median of the second half of the times in microseconds, because the first half only warms up. */
   static double median(long[] nanos) {
     long[] warm = Arrays.copyOfRange(nanos, nanos.length / 2, nanos.length);
     Arrays.sort(warm);

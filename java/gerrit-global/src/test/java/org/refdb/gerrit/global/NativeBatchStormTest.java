@@ -31,7 +31,8 @@ import org.refdb.gerrit.global.transaction.Stage;
 
 /**
  * Two nodes with a disk each set the same refs in staged batches. Their links to etcd fail at random. Each batch sets
- * all refs to an id of its own, so all refs have the same value in etcd at any moment, and no id is replaced twice.
+ * all refs to an id of its own, or to the one that etcd has and its disk does not, so all refs have the same value in
+ * etcd at any moment, and no id is replaced twice.
  */
 final class NativeBatchStormTest {
   private static final List<String> NAMES =

@@ -76,7 +76,7 @@ public final class Proxy implements AutoCloseable {
     delayMillis = millis;
   }
 
-  /** Ends the connections to the clients. Those to etcd stay, with the requests that are held. */
+  /** Ends the connections to the clients. Those to etcd stay if requests on them are held. */
   public void hangUp() {
     links.forEach(link -> shut(link.client));
   }

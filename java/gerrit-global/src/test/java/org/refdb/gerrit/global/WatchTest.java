@@ -311,7 +311,7 @@ final class WatchTest {
     }
   }
 
-  /** Such a ref counts as heard of, so the comparison does not report it either. */
+  /** The comparison does not report such a ref either. */
   @Test
   void aRefForWhichThereWasNoRoomDuringAComparisonIsFoundOnceThereIs() throws Exception {
     String value = project.commit(1).name();

@@ -82,8 +82,8 @@ final class Site {
 
   /**
    * Returns whether a process may be Gerrit. This is checked because process ids are reused: in a container that was
-   * started again, another process soon has the id that Gerrit had before. A process whose command line cannot be read
-   * is taken for Gerrit.
+   * started again, another process soon has the id that Gerrit had before. A process whose command line is empty or
+   * cannot be read is taken for Gerrit.
    */
   private boolean mayBeGerrit(long pid) {
     try {

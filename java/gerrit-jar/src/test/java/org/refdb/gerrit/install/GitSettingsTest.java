@@ -65,7 +65,10 @@ final class GitSettingsTest {
     assertTrue(GitSettings.run("check", config()));
   }
 
-  /** Each file sets gc.packRefs in a spelling of its own, and leaves the other setting to the installer. */
+  /**
+   * Some of the files set gc.packRefs in unusual spellings, and the others do not set it. All leave the other setting
+   * to the installer.
+   */
   @Test
   void everySpellingOfWhatTheUserHasSetIsReadAsGitReadsIt() throws Exception {
     for (String theirs :

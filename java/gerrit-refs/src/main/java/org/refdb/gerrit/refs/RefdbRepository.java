@@ -28,7 +28,7 @@ final class RefdbRepository extends FileRepository {
   private final RefEngine engine;
   private final Object lock = new Object();
 
-  /** Null while the constructor of FileRepository runs, and after the repository is closed. */
+  /** Null until the constructor has opened it, and after the repository is closed. */
   private volatile RefDatabase refs;
 
   /** Created on first use; null again once {@link #refs} is replaced or shadow mode ends. */

@@ -60,7 +60,7 @@ final class WantedRefsTest {
   /** How often it was asked whether the user may see a ref. */
   private int asked;
 
-  /** As Gerrit's repository of a fetch: no user sees {@link #SECRET} and stars. */
+  /** As Gerrit's repository of a fetch: no user sees {@link #SECRET} or stars. */
   private final class Visible extends DelegateRepository {
     Visible(Repository delegate) {
       super(delegate);

@@ -50,7 +50,7 @@ final class EntryKeys {
     return (prefix(namespace) + "generation:" + cache).getBytes(UTF_8);
   }
 
-  /** Returns the cache to whose entries a name belongs; null if it is not the name of an entry of this site. */
+  /** Returns the cache to whose entries a name belongs; null if it does not look like one of an entry of this site. */
   static String cacheOf(String namespace, byte[] name) {
     String text = new String(name, UTF_8);
     int hash = text.length() - HASH_TEXT;

@@ -144,7 +144,10 @@ final class Generations {
     }
   }
 
-  /** Returns whether a poll since the last {@link #raise} has found all generations of this node on the server. */
+  /**
+   * Returns whether nothing was raised here, or a poll since the last {@link #raise} has found all generations of this
+   * node on the server.
+   */
   boolean isTold() {
     return completeNanos - raisedNanos >= 0;
   }

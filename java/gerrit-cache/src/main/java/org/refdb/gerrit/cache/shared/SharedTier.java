@@ -269,7 +269,7 @@ public final class SharedTier {
 
   /**
    * Reads entries by their names, on a thread that may wait. Returns the intact ones of this cache in its present
-   * generation whose keys were not invalidated here, or none if the generation changes meanwhile.
+   * generation whose keys were not invalidated here, or none if the generation has changed or is unknown afterwards.
    *
    * @throws IOException if the server fails, refuses or does not answer within a second, if the generation is not known
    *     at the moment, or if {@link #canRead} is false

@@ -7,8 +7,8 @@ import org.refdb.engine.Cache;
 
 /**
  * The bytes of one cache in one version on disk. Changes that are not durable wait for no sync, unless {@link #clear}
- * finds no room. Safe for use by several threads. The methods throw an {@link java.io.UncheckedIOException} if the
- * engine fails.
+ * finds no room. Safe for use by several threads. Except for {@link #close}, the methods throw an {@link
+ * java.io.UncheckedIOException} if the engine fails.
  */
 public interface Store extends AutoCloseable {
   /**

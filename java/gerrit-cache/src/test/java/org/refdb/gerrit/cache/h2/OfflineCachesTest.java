@@ -89,7 +89,7 @@ class OfflineCachesTest extends H2Site {
     return new H2File(site.resolve("cache"), cache).own();
   }
 
-  /** H2 creates such a file if its server ends at once. */
+  /** A Gerrit with H2 caches may leave such a file if it ends right after its start. */
   @Test
   void aFileWithoutATableSaysNothingOfTheKeys() throws Exception {
     Files.createDirectories(site.resolve("cache"));

@@ -11,7 +11,7 @@ import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Whatever a server stores under the names of requests and reports is ignored unless it is a request or report. */
+/** What a server stores under the names of requests and reports is ignored unless it is a recent request or report. */
 class PeersTest {
   private static final byte[] REQUEST = "refdb:site:peer:self:request".getBytes(UTF_8);
   private static final byte[] REPORT = "refdb:site:peer:self:report".getBytes(UTF_8);

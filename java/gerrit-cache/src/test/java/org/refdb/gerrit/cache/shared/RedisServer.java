@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.Protocol;
 
-/** A real server on loopback, which a test can stop, kill and start anew. */
+/** A real server on loopback, which a test can pause, kill and start anew. */
 public final class RedisServer implements AutoCloseable {
   private static final String LOOPBACK = InetAddress.getLoopbackAddress().getHostAddress();
 
@@ -23,7 +23,7 @@ public final class RedisServer implements AutoCloseable {
   private final int port;
   private Process process;
 
-  /** Starts a server that keeps nothing on disk. */
+  /** Starts a server that keeps no data on disk. */
   public RedisServer(Path folder, String... options) throws IOException {
     this.folder = folder;
     this.options = List.of(options);

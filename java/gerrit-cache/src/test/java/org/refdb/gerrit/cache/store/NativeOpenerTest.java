@@ -57,7 +57,7 @@ class NativeOpenerTest {
     assertNull(read(spec(2, null)));
   }
 
-  /** The files have the old key until a server has opened them for writing. */
+  /** The files have the old key until they are opened for writing. */
   @Test
   void afterAChangeOfKeysTheOldKeyIsTried() throws Exception {
     write(spec(1, key(1)));

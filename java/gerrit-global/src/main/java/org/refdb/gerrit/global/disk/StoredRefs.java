@@ -82,7 +82,7 @@ public final class StoredRefs {
   }
 
   /**
-   * Returns whether a ref of this name is stored, which HEAD is not. A symbolic ref has no value in etcd, because
+   * Returns whether a ref of this name is stored, which HEAD is not. A symbolic ref counts as missing in etcd, because
    * Gerrit's global-refdb interface does not pass its target.
    */
   public boolean has(String project, String ref) {

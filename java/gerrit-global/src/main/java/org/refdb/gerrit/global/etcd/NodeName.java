@@ -60,7 +60,7 @@ public record NodeName(String name, String start) {
     return new NodeName(name, Generation.random().id());
   }
 
-  /** Generates the name of a program that runs beside the server of its site. */
+  /** Generates the name of a program, which runs beside the process that has the name of the node. */
   public static NodeName ofProgram() {
     return of(PROGRAM + Generation.random().id());
   }

@@ -155,7 +155,7 @@ public final class GlobalRefs implements AutoCloseable {
     return node.name();
   }
 
-  /** Returns whether this is a program that runs beside the server of its site. */
+  /** Returns whether this process has the name of a program, because another had that of the node. */
   public boolean isOfProgram() {
     return node.isOfProgram();
   }

@@ -132,7 +132,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
       forgetRemoved();
       compareAll();
     } catch (RuntimeException | Error e) {
-      log.atWarning().withCause(e).log("changes that this node has missed are not found before they change again");
+      log.atWarning().withCause(e).log("changes that this node has missed may not be found before they change again");
     }
   }
 
