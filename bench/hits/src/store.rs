@@ -11,8 +11,8 @@ pub const ENTRY_BYTES: u32 = 1056;
 /// What a record has beside its value: the header and the key.
 const OVERHEAD_BYTES: u32 = 32 + 8;
 /// The worker has a turn whenever one part in this many of the limit has been requested. With 16 MiB and the usual
-/// entries these are some 100 requests, which take some 2 ms. If the worker came later, a cache would need more room for
-/// the puts between turns.
+/// entries these are some 100 requests, which take some 2 ms. If the worker came later, a cache would need more room
+/// for the puts between turns.
 const TURNS_A_LIMIT: u64 = 158;
 /// How often a put is tried for which there is no room.
 const MOST_TRIES: u32 = 4;
