@@ -1,7 +1,7 @@
 //! How a user may name an object: gitrevisions(7), as far as scripts give such names to update-ref.
 //!
-//! `:/TEXT`, `^{/TEXT}`, the index (`:PATH`), `@{upstream}`, `@{push}` and dates in `@{...}` are not understood,
-//! because they need history, a worktree, remotes, or git's parser of human dates.
+//! `:/TEXT`, `^{/TEXT}`, the index (`:PATH`), paths from the current folder (`REV:./PATH`), `@{upstream}`, `@{push}` and
+//! dates in `@{...}` are not understood, because they need history, a worktree, remotes, or git's parser of human dates.
 
 mod refs;
 mod spelling;
@@ -236,9 +236,15 @@ impl Names<'_> {
     /// Finds the object at a path in a tree, or in the tree of a commit or tag.
     fn at_path(&self, id: ObjectId, path: &BStr) -> Found {
         let mut at = self.peel(id, PeelTo::Kind(ObjectKind::Tree))?;
-        for component in path.split_str("/").filter(|component| !component.is_empty()) {
-            let Some(tree) = at else { return Ok(None) };
+        let mut rest = path.as_bytes();
+        while let (Some(tree), false) = (at, rest.is_empty()) {
+            let (component, below) = rest.split_once_str("/").unwrap_or((rest, b""));
             at = self.objects.tree_entry(&tree, component)?;
+            if let (Some(id), true) = (at, component.len() < rest.len() && below.is_empty()) {
+                // A slash at the end is allowed after a folder.
+                at = (self.objects.kind(&id)? == Some(ObjectKind::Tree)).then_some(id);
+            }
+            rest = below;
         }
         Ok(at)
     }

@@ -74,8 +74,8 @@ impl Roots {
         })
     }
 
-    /// Returns whether a root or an allowed target is on a network file system, where [`find`](Self::find) may block
-    /// for long.
+    /// Returns whether a root or an allowed target is on a network file system, or on one that is not known to be
+    /// local, where [`find`](Self::find) may block for long.
     pub(crate) fn are_remote(&self) -> bool {
         self.is_remote
     }

@@ -56,7 +56,7 @@ pub struct Sides<'a> {
     pub anchor: &'a str,
     /// The commit that is judged.
     pub commit: &'a str,
-    /// The reference of the series, which may be the anchor.
+    /// The commit that runs in each round so that costs can be stated as multiples of its cost. It may be the anchor.
     pub reference: &'a str,
 }
 

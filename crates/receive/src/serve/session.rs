@@ -395,8 +395,8 @@ impl Session<'_, '_> {
         } else {
             self.decide()?;
         }
-        // The objects of a refused push are removed before the client is told, so that a client that tries again
-        // finds no quarantine.
+        // A quarantine whose objects were not moved into the repository is removed before the client is told, so that
+        // a client that tries again does not find it.
         self.quarantine = None;
         drop(keep);
         self.report(failure.as_ref().map(AsRef::as_ref))?;

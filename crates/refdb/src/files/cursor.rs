@@ -211,8 +211,8 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Returns whether an error says that the server has lost packed-refs and the walk may still continue in the
-    /// current file. Counts the loss.
+    /// Returns whether an error says that the server has lost the packed-refs that was being read, and the walk may go
+    /// on in the file that is there now, because losses are left. Counts the loss.
     fn is_loss(&mut self, error: &Error) -> bool {
         let is_loss = self.losses_left > 0 && error.is_stale();
         self.losses_left -= usize::from(is_loss);
@@ -450,7 +450,7 @@ impl<'s> FilesCursor<'s> {
         }
     }
 
-    /// Returns whether the walk has returned or skipped a ref that does not come before `name`.
+    /// Returns whether the walk may have returned or skipped a ref that does not come before `name`.
     fn is_behind(&self, name: &BStr) -> bool {
         name < self.floor.as_bstr() || self.last_name().is_some_and(|last| name <= last)
     }

@@ -226,7 +226,8 @@ impl<'s> Switch<'s> {
             // migration, when the refs were in reftables, could write to a folder without a list.
             let (built, new) = (place.below(&root.path).join("reftable"), place.new_reftable(root));
             share(&site.fs, &new, site.files(&site.common, place).sharing, true)?;
-            // The copy is kept, because the old files are compared with it later.
+            // The tables are linked and not moved, because the old files are compared with those in the migration's
+            // folder later.
             for (name, _) in site.fs.read_dir(&built)? {
                 let name = OsStr::from_bytes(&name);
                 link_or_copy(site, &built.join(name), &new.join(name))?;

@@ -308,8 +308,9 @@ fn judge(stack: &Stack, new_list: &File, is_signed: bool, lock_timeout: LockTime
     Ok(Past::default())
 }
 
-/// Returns whether a member stops waiting for the outcome: after [`LEAVE_AFTER`] once a signal has come, or when all
-/// holders of a lock together would have taken too long, because a leader that is stopped may never go on.
+/// Returns whether a member stops waiting for the outcome, because a leader that is stopped may never go on:
+/// [`LEAVE_AFTER`] after a signal, or once it has waited for as long as a writer waits for all holders of a lock
+/// together.
 fn is_lost(waited: Duration, since_signal: Option<Duration>, lock_timeout: LockTimeout) -> bool {
     let has_limit = |limit: Duration| waited >= limit;
     since_signal.is_some_and(|since| since >= LEAVE_AFTER) || lock_timeout.of_all_holders().is_some_and(has_limit)

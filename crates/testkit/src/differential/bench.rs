@@ -160,7 +160,8 @@ impl Bench {
     /// reports each line that only the other program has reported, once some of the requests are left out.
     fn tells_other_mistakes(&self, plan: &Plan, turn: usize, git: &Said, other: &Said) -> bool {
         let step = &plan.steps[turn];
-        let is_refusal = git.code == other.code && git.out == other.out && !git.err.is_empty() && !other.err.is_empty();
+        let is_alike = git.code == other.code && git.out == other.out;
+        let is_refusal = is_alike && git.code != 0 && !git.err.is_empty() && !other.err.is_empty();
         let mut untold: Vec<&[u8]> =
             other.err.lines().filter(|line| !git.err.lines().any(|told| told == *line)).collect();
         if !is_refusal || step.input.len() < 2 || untold.is_empty() {

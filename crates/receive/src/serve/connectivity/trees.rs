@@ -83,7 +83,8 @@ impl<'a> Trees<'a> {
     }
 
     /// Compares a root tree, and the pushed trees below it, with the trees at the same paths in the boundary. Returns
-    /// `None` if an object cannot be read, is malformed, or is of another kind than the object that names it claims.
+    /// `None` if a pushed tree cannot be read or is malformed, or an object is of another kind than the object that
+    /// names it claims. A tree of the boundary that cannot be read is passed over.
     fn compare(&mut self, root: ObjectId, beside: &[ObjectId], of_boundary: &HashSet<ObjectId>) -> Option<()> {
         if !self.meet(root, ObjectKind::Tree)? {
             return Some(());

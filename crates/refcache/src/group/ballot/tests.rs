@@ -150,7 +150,8 @@ fn the_questions_of_a_group_are_under_way_at_the_same_time() {
 fn a_member_that_depends_on_anothers_change_waits_for_the_next_group() {
     let scene = Scene::new(Duration::from_secs(60));
     scene.repo.create_refs([("refs/heads/d", scene.id)]);
-    // The folder would be free if the deletion were carried out, but the database refuses the deletion.
+    // `refs/heads/d/e` could be created if this deletion of `refs/heads/d` were carried out, but the database refuses
+    // the deletion.
     let delete = Edit::new(RefName::new("refs/heads/d").unwrap(), Change::Delete, Precondition::Any);
     let refuses = || Verdict::Refused;
     let outcomes = scene.together(&[

@@ -175,7 +175,8 @@ impl<'s> Pruning<'s> {
         Ok(is_removable)
     }
 
-    /// Removes folders that are empty by now and those above them, and notes the lowest one that stays.
+    /// Removes the folders that have become empty, and those above them as far as they are empty, except for the first
+    /// two below the common folder. Notes the lowest one that stays.
     fn remove_folders(&mut self) {
         let (fs, base) = (&self.store.options.fs, &self.store.layout.common_dir);
         let stay = std::mem::take(&mut self.emptied).into_iter();

@@ -33,7 +33,7 @@ impl Proof {
     }
 }
 
-/// Reads a reflog's bytes, with a proof by which a later change can be noticed; `None` if there is none.
+/// Reads a reflog's bytes, with a proof by which a later change can be noticed; `None` if there is no such reflog.
 pub(crate) fn read_with_proof(store: &Store, path: &Path) -> Result<Option<(Vec<u8>, Proof)>> {
     let file = match store.options.fs.open(path) {
         Ok(file) => file,

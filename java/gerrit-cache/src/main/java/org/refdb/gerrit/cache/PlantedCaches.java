@@ -7,7 +7,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.refdb.engine.Planted;
 
-/** What caches do wrong under planted faults that need a state of their own. No released jar has this class. */
+/** What caches do wrong under those planted faults that take more than a line. No released jar has this class. */
 final class PlantedCaches {
   private static final int ENTRY_BYTES_MAX = 4096;
   private static final Map<String, CacheSerializer<?>> SERIALIZERS = new ConcurrentHashMap<>();

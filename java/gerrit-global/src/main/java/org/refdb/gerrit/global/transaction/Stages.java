@@ -203,8 +203,8 @@ public final class Stages implements AutoCloseable {
   }
 
   /**
-   * Closes batches that have been open for too long, and clears those that are decided. Batches of other nodes are left
-   * to them for a while.
+   * Closes open batches, and clears decided ones: those of this node that nobody runs any more at once, and those of
+   * other nodes after a while, in which they are left to these nodes.
    */
   private void sweep() throws GlobalRefException {
     Pages all = new Pages(etcd, keys.allDeciders(), DECIDERS_AT_ONCE);
