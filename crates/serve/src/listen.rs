@@ -95,11 +95,11 @@ fn become_user(name: Option<&str>) -> Result<(), StartError> {
     let Some(name) = name else {
         return if geteuid().is_root() { Err(StartError::IsRoot) } else { Ok(()) };
     };
-    let user = User::from_name(name).ok().flatten().ok_or_else(|| StartError::NoUser(name.to_owned()))?;
+    let failed = |error| StartError::User(name.to_owned(), error);
+    let user = User::from_name(name).map_err(failed)?.ok_or_else(|| StartError::NoUser(name.to_owned()))?;
     if user.uid == geteuid() {
         return Ok(());
     }
-    let failed = |error| StartError::User(name.to_owned(), error);
     let login = CString::new(name).map_err(|_| StartError::NoUser(name.to_owned()))?;
     let become_them =
         |gid: Gid, uid: Uid| initgroups(&login, gid).and_then(|()| setgid(gid)).and_then(|()| setuid(uid));

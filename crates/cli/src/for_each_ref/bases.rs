@@ -24,9 +24,10 @@ impl Base {
         let mut distances = HashMap::new();
         let mut next = Some(commit);
         while let Some(id) = next {
-            if distances.insert(id, distances.len()).is_some() {
-                break;
+            if distances.contains_key(&id) {
+                break; // replacements and grafts can make a cycle
             }
+            distances.insert(id, distances.len());
             next = history.commit(&id)?.parents.first().copied();
         }
         Ok(Base { commit, distances, met: HashMap::new(), best: None })

@@ -140,6 +140,11 @@ fn history_in_a_circle_ends() {
         ] {
             assert!(within(repo.dir(), words, b"").status.success(), "{words:?}");
         }
+        // The walk from commit 8 comes back to it, and it stays the nearest.
+        repo.create_refs([("refs/heads/near", ids[8]), ("refs/heads/far", ids[4])]);
+        let words = ["for-each-ref", "--format=%(refname)%(is-base:near)", "refs/heads/far", "refs/heads/near"];
+        let said = within(repo.dir(), &words, b"");
+        assert_eq!(said.stdout.as_bstr(), "refs/heads/far\nrefs/heads/near(near)\n");
     }
 }
 
