@@ -153,7 +153,7 @@ mod tests {
     use crate::Options;
 
     #[test]
-    fn a_call_that_waited_for_its_turn_until_the_cache_was_closed_deletes_nothing() {
+    fn a_call_that_waited_for_its_turn_until_the_cache_was_closed_changes_no_file() {
         let dir = tempfile::tempdir().expect("there is room");
         let open = || Cache::open(dir.path().join("cache"), Options::new(Options::SMALLEST_LIMIT_BYTES));
         let cache = open().expect("it is new");
@@ -162,6 +162,9 @@ mod tests {
         let next = open().expect("it was closed");
         assert!(matches!(cache.reclaim.free_one(), Err(Error::Closed)));
         assert!(matches!(cache.reclaim.wipe(), Err(Error::Closed)));
+        assert!(matches!(cache.store.write_step(&mut cache.store.files.turn()), Err(Error::Closed)));
+        let end = cache.store.log().end();
+        assert!(matches!(cache.store.promise(end), Err(Error::Closed)));
         next.close().expect("there is room");
         assert!(open().expect("it was closed").get(b"key").is_some());
     }
