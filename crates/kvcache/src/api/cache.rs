@@ -109,6 +109,7 @@ impl Cache {
             return Ok(());
         }
         self.reclaim.finish_loading();
+        let losses = self.store.files.health.losses();
         if self.reclaim.calls.close() {
             return Ok(());
         }
@@ -123,6 +124,9 @@ impl Cache {
         // Short-lived processes would otherwise never merge their small segments.
         let _ = self.reclaim.merge_if_crowded();
         let written = self.reclaim.begin_anew_if_lost().and_then(|_| self.write_last());
+        // A background thread or the merge may have met the failed sync, after which there was nothing left to write.
+        let health = &self.store.files.health;
+        let written = if health.losses() == losses { written } else { written.and(Err(health.error())) };
         let _ = self.reclaim.report();
         if written.is_ok() {
             // Without a saved index the next start takes longer, which is no reason to fail.
