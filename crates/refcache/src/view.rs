@@ -228,7 +228,7 @@ impl View {
     }
 
     /// Lists the refs that `options` select, in order of name. Broken loose refs are left out; see
-    /// [`broken`](Self::broken).
+    /// [`broken`](Self::broken). A symbolic ref in a reftable is listed even if it leads to a name that no ref can have.
     pub fn list(&self, options: &ListOptions) -> Result<Listing> {
         let plan = Plan::of(options);
         self.ask(|opened| {
@@ -440,8 +440,7 @@ impl View {
     /// another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
-        let (before, opened) = self.slot.numbered();
-        let sequence = opened.map_or(0, |opened| opened.reader.sequence());
+        let (before, sequence) = self.slot.numbers();
         debug_assert!(sequence >> SEQUENCE_BITS == 0, "a sequence has its own bits: {sequence}");
         debug_assert!(before << SEQUENCE_BITS >> SEQUENCE_BITS == before, "so has what was open before: {before}");
         before << SEQUENCE_BITS | sequence
@@ -578,8 +577,11 @@ fn commit_agreed(opened: &Opened, batch: &Batch, arbiter: &mut dyn Arbiter) -> R
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::*;
-    use crate::group::Groups;
+    use super::{Arc, Cell, Opened, View, ViewSettings};
+    use crate::{Views, ViewsSettings, group::Groups};
+    use bstr::ByteSlice;
+    use refdb_testkit::{RefFormat, Repo};
+    use refdb_types::{HashKind, ObjectId};
 
     pub(crate) fn groups_of(view: &View) -> Arc<Groups> {
         Arc::clone(&opened_of(view).groups)
@@ -587,5 +589,28 @@ pub(crate) mod tests {
 
     pub(crate) fn opened_of(view: &View) -> Arc<Opened> {
         view.opened().unwrap()
+    }
+
+    /// Previously, the successor could show a later state under the number of one that its predecessor had found.
+    #[test]
+    fn no_two_states_have_one_version_though_a_query_finds_a_change_while_the_repository_is_reopened() {
+        let repo = Repo::bare(RefFormat::Reftable, HashKind::Sha1);
+        let ids = repo.commits(3);
+        let set = |id: &ObjectId| repo.git(["update-ref", "refs/heads/x", &id.to_string()]);
+        set(&ids[0]);
+        let view = Views::new(&ViewsSettings::default()).open(repo.git_dir(), &ViewSettings::default()).unwrap();
+        let found = || view.get(b"refs/heads/x".as_bstr()).unwrap().and_then(|found| found.target.id());
+        assert_eq!(found(), Some(ids[0]));
+        let (old, between) = (opened_of(&view), Cell::new(0));
+        let reopened = view.replace(Some(&old), |fresh| {
+            fresh.follow(&old);
+            set(&ids[1]);
+            assert_eq!(found(), Some(ids[1]));
+            between.set(view.version());
+        });
+        assert!(reopened.is_ok());
+        set(&ids[2]);
+        assert_eq!(found(), Some(ids[2]));
+        assert!(view.version() > between.get(), "{} after {}", view.version(), between.get());
     }
 }
