@@ -1,5 +1,5 @@
 use crate::failure::{Failure, Throw};
-use jni::{Env, EnvUnowned, objects::JByteArray, sys::jint};
+use jni::{Env, EnvUnowned, objects::JByteArray};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Runs the body of an entry point, and turns a failure or a panic into a Java exception.
@@ -34,11 +34,11 @@ pub(crate) fn copy_bytes(env: &Env<'_>, array: &JByteArray<'_>, into: &mut [u8])
     Ok(array.get_region(env, 0, signed)?)
 }
 
-/// Copies bytes into a Java array, from the index `at` on.
-pub(crate) fn put_bytes(env: &Env<'_>, array: &JByteArray<'_>, at: jint, bytes: &[u8]) -> Result<(), Failure> {
+/// Copies bytes to the beginning of a Java array.
+pub(crate) fn put_bytes(env: &Env<'_>, array: &JByteArray<'_>, bytes: &[u8]) -> Result<(), Failure> {
     // SAFETY: as in `copy_bytes`.
     let signed = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<i8>(), bytes.len()) };
-    Ok(array.set_region(env, at, signed)?)
+    Ok(array.set_region(env, 0, signed)?)
 }
 
 /// Makes a Java array with this content.

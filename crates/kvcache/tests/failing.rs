@@ -3,7 +3,7 @@
 mod common;
 
 use common::{eventually, open, patient};
-use refdb_kvcache::{Cache, Durability, Options, Put, PutOptions};
+use refdb_kvcache::{Cache, Clock, Durability, Options, Put, PutOptions};
 use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     collections::HashMap,
@@ -165,6 +165,54 @@ fn closing_reports_a_failed_sync_that_emptied_the_cache() {
     disk.fails.store(true, Ordering::Relaxed);
     cache.close().expect_err("the cache lost an entry that had been synced");
     assert_eq!(cache.get(b"synced"), None);
+}
+
+/// Previously, only the sync of the last write was reported.
+#[test]
+fn closing_reports_a_failed_sync_of_the_merge_that_emptied_the_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Forgetful::default());
+    let open_idle = || Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), patient(MIB)).unwrap();
+    let synced = PutOptions::new().durability(Durability::Synced);
+    // Each killed process leaves a segment; three quarters of 192 are many.
+    for key in 0..150u32 {
+        let cache = open_idle();
+        cache.put_with(&key.to_le_bytes(), b"session", synced).unwrap();
+        cache.abandon();
+    }
+    let cache = open_idle();
+    assert_eq!(cache.stats().entries, 150);
+    disk.fails.store(true, Ordering::Relaxed);
+    cache.close().expect_err("the cache lost entries that had been synced");
+    assert_eq!(cache.stats().entries, 0);
+}
+
+/// Previously, the cache could not be opened.
+#[test]
+fn a_cache_opens_though_a_sync_fails_while_expired_entries_are_forgotten() {
+    const START_MS: u64 = 100_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Forgetful::default());
+    let open_at = |now_ms| {
+        let mut options = patient(MIB).max_age(Duration::from_secs(60));
+        options.clock = Clock::new(move || now_ms);
+        // Without threads, which may evict the expired entry before the clock is set back.
+        Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), options).unwrap()
+    };
+    let synced = PutOptions::new().durability(Durability::Synced);
+    open_at(START_MS).put_with(b"old", b"session", synced).unwrap();
+    drop(open_at(START_MS + 61_000));
+    disk.fails.store(true, Ordering::Relaxed);
+    let cache = open_at(START_MS + 30_000);
+    disk.fails.store(false, Ordering::Relaxed);
+    assert!(cache.notices().iter().any(|notice| notice.to_string().contains("os error 5")), "{:?}", cache.notices());
+    assert_eq!(cache.get(b"old"), None);
+    cache.put_with(b"new", b"session", synced).unwrap();
+    cache.abandon();
+    disk.lose_power();
+    let cache = open_at(START_MS + 30_000);
+    assert_eq!(cache.get(b"old"), None);
+    assert!(cache.get(b"new").is_some() && cache.notices().is_empty(), "{:?}", cache.notices());
 }
 
 /// Previously, each later sync failed at the lost segment and removed all entries again, as long as the segment could

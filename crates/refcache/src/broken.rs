@@ -24,6 +24,7 @@ pub(crate) struct BrokenRefs {
     unreported: AtomicU64,
     /// Counts walks, so that a walk does not remove a ref that was found broken after a later walk had begun.
     walks: AtomicU64,
+    /// By name; the name of a folder ends with a slash.
     known: Mutex<BTreeMap<BString, Noted>>,
 }
 
@@ -46,13 +47,23 @@ impl BrokenRefs {
     }
 
     pub(crate) fn found(&self, broken: &BrokenRef) {
+        self.found_as(broken.name.as_bstr(), broken);
+    }
+
+    /// Remembers that a folder, given with its slash, cannot be read.
+    pub(crate) fn found_folder(&self, folder: &BStr, broken: &BrokenRef) {
+        debug_assert!(folder.ends_with(b"/"), "a folder's name ends with a slash: {folder}");
+        self.found_as(folder, broken);
+    }
+
+    fn found_as(&self, name: &BStr, broken: &BrokenRef) {
         let mut known = self.known();
         let walk = self.walks.load(Relaxed);
-        if let Some(noted) = known.get_mut(&broken.name) {
+        if let Some(noted) = known.get_mut(name) {
             // A file that is being written may be found empty first and corrupt later; both findings make one report.
             (noted.broken, noted.walk) = (broken.clone(), walk);
         } else if known.len() < NAMED_MAX {
-            known.insert(broken.name.clone(), Noted { broken: broken.clone(), is_reported: false, walk });
+            known.insert(name.to_owned(), Noted { broken: broken.clone(), is_reported: false, walk });
             self.recount(&known);
         }
     }
@@ -62,7 +73,7 @@ impl BrokenRefs {
         self.walks.fetch_add(1, Relaxed) + 1
     }
 
-    /// Forgets the ref, because it was looked up and was not found broken.
+    /// Forgets the ref or the folder, whose name ends with a slash, because it was looked up and was not found broken.
     pub(crate) fn is_whole(&self, name: &BStr) {
         if self.count() > 0 {
             let mut known = self.known();

@@ -165,15 +165,16 @@ impl FilesReader {
         }
     }
 
-    /// Takes over the knowledge of the reader that this one replaces in the same folder. Returns `false` if the hash
-    /// functions differ, so that the old reader's knowledge is of no use.
-    pub(crate) fn follow(&mut self, old: &FilesReader) -> bool {
-        let is_alike = self.hash == old.hash;
-        if is_alike {
-            self.knowledge = Arc::clone(&old.knowledge);
-            self.invalidate();
+    /// Takes over the knowledge of the reader that this one replaces in the same folder, and returns its position in
+    /// the sequence of changes. Returns `None` if the hash functions differ, so that the old reader's knowledge is of
+    /// no use.
+    pub(crate) fn follow(&mut self, old: &FilesReader) -> Option<u64> {
+        if self.hash != old.hash {
+            return None;
         }
-        is_alike
+        self.knowledge = Arc::clone(&old.knowledge);
+        self.invalidate();
+        Some(self.sequence())
     }
 
     /// Looks up several refs, each as it is at the moment it is read. Packed-refs is checked after all loose paths.

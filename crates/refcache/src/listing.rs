@@ -156,8 +156,9 @@ impl Listing {
             return Ok(());
         }
         while let Some(range) = plan.ranges.get(*at) {
-            if !std::mem::replace(entered, true) {
+            if !*entered {
                 source.enter(range)?;
+                *entered = true;
             }
             let take = &mut |row: &Row<'_>| if plan.takes(row.name) { show(row) } else { ControlFlow::Continue(()) };
             if source.each(take)? {
@@ -172,8 +173,9 @@ impl Listing {
     fn advance(&mut self) -> Result<bool> {
         debug_assert!(!self.entered || self.at < self.plan.ranges.len(), "behind the last range none is entered");
         while let Some(range) = self.plan.ranges.get(self.at) {
-            if !std::mem::replace(&mut self.entered, true) {
+            if !self.entered {
                 self.source.enter(range)?;
+                self.entered = true;
             }
             while self.source.advance()? {
                 if self.source.current()?.is_some_and(|row| self.plan.takes(row.name)) {
@@ -184,5 +186,66 @@ impl Listing {
             self.entered = false;
         }
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ListOptions;
+    use refdb::{TargetView, backend::Peeled};
+    use refdb_types::{HashKind, ObjectId};
+
+    /// One ref, which is shown only after the range was entered. The first attempt to enter it fails.
+    #[derive(Default)]
+    struct Flaky {
+        attempts: usize,
+        left: usize,
+    }
+
+    impl Source for Flaky {
+        fn enter(&mut self, _: &Range) -> Result<()> {
+            self.attempts += 1;
+            if self.attempts == 1 {
+                return Err(crate::Error::Gone("repo.git".into()));
+            }
+            self.left = 1;
+            Ok(())
+        }
+
+        fn advance(&mut self) -> Result<bool> {
+            Ok(std::mem::take(&mut self.left) > 0)
+        }
+
+        fn current(&self) -> Result<Option<Row<'_>>> {
+            let target = TargetView::Direct(ObjectId::null(HashKind::Sha1));
+            let (peeled, storage) = (Peeled::Unknown, crate::Storage::Loose);
+            Ok(Some(Row { name: BStr::new("refs/heads/x"), target, peeled, storage, update_index: 0 }))
+        }
+
+        fn each(&mut self, show: &mut dyn FnMut(&Row<'_>) -> ControlFlow<()>) -> Result<bool> {
+            Ok(self.advance()? && self.current()?.is_some_and(|row| show(&row).is_break()))
+        }
+
+        fn state(&self) -> (u64, &[OwnRow]) {
+            (1, &[])
+        }
+    }
+
+    /// Previously, the second attempt took the range for entered.
+    #[test]
+    fn a_listing_that_failed_at_its_beginning_begins_there_again() {
+        let listing = || Listing::new(Plan::of(&ListOptions::default()), Box::new(Flaky::default()), 1);
+        let mut by_next = listing();
+        assert!(by_next.next().is_err());
+        assert!(by_next.next().unwrap().is_some());
+        let (mut by_each, mut rows) = (listing(), 0);
+        let mut show = |_: &Row<'_>| {
+            rows += 1;
+            ControlFlow::Continue(())
+        };
+        assert!(by_each.each(&mut show).is_err());
+        by_each.each(&mut show).unwrap();
+        assert_eq!(rows, 1);
     }
 }

@@ -47,20 +47,22 @@ impl Slot {
         self.state.read().unwrap_or_else(PoisonError::into_inner).opened.clone()
     }
 
-    /// The open repository, and the number of earlier ones as [`State::before`] counts them. If the view is closed,
-    /// that is the number for the repository that is opened next.
-    pub(crate) fn numbered(&self) -> (u64, Option<Arc<Opened>>) {
+    /// The number of earlier repositories as [`State::before`] counts them, and the position of the open one in its
+    /// sequence of changes. If the view is closed, these are the numbers from which the next repository goes on.
+    pub(crate) fn numbers(&self) -> (u64, u64) {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-        (state.before, state.opened.clone())
+        (state.before, state.opened.as_ref().map_or(0, |opened| opened.reader.sequence()))
     }
 
     /// Replaces the open repository, and returns the former one.
     fn put(&self, fresh: Arc<Opened>) -> Option<Arc<Opened>> {
-        let is_next = fresh.is_next;
+        let follows = fresh.follows;
         self.change(|state| {
             let old = state.opened.replace(fresh);
-            // Not counted if the successor continues the sequence, because the sequence then shows changes.
-            state.before += u64::from(old.is_some() && !is_next);
+            // Not counted if the successor continues the sequence, because the sequence then shows changes. A former
+            // one that has gone on meanwhile may have been seen at a position that the successor has yet to reach.
+            let is_continued = |old: &Arc<Opened>| follows == Some(old.reader.sequence());
+            state.before += u64::from(old.as_ref().is_some_and(|old| !is_continued(old)));
             old
         })
     }

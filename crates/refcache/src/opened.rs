@@ -27,8 +27,9 @@ pub(crate) struct Opened {
     identity: Arc<Identity>,
     fs: Fs,
     charge: Charge,
-    /// Whether this repository continues the sequence of changes of the one that was open before in the same folder.
-    pub(crate) is_next: bool,
+    /// The position from which this repository continues the sequence of changes of the one that was open before in the
+    /// same folder; `None` if it begins its own.
+    pub(crate) follows: Option<u64>,
 }
 
 /// Bytes that an open repository takes besides refs: its configuration, its paths and its reader. Measured by the
@@ -82,7 +83,7 @@ impl Opened {
         };
         let charge = memory.pages.charge(OPEN_BYTES);
         let (groups, counters) = (Arc::default(), Arc::clone(counters));
-        Ok(Opened { store, reader, groups, counters, identity, fs: fs.clone(), charge, is_next: false })
+        Ok(Opened { store, reader, groups, counters, identity, fs: fs.clone(), charge, follows: None })
     }
 
     /// Continues the sequence of changes of `old` if both have the same folder with refs of the same format and, in
@@ -92,7 +93,7 @@ impl Opened {
         if self.identity.inode() != old.identity.inode() {
             return;
         }
-        self.is_next = self.reader.follow(&old.reader);
+        self.follows = self.reader.follow(&old.reader);
     }
 
     /// Returns whether the repository is on a network file system.
@@ -130,13 +131,14 @@ pub(crate) enum Reader {
 }
 
 impl Reader {
-    /// Continues the sequence of `old`, a reader of the same folder; a reader of files also takes over the refs that
-    /// `old` had cached. Returns `false` if the refs now have another backend, or files another hash function.
-    pub(crate) fn follow(&mut self, old: &Reader) -> bool {
+    /// Continues the sequence of `old`, a reader of the same folder, and returns the position of `old` in it; a reader
+    /// of files also takes over the refs that `old` had cached. Returns `None` if the refs now have another backend, or
+    /// files another hash function.
+    pub(crate) fn follow(&mut self, old: &Reader) -> Option<u64> {
         match (self, old) {
             (Reader::Files(reader), Reader::Files(old)) => reader.follow(old),
-            (Reader::Tables(reader), Reader::Tables(old)) => reader.follow(old),
-            _ => false,
+            (Reader::Tables(reader), Reader::Tables(old)) => Some(reader.follow(old)),
+            _ => None,
         }
     }
 }

@@ -85,14 +85,15 @@ impl TablesReader {
         })
     }
 
-    /// Continues the sequence of the reader that this one replaces in the same folder. If the list has other tables
-    /// now, the sequence grows.
-    pub(crate) fn follow(&mut self, old: &TablesReader) -> bool {
+    /// Continues the sequence of the reader that this one replaces in the same folder, and returns its position in it.
+    /// If the list has other tables now, the sequence grows.
+    pub(crate) fn follow(&mut self, old: &TablesReader) -> u64 {
         let (now, before) = (self.stack.snapshot(), old.stack.snapshot());
         let is_changed =
             !now.tables().iter().map(|listed| &listed.name).eq(before.tables().iter().map(|listed| &listed.name));
-        self.before = (old.sequence_of(&before) + u64::from(is_changed)).saturating_sub(now.sequence());
-        true
+        let position = old.sequence_of(&before);
+        self.before = (position + u64::from(is_changed)).saturating_sub(now.sequence());
+        position
     }
 
     /// The snapshot from which a query is answered: the one at hand if the list was checked a short enough time ago,

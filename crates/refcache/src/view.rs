@@ -1,4 +1,6 @@
 mod reflogs;
+#[cfg(test)]
+pub(crate) mod tests;
 mod warnings;
 
 use crate::{
@@ -228,7 +230,7 @@ impl View {
     }
 
     /// Lists the refs that `options` select, in order of name. Broken loose refs are left out; see
-    /// [`broken`](Self::broken).
+    /// [`broken`](Self::broken). A symbolic ref in a reftable is listed even if it leads to a name that no ref can have.
     pub fn list(&self, options: &ListOptions) -> Result<Listing> {
         let plan = Plan::of(options);
         self.ask(|opened| {
@@ -440,8 +442,7 @@ impl View {
     /// another process.
     pub fn version(&self) -> u64 {
         const SEQUENCE_BITS: u32 = 40;
-        let (before, opened) = self.slot.numbered();
-        let sequence = opened.map_or(0, |opened| opened.reader.sequence());
+        let (before, sequence) = self.slot.numbers();
         debug_assert!(sequence >> SEQUENCE_BITS == 0, "a sequence has its own bits: {sequence}");
         debug_assert!(before << SEQUENCE_BITS >> SEQUENCE_BITS == before, "so has what was open before: {before}");
         before << SEQUENCE_BITS | sequence
@@ -573,19 +574,5 @@ fn commit_agreed(opened: &Opened, batch: &Batch, arbiter: &mut dyn Arbiter) -> R
         opened.groups.commit(&opened.store, batch, Some(arbiter))
     } else {
         commit_agreed_in(&opened.store, batch, arbiter)
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::group::Groups;
-
-    pub(crate) fn groups_of(view: &View) -> Arc<Groups> {
-        Arc::clone(&opened_of(view).groups)
-    }
-
-    pub(crate) fn opened_of(view: &View) -> Arc<Opened> {
-        view.opened().unwrap()
     }
 }

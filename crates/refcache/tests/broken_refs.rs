@@ -275,7 +275,15 @@ fn a_folder_that_may_not_be_read_takes_no_other_ref_along() {
         assert_eq!(view.stats().broken, 1);
     }
     assert!(view.get("refs/heads/closed/x".into()).is_err(), "a ref in it is not taken for missing");
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    let set_mode = |mode| fs::set_permissions(&closed, fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o700);
+    // Previously, only a list that began above the folder noticed the repair.
+    assert_eq!(names(&view, &prefixed(&["refs/heads/closed/x"])), ["refs/heads/closed/x"]);
+    assert_eq!(view.stats().broken, 0);
+    set_mode(0o000);
+    assert_eq!(names(&view, &ListOptions::default()), ["refs/heads/main"]);
+    assert_eq!(view.stats().broken, 1);
+    set_mode(0o700);
     assert_eq!(names(&view, &ListOptions::default()), ["refs/heads/closed/x", "refs/heads/main"]);
     assert_eq!(view.stats().broken, 0);
 }

@@ -10,10 +10,12 @@ use refdb::Precondition;
 use refdb_refcache::{Batch, TrustSettings, View, ViewSettings, Views, ViewsSettings};
 use refdb_testkit::{RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
+use refdb_vfs::{Fs, IoHook, Op, Verdict};
 use std::{
     collections::HashMap,
-    fs,
+    fs, io,
     os::unix::fs::symlink,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -184,4 +186,44 @@ fn nor_a_part_of_one_that_goes_to_packed_refs_and_finds_loose_files() {
 #[test]
 fn nor_does_one_that_believes_when_batches_go_to_packed_refs() {
     race(Batches::Packed, Some(Duration::from_secs(3600)));
+}
+
+/// A disk that fails to sync a journal file whose entry was wiped, and then to remove it.
+#[derive(Default)]
+struct FailsAtTheEnd(AtomicBool);
+
+impl IoHook for FailsAtTheEnd {
+    fn before(&self, op: Op<'_>) -> Verdict {
+        let is_journal = |path: &Path| path.components().any(|part| part.as_os_str() == "refdb-batches");
+        match op {
+            Op::Overwrite(path, at, bytes) if is_journal(path) && at > 0 && bytes.iter().all(|byte| *byte == 0) => {
+                self.0.store(true, SeqCst);
+                Verdict::Proceed
+            }
+            Op::Sync(path) | Op::Remove(path) if is_journal(path) && self.0.load(SeqCst) => {
+                Verdict::Fail(io::Error::from_raw_os_error(5))
+            }
+            _ => Verdict::Proceed,
+        }
+    }
+}
+
+/// Previously, views showed the old values until the next small batch of one of the refs, because the journal file is
+/// still there.
+#[test]
+fn a_batch_whose_entry_is_wiped_is_seen_though_it_could_be_neither_ended_nor_recovered() {
+    let (repo, ids) = repo();
+    make_loose(&repo, ids[0]);
+    let disk = Arc::new(FailsAtTheEnd::default());
+    let views = Views::new(&ViewsSettings::new().fs(Fs::with_hook(Arc::clone(&disk) as Arc<dyn IoHook>)));
+    let settings = settings(Batches::Loose, None).sync(Some(true));
+    let view = views.open(repo.git_dir(), &settings).unwrap();
+    assert_eq!(direct(&view, REFS[0]), Some(ids[0]));
+    change_all(&view, ids[1]).unwrap_err();
+    assert!(disk.0.load(SeqCst), "the entry was wiped");
+    for name in REFS {
+        assert_eq!(repo.git(["rev-parse", name]), ids[1].to_string());
+        assert_eq!(direct(&view, name), Some(ids[1]));
+    }
+    assert!(listed(&view, &prefixed(&REFS)).iter().all(|(_, target)| target.id() == Some(ids[1])));
 }

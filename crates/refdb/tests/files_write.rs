@@ -464,3 +464,22 @@ fn a_ref_that_cannot_be_read_is_not_set_to_the_end_of_its_reflog() {
     repo.git(["reflog", "expire", "--updateref", "--expire=never", "--expire-unreachable=never", "--all"]);
     assert_eq!(fs::read(repo.git_dir().join(broken)).unwrap(), before[1]);
 }
+
+/// Previously, the first reflog that was moved aside replaced one that an earlier transaction could not move back.
+#[test]
+fn a_reflog_that_stayed_aside_is_not_replaced() {
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    repo.config("core.logAllRefUpdates", "always");
+    let id = repo.commit();
+    repo.create_refs([("refs/heads/a", id)]);
+    let logs = repo.git_dir().join("logs/refs");
+    fs::write(logs.join("heads/b"), format!("{id} {id} A <a@example.com> 1 +0000\tof an older b\n")).unwrap();
+    let stayed = logs.join(".tmp-removed-log-0");
+    fs::write(&stayed, "of another ref").unwrap();
+    let store = refdb::Store::builder(repo.git_dir()).open().unwrap();
+    let mut transaction = store.transaction();
+    transaction.rename(&RefName::new("refs/heads/a").unwrap(), &RefName::new("refs/heads/b").unwrap(), id);
+    transaction.commit().unwrap();
+    assert!(!fs::read_to_string(logs.join("heads/b")).unwrap().contains("older"), "it was replaced");
+    assert_eq!(fs::read(&stayed).unwrap(), b"of another ref");
+}

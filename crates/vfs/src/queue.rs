@@ -232,16 +232,21 @@ impl QueueHead {
         let now = Instant::now();
         let free = Duration::from_nanos(self.relay.free_until.saturating_sub(monotonic_nanos())).min(FREE_MAX);
         let (free_until, end) = (now + free, now + pause.max(free));
+        let mut was_ready = false;
         loop {
+            let before = self.arrived.len();
             self.accept_all();
             let now = Instant::now();
             let end = if self.arrived.len() >= count.min(PASSED_MAX) { free_until } else { end };
             let left = end.saturating_duration_since(now);
-            if self.arrived.len() >= PASSED_MAX {
+            // A writer that waits is not accepted if this process has no file descriptor left.
+            let is_refused = was_ready && self.arrived.len() == before;
+            if self.arrived.len() >= PASSED_MAX || is_refused {
                 // The writers in the backlog stay there, so waiting for one would return at once.
                 return thread::sleep(left);
             }
-            if left.is_zero() || !is_ready(&self.listener, left) && Instant::now() >= end {
+            was_ready = !left.is_zero() && is_ready(&self.listener, left);
+            if !was_ready && Instant::now() >= end {
                 return;
             }
         }

@@ -74,7 +74,7 @@ impl<'a, 'l> JavaStream<'a, 'l> {
     }
 
     fn write_chunk(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        put_bytes(self.env, &self.chunk, 0, bytes)?;
+        put_bytes(self.env, &self.chunk, bytes)?;
         let arguments = [JValue::from(&self.chunk), JValue::Int(0), JValue::Int(bytes.len() as i32)];
         self.env.call_method(self.stream, jni_str!("write"), jni_sig!("([BII)V"), &arguments)?;
         Ok(())

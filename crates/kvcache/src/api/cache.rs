@@ -109,6 +109,7 @@ impl Cache {
             return Ok(());
         }
         self.reclaim.finish_loading();
+        let losses = self.store.files.health.losses();
         if self.reclaim.calls.close() {
             return Ok(());
         }
@@ -123,6 +124,9 @@ impl Cache {
         // Short-lived processes would otherwise never merge their small segments.
         let _ = self.reclaim.merge_if_crowded();
         let written = self.reclaim.begin_anew_if_lost().and_then(|_| self.write_last());
+        // A background thread or the merge may have met the failed sync, after which there was nothing left to write.
+        let health = &self.store.files.health;
+        let written = if health.losses() == losses { written } else { written.and(Err(health.error())) };
         let _ = self.reclaim.report();
         if written.is_ok() {
             // Without a saved index the next start takes longer, which is no reason to fail.
@@ -153,7 +157,7 @@ mod tests {
     use crate::Options;
 
     #[test]
-    fn a_call_that_waited_for_its_turn_until_the_cache_was_closed_deletes_nothing() {
+    fn a_call_that_waited_for_its_turn_until_the_cache_was_closed_changes_no_file() {
         let dir = tempfile::tempdir().expect("there is room");
         let open = || Cache::open(dir.path().join("cache"), Options::new(Options::SMALLEST_LIMIT_BYTES));
         let cache = open().expect("it is new");
@@ -162,6 +166,9 @@ mod tests {
         let next = open().expect("it was closed");
         assert!(matches!(cache.reclaim.free_one(), Err(Error::Closed)));
         assert!(matches!(cache.reclaim.wipe(), Err(Error::Closed)));
+        assert!(matches!(cache.store.write_step(&mut cache.store.files.turn()), Err(Error::Closed)));
+        let end = cache.store.log().end();
+        assert!(matches!(cache.store.promise(end), Err(Error::Closed)));
         next.close().expect("there is room");
         assert!(open().expect("it was closed").get(b"key").is_some());
     }

@@ -1,39 +1,55 @@
 //! Entries that had expired when an earlier run last published its time stay expired, whatever was done to the clock
 //! since.
 
-use crate::{api::cache::Cache, error::Result, log::store::Store, reclaim::report};
+use crate::{
+    api::cache::Cache,
+    error::{Error, Result},
+    log::store::Store,
+    reclaim::report,
+};
 
 impl Cache {
     /// If the clock was set back since the last run, permanently removes the entries that had expired when that run
     /// last published its time and those whose creation now lies too far in the future; without an age limit, leaves
     /// them to the next run that has one. The clock is trusted again afterwards: if it had mistakenly been far ahead
     /// for a while, entries that are put later would otherwise be lost.
-    pub(crate) fn forget_expired(&self) -> Result<()> {
+    ///
+    /// Returns the error of the disk if the removals may not be durable, so that they are left to the next run, too.
+    pub(crate) fn forget_expired(&self) -> Result<Option<Error>> {
         let Store { ages, files, .. } = &*self.store;
         assert!(!self.read_only, "a process that only reads removes nothing");
         let seen_ms = report::seen_ms(&files.fs, &files.dir)?;
         if seen_ms <= ages.now_ms() {
-            return Ok(());
+            return Ok(None);
         }
         if ages.max_ms().is_none() {
             // A tool that opens the cache without an age limit leaves the removal to the next process that has one.
             ages.defer_expiry(seen_ms);
-            return Ok(());
+            return Ok(None);
         }
         self.reclaim.finish_loading();
         self.reclaim.drop_expired(seen_ms);
+        if let Err(error) = self.keep_removals() {
+            ages.defer_expiry(seen_ms);
+            return Ok(Some(error));
+        }
+        // The time is published after the removals. If publishing fails, the next start finds the old time and also
+        // removes entries of this run, but no removed entry comes back.
+        let _ = self.reclaim.report();
+        Ok(None)
+    }
+
+    /// Writes the removals, and syncs them if a write was ever synced.
+    fn keep_removals(&self) -> Result<()> {
         self.write_last()?;
         debug_assert!(
             !self.store.log().has_pending_removals(),
             "all removals are in the files before the time is published"
         );
-        if files.has_promised() {
+        if self.store.files.has_promised() {
             let end = self.store.log().end();
             self.store.sync_through(end)?;
         }
-        // The time is published after the removals. If publishing fails, the next start finds the old time and also
-        // removes entries of this run, but no removed entry comes back.
-        let _ = self.reclaim.report();
         Ok(())
     }
 }

@@ -44,9 +44,10 @@ impl Cache {
     /// is not given, or not encrypted although a key is given, are deleted: the cache starts without them.
     /// [`Cache::notices`] names such damage if no crash can have caused it, and another format or key. All entries are
     /// deleted, and a notice has the error, if a write was ever [`Synced`](crate::Durability::Synced) and the disk
-    /// fails to sync what a killed process wrote last. Opening uses the index that [`Cache::close`] saved, if there is
-    /// one, the files have not changed since and they fit into the limit. Otherwise, for example after a kill, it reads
-    /// the footers of all segments, and the whole of a segment without an intact footer, which usually is the last one.
+    /// fails to sync what a killed process wrote last, or the removal of entries that had expired before the clock was
+    /// set back. Opening uses the index that [`Cache::close`] saved, if there is one, the files have not changed since
+    /// and they fit into the limit. Otherwise, for example after a kill, it reads the footers of all segments, and the
+    /// whole of a segment without an intact footer, which usually is the last one.
     ///
     /// If there are more than a million records, a background thread fills the index after this call has returned,
     /// unless the clock was set back since the last run and there is an age limit. Until an entry has been found, it is
@@ -136,7 +137,7 @@ impl Cache {
         let lock_id = Some(lock_file.stat()?.file_id());
         let files = Files::new(fs, dir.to_owned(), maps, promised, lock_id);
         let store = Store::new(Ages::new(max_age, clock), view, files, log);
-        let cache = Cache::on(store, sealer, put_timeout, Some(lock_file), notices);
+        let mut cache = Cache::on(store, sealer, put_timeout, Some(lock_file), notices);
         cache.reclaim.begin_loading(loading);
         if has_lost {
             // The next sync of a lost segment would succeed without its bytes, so nothing could be durable beside it.
@@ -147,7 +148,8 @@ impl Cache {
             cache.reclaim.finish_loading();
         }
         cache.reclaim.pending_deletion.add_garbage(saved.and_then(|saved| saved.file));
-        cache.forget_expired()?;
+        let failed = cache.forget_expired()?;
+        cache.notices.extend(failed);
         Ok(cache)
     }
 

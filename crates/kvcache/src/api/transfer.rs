@@ -164,7 +164,6 @@ impl Cache {
         match self.put_in_bulk(key, value, options) {
             Ok(Put::Stored) => imported.stored += 1,
             Ok(Put::Refused | Put::Stale) => imported.kept += 1,
-            Err(Error::TooLarge { .. }) => imported.too_large += 1,
             Err(error) => return Err(error),
         }
         Ok(())

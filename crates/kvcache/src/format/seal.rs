@@ -65,23 +65,20 @@ pub(crate) fn unwrap(wrapped: &[u8; WRAPPED_BYTES], key: &Key) -> Option<Secret>
 
 /// Encrypts the bytes between the room for the nonce and the room for the tag, and fills in both.
 fn encrypt_in_place(cipher: &XChaCha20Poly1305, context: &[u8], bytes: &mut [u8]) -> std::io::Result<()> {
-    assert!(bytes.len() >= EXTRA_BYTES, "there is room for nonce and tag");
-    let (nonce, rest) = bytes.split_at_mut(NONCE_BYTES);
+    let (nonce, rest) = bytes.split_first_chunk_mut::<NONCE_BYTES>().expect("there is room for the nonce");
     random(nonce)?;
-    let (text, room) = rest.split_at_mut(rest.len() - TAG_BYTES);
-    let nonce = XNonce::try_from(&*nonce).map_err(std::io::Error::other)?;
+    let (text, room) = rest.split_last_chunk_mut::<TAG_BYTES>().expect("there is room for the tag");
     let tag = cipher
-        .encrypt_inout_detached(&nonce, context, text.into())
+        .encrypt_inout_detached(&XNonce::from(*nonce), context, text.into())
         .map_err(|_| std::io::Error::other("the entry is too large to encrypt"))?;
     room.copy_from_slice(&tag);
     Ok(())
 }
 
 fn decrypt_in_place(cipher: &XChaCha20Poly1305, context: &[u8], bytes: &mut [u8]) -> Option<()> {
-    let (nonce, rest) = bytes.split_at_mut_checked(NONCE_BYTES)?;
-    let (text, tag) = rest.split_at_mut_checked(rest.len().checked_sub(TAG_BYTES)?)?;
-    let (nonce, tag) = (XNonce::try_from(&*nonce).ok()?, Tag::try_from(&*tag).ok()?);
-    cipher.decrypt_inout_detached(&nonce, context, text.into(), &tag).ok()
+    let (nonce, rest) = bytes.split_first_chunk_mut::<NONCE_BYTES>()?;
+    let (text, tag) = rest.split_last_chunk_mut::<TAG_BYTES>()?;
+    cipher.decrypt_inout_detached(&XNonce::from(*nonce), context, text.into(), &Tag::from(*tag)).ok()
 }
 
 /// Hashes keys, and encrypts records if the cache is encrypted.

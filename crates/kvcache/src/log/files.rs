@@ -1,4 +1,5 @@
 use crate::{
+    error::{Error, Result},
     log::health::Health,
     sync::{AtomicBool, Held, Lock, Ordering, Rank, holds_log},
 };
@@ -16,7 +17,18 @@ pub(crate) const LOCK: &str = "lock";
 pub(crate) const PROMISE: &str = "promised";
 
 /// The right to write to the files of segments and to delete them, which one thread has at a time.
-pub(crate) struct Turn(());
+#[derive(Default)]
+pub(crate) struct Turn {
+    /// Whether the cache was closed to its end, so that the files may belong to another handle.
+    pub(crate) has_ended: bool,
+}
+
+impl Turn {
+    /// Fails if the cache was closed to its end while the caller waited for its turn.
+    pub(super) fn check_open(&self) -> Result<()> {
+        if self.has_ended { Err(Error::Closed) } else { Ok(()) }
+    }
+}
 
 /// The folder of a cache: the right to write to its files, the health of the disk, and whether synced writes were ever
 /// made.
@@ -45,7 +57,7 @@ impl Files {
             maps,
             health: Health::new(),
             lock_id,
-            turn: Lock::new(Rank::Files, Turn(())),
+            turn: Lock::new(Rank::Files, Turn::default()),
             promised: AtomicBool::new(promised),
             // A process that ended before may have left changes.
             names_changed: AtomicBool::new(true),

@@ -1,6 +1,6 @@
 use crate::{
     error::Error,
-    sync::{AtomicBool, Lock, Ordering, Rank},
+    sync::{AtomicBool, AtomicU64, Lock, Ordering, Rank},
 };
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,8 @@ pub(crate) struct Health {
     sync_fails: AtomicBool,
     /// Whether a segment is lost, because its sync failed.
     lost: AtomicBool,
+    /// How often a lost segment has emptied the cache.
+    losses: AtomicU64,
 }
 
 impl Health {
@@ -23,6 +25,7 @@ impl Health {
             failing_since: Lock::new(Rank::Leaf, None),
             sync_fails: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            losses: AtomicU64::new(0),
         }
     }
 
@@ -59,7 +62,14 @@ impl Health {
 
     /// Notes that all earlier segments are void, the lost one included.
     pub(crate) fn begin_anew(&self) {
-        self.lost.store(false, Ordering::Release);
+        if self.lost.swap(false, Ordering::AcqRel) {
+            self.losses.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// How often a lost segment has emptied the cache.
+    pub(crate) fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Acquire)
     }
 
     pub(crate) fn failed(&self, error: &refdb_vfs::Error) {

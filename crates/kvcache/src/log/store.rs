@@ -42,8 +42,10 @@ impl Store {
         self.log.lock()
     }
 
-    /// Writes one segment, or the part of it that exists, to its file; false if the files have everything.
-    pub(crate) fn write_step(&self, _turn: &mut Turn) -> Result<bool> {
+    /// Writes one segment, or the part of it that exists, to its file; false if the files have everything. Fails if the
+    /// cache was closed to its end while the caller waited for its turn.
+    pub(crate) fn write_step(&self, turn: &mut Turn) -> Result<bool> {
+        turn.check_open()?;
         let Some(next) = self.log().next_to_write() else { return Ok(false) };
         let done = self.files.check_ours().and_then(|()| match next {
             Next::Tail(segment, image, end) => self.flush(&segment, &image, end),
@@ -184,6 +186,7 @@ impl Store {
             return Ok(end);
         }
         let turn = self.files.turn();
+        turn.check_open()?;
         self.files.promise(&turn).map_err(|error| self.disk_failed(error))?;
         let now = self.log().end();
         debug_assert!(now >= end, "the log only grows: {end:?}, {now:?}");

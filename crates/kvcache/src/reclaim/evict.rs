@@ -14,8 +14,9 @@ use crate::{
 use std::{io::ErrorKind, sync::Arc};
 
 impl Reclaim {
-    /// Deletes the oldest segment and drops its entries; false if that segment is not complete. This needs no room and
-    /// no durable copies, because no older value could come back.
+    /// Deletes the oldest segment and drops its entries; false if that segment is not complete. This needs no room,
+    /// because no older value could come back. If the disk does not take the copies that were made before, perhaps of
+    /// entries of this segment, a crash loses them as an eviction would.
     pub(super) fn drop_oldest(&self, turn: &mut Turn) -> Result<bool> {
         let oldest = self.store.log().oldest_finished();
         let Some((slot, meta)) = oldest else { return Ok(false) };
@@ -24,6 +25,8 @@ impl Reclaim {
             let entries = self.entries_of(&segment);
             self.process_entries(&segment, &entries, Fate::None, turn)?;
         }
+        // A disk that is full or fails must not keep the segment, which may be all that can be freed.
+        let _ = self.secure_copies(turn);
         self.store.delete(&segment)?;
         self.pending_deletion.forget(meta.seq);
         assert!(self.store.log().oldest_seq() > meta.seq, "the oldest segment was deleted");
@@ -37,6 +40,14 @@ impl Reclaim {
         if !self.empty_oldest(segment, entries, Fate::Chosen(keep), turn)? {
             return self.delete_emptied();
         }
+        self.secure_copies(turn)?;
+        self.store.delete(segment)?;
+        Ok(true)
+    }
+
+    /// Writes all copies to the files, and syncs them if a write was ever synced, so that their originals may be
+    /// deleted.
+    fn secure_copies(&self, turn: &mut Turn) -> Result<()> {
         if turn.has_copied && self.store.files.has_promised() {
             let end = self.store.log().end();
             self.store.sync_through(end)?;
@@ -44,8 +55,7 @@ impl Reclaim {
             self.store.write_all()?;
         }
         turn.has_copied = false;
-        self.store.delete(segment)?;
-        Ok(true)
+        Ok(())
     }
 
     /// Copies as many entries of the oldest segment as there is room for, and drops the others. The segment is deleted
@@ -137,4 +147,62 @@ impl Reclaim {
 pub(crate) fn is_full(error: &Error) -> bool {
     let kinds = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
     matches!(error, Error::File(error) if kinds.contains(&error.source.kind()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cache, Durability, Options, PutOptions};
+    use refdb_testkit::crash;
+    use refdb_vfs::Fs;
+    use std::path::Path;
+
+    const ENTRIES: u32 = 20;
+
+    fn open(fs: &Fs, dir: &Path) -> Result<Cache> {
+        Cache::open_idle(fs.clone(), dir, Options::new(Options::SMALLEST_LIMIT_BYTES))
+    }
+
+    fn filled(durability: Durability) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().expect("there is room");
+        let cache = open(&Fs::real(), dir.path()).expect("it is new");
+        for i in 0..ENTRIES {
+            let options = PutOptions::new().durability(durability);
+            cache.put_with(&i.to_le_bytes(), &[1; 3_000], options).expect("there is room");
+        }
+        cache.close().expect("there is room");
+        dir
+    }
+
+    /// Empties the oldest segment, and deletes it before the copies of its entries are secured.
+    fn compact_and_free(fs: &Fs, dir: &Path) -> Result<()> {
+        let cache = open(fs, dir)?;
+        let (slot, meta) = cache.store.log().oldest_finished().expect("there are several segments");
+        let segment = cache.store.view.segment(slot, meta.seq).expect("it is there");
+        let entries = cache.reclaim.entries_of(&segment);
+        assert!(cache.reclaim.compact(&segment, &entries, &mut cache.reclaim.turn())?);
+        assert!(cache.reclaim.free_one()?);
+        cache.abandon();
+        Ok(())
+    }
+
+    fn assert_whole(dir: &Path, crash: &crash::Crash) {
+        let cache = open(&Fs::real(), dir).expect("what a crash left can be opened");
+        let lost: Vec<u32> = (0..ENTRIES).filter(|i| cache.get(&i.to_le_bytes()).is_none()).collect();
+        assert!(lost.is_empty(), "{lost:?} after {crash:?}");
+    }
+
+    /// Previously, the copies were only in memory when the emptied segment was deleted.
+    #[test]
+    fn freeing_an_emptied_segment_costs_no_entry_in_a_kill() {
+        let start = filled(Durability::Written);
+        crash::kill_everywhere(start.path(), compact_and_free, assert_whole);
+    }
+
+    /// Previously, the copies were not synced when the emptied segment was deleted.
+    #[test]
+    fn freeing_an_emptied_segment_costs_no_synced_entry_in_a_power_loss() {
+        let start = filled(Durability::Synced);
+        crash::lose_power_everywhere(start.path(), crash::Disk::Unordered, compact_and_free, assert_whole);
+    }
 }

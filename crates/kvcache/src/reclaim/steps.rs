@@ -212,9 +212,10 @@ impl Reclaim {
         drop(self.turn());
     }
 
-    /// Lets no thread that still waits for its turn delete segments any more.
+    /// Lets no thread that still waits for its turn delete segments or write any more.
     pub(crate) fn end(&self) {
         self.turn().has_ended = true;
+        self.store.files.turn().has_ended = true;
     }
 
     /// As [`turn`](Self::turn), but fails if the cache was closed to its end meanwhile.

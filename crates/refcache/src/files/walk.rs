@@ -114,11 +114,7 @@ impl FilesReader {
         self.walk_folders(self.root_of(plan), plan, &mut rows)?;
         rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         debug_assert!(rows.is_sorted_by(|a, b| a.name < b.name), "each loose ref is looked at once");
-        let broken = rows.iter().filter(|row| row.is_broken());
-        // A broken folder is remembered without its slash.
-        let mut broken: Vec<BString> =
-            broken.map(|row| row.name.strip_suffix(b"/").unwrap_or(&row.name).into()).collect();
-        broken.sort_unstable();
+        let broken: Vec<BString> = rows.iter().filter(|row| row.is_broken()).map(|row| row.name.clone()).collect();
         self.counters.broken.walked(begun, plan, &broken);
         Ok(rows)
     }
@@ -171,11 +167,13 @@ impl FilesReader {
         }
         let entries = self.entries(folder);
         if let Some(unreadable) = broken_ref(&entries) {
-            self.counters.broken.found(unreadable);
+            self.counters.broken.found_folder(folder, unreadable);
             rows.push(OwnRow::broken(folder.to_owned()));
             return Ok(());
         }
-        for entry in entries?.iter() {
+        let entries = entries?;
+        self.counters.broken.is_whole(folder);
+        for entry in entries.iter() {
             let name = BString::from([folder.as_bytes(), entry].concat());
             if name.last() == Some(&b'/') {
                 below.push(name);

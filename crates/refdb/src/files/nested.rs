@@ -181,12 +181,11 @@ impl SetAside {
     /// the same place.
     pub(super) fn move_log(&mut self, store: &Store, name: &BStr) -> Result<()> {
         let options = &store.options;
-        let aside = format!("{REMOVED}{}", self.0.len());
-        let paths = (store.layout.log_path(name), store.layout.log_path(BStr::new(&aside)));
-        let (Some(log), Some(aside)) = paths else { return Ok(()) };
+        let Some(log) = store.layout.log_path(name) else { return Ok(()) };
         if options.fs.find_link(&log)?.is_none_or(|stat| stat.is_dir()) {
             return Ok(());
         }
+        let Some(aside) = free_place(store)? else { return Ok(()) };
         // If only a worktree's own refs have reflogs so far, the folder for those of shared refs may not exist yet.
         let act = || options.fs.rename(&log, &aside);
         folders::with_parents(&options.fs, &aside, options.sharing, &mut Vec::new(), is_missing, act)?;
@@ -206,6 +205,18 @@ impl SetAside {
             }
         }
     }
+}
+
+/// The first file for a reflog that makes room which does not exist yet. A reflog that an earlier transaction could not
+/// move back may still be in another.
+fn free_place(store: &Store) -> Result<Option<PathBuf>> {
+    let places = (0_u32..).map_while(|number| store.layout.log_path(BStr::new(&format!("{REMOVED}{number}"))));
+    for place in places {
+        if store.options.fs.find_link(&place)?.is_none() {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
 }
 
 fn is_missing(error: &refdb_vfs::Error) -> bool {

@@ -140,6 +140,37 @@ fn the_lock_is_left_to_strangers_even_if_everybody_has_come() {
     assert!(begun.elapsed() < long / 2, "a message of nonsense stops nobody");
 }
 
+/// Waits for writers in a process that can accept none, as a child of the test below.
+#[test]
+#[ignore = "only the test below runs it, as a process whose file descriptors are used up"]
+fn child_without_descriptors() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let dir = tempfile::tempdir().unwrap();
+    let queue = queue(&dir.path().join("x"));
+    let mut head = first(&queue);
+    let _waiting = behind(&queue, ALONE);
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(1), ..limit }).unwrap();
+    let busy = || clock_gettime(ClockId::ThreadCPUTime);
+    let (before, start) = (busy(), Instant::now());
+    head.gather(1, 5 * SHORT);
+    let (after, passed) = (busy(), start.elapsed());
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let nanos = (after.tv_sec - before.tv_sec) * 1_000_000_000 + after.tv_nsec - before.tv_nsec;
+    assert!(passed >= 5 * SHORT, "it waits for a descriptor");
+    assert!(nanos < 100_000_000, "{nanos} ns of work in {passed:?}");
+}
+
+/// Previously, the head of the queue asked for the next writer again and again.
+#[test]
+fn without_descriptors_writers_are_waited_for_at_rest() {
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let name = "queue::tests::child_without_descriptors";
+    let output = command.args(["--exact", name, "--ignored", "--test-threads", "1"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+}
+
 #[test]
 fn a_network_file_system_has_no_queue_and_other_terms_have_another() {
     let dir = tempfile::tempdir().unwrap();

@@ -80,6 +80,10 @@ pub(crate) fn publish(
     if let Err(error) = finished {
         let recovered = recover_failed(store, file.id(), &entry, error, &new_logs);
         if matches!(recovered, Err(Error::Unrecovered { .. })) {
+            // Without an entry nobody will recover the batch, whose refs all have their new values.
+            if matches!(journal::read(store, file.id()), Ok(None)) {
+                in_flight.over();
+            }
             return recovered;
         }
         in_flight.over();
