@@ -12,7 +12,7 @@ use anyhow::Result;
 use refdb_vfs::interrupt;
 
 use super::{
-    alert::{self, Alert, Named, Place, Rest, quoted},
+    alert::{self, Alert, Named, Place, Rest},
     branch::is_ancestor,
     follow::Series,
     notify::notify,
@@ -28,6 +28,7 @@ use crate::{
     measure::now,
     scenario::{Scenario, list_of},
     series::levels::{Step, taken_back},
+    shell::quoted,
     shown::{shown, shown_lines},
 };
 
