@@ -197,8 +197,9 @@ impl<'a> Series<'a> {
         })
     }
 
-    /// Chooses another anchor if the branch does not have the present one, for example after a rebase: the last measured commit that the branch still has, or else
-    /// the reference if the branch has it, or else the latest commit that the branch shares with the old anchor.
+    /// Chooses another anchor if the branch does not have the present one, for example after a rebase: the last
+    /// measured commit that the branch still has, or else the reference if the branch has it, or else the latest commit
+    /// that the branch shares with the old anchor.
     fn anchor_again(&mut self, branch: &Branch<'_>, state: &State) -> Result<()> {
         let mut known = state.measured.iter().rev().chain([&state.start.reference]);
         let kept = known.find_map(|commit| match branch.contains(commit) {
@@ -258,8 +259,8 @@ fn recipe(scenario: &Scenario) -> String {
     format!("{:016x}", hash(&all.join(&0)))
 }
 
-/// Fails if the branch has nothing in common with the reference, so that no watch can begin there. A branch that has yet
-/// to be fetched is not examined.
+/// Fails if the branch has nothing in common with the reference, so that no watch can begin there. A branch that has
+/// yet to be fetched is not examined.
 fn check_reference(name: &str, builds: &Builds, reference: &str) -> Result<()> {
     let Ok(branch) = Branch::find(builds, name, false) else { return Ok(()) };
     ensure!(
