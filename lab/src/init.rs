@@ -25,10 +25,10 @@ use crate::{
     progress::progress,
     revision::Builds,
     scenario::{Scenario, Values, listed},
+    shell::quoted,
     shown::shown_lines,
     stage::Stage,
     stats::centre,
-    watch::alert::quoted,
 };
 
 /// Number of pairs of equal runs that show how steady a scenario is, unless they take longer than [`TRIAL_MAX`].

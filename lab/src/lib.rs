@@ -8,8 +8,8 @@
 //! build against recorded counts); [`report`], [`out`] and [`page`] (results for people, for
 //! other tools, and over many commits), [`import`](mod@import) (results of other tools) and
 //! [`init`](mod@init) (a first scenario).
-//! [`process`], [`counter`], [`calls`], [`perf`], [`emulator`], [`progress`] and [`shown`] are the layer below, parts
-//! of which `refdb-bench` uses too.
+//! [`process`], [`counter`], [`calls`], [`perf`], [`emulator`], [`progress`], [`shell`] and [`shown`] are the layer
+//! below, parts of which `refdb-bench` uses too.
 
 pub mod bisect;
 pub mod cache;
@@ -39,6 +39,7 @@ pub mod revision;
 pub mod run;
 pub mod scenario;
 pub mod series;
+pub mod shell;
 pub mod shown;
 pub mod stage;
 pub mod stats;

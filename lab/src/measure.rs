@@ -63,6 +63,11 @@ impl Measure {
         }
     }
 
+    /// Returns whether the measure is a time in seconds.
+    pub fn is_time(self) -> bool {
+        matches!(self, Measure::Wall | Measure::User | Measure::System | Measure::Cpu)
+    }
+
     /// All measures.
     pub const ALL: [Measure; 7] = [
         Measure::Wall,

@@ -13,6 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use refdb_vfs::interrupt;
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::{
     cache::{self, Access},
@@ -108,21 +109,25 @@ impl Builds {
             drop(lock);
             let lock = cache::lock(&home, Access::Change, self.timeout())?;
             // Another lab may have built the commit in the meantime.
-            if !is_built() {
-                match self.attempts(commit, &home, &built) {
-                    Ok(Ok(())) => fs::write(&recipe, &self.recipe)?,
-                    Ok(Err(said)) => {
-                        remove(&built)?;
-                        return Ok(Err(said));
-                    }
-                    Err(error) => {
-                        remove(&home)?;
-                        return Err(error);
-                    }
-                }
+            let made = if is_built() { Ok(Ok(())) } else { self.make(commit, &home, &lock) };
+            // Without this, programs that a build has left in the background would keep the lock.
+            lock.unlock()?;
+            if let Err(said) = made? {
+                return Ok(Err(said));
             }
-            drop(lock);
         }
+    }
+
+    /// Builds a commit in its folder, which is locked.
+    fn make(&self, commit: &str, home: &Path, lock: &File) -> Result<std::result::Result<(), String>> {
+        let built = home.join("built");
+        let made = self.attempts(commit, home, &built, lock);
+        match &made {
+            Ok(Ok(())) => fs::write(home.join("recipe"), &self.recipe)?,
+            Ok(Err(_)) => remove(&built)?,
+            Err(_) => remove(home)?,
+        }
+        made
     }
 
     /// Lets others remove the builds that were returned so far.
@@ -138,11 +143,17 @@ impl Builds {
 
     /// Builds a commit, and tries once more if that fails, unless [`complaint::Missing::is_certain`] says that this is
     /// in vain.
-    fn attempts(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), String>> {
+    fn attempts(
+        &self,
+        commit: &str,
+        home: &Path,
+        built: &Path,
+        lock: &File,
+    ) -> Result<std::result::Result<(), String>> {
         let mut said = String::new();
         for attempt in 1..=ATTEMPTS {
             progress(&format!("building {commit}{}", if attempt > 1 { " once more" } else { "" }));
-            let Err((complaint, how)) = self.attempt(commit, home, built)? else { return Ok(Ok(())) };
+            let Err((complaint, how)) = self.attempt(commit, home, built, lock)? else { return Ok(Ok(())) };
             let advice =
                 complaint.missing.as_ref().map_or_else(String::new, |missing| format!("{}; ", missing.advice()));
             said = format!("{} ({advice}{how}; all of it is in '{}')", complaint.line, log_of(home).display());
@@ -155,13 +166,19 @@ impl Builds {
 
     /// Builds a commit once, in a fresh worktree that is removed afterwards. The inner error says why and how the build
     /// failed.
-    fn attempt(&self, commit: &str, home: &Path, built: &Path) -> Result<std::result::Result<(), (Complaint, String)>> {
+    fn attempt(
+        &self,
+        commit: &str,
+        home: &Path,
+        built: &Path,
+        lock: &File,
+    ) -> Result<std::result::Result<(), (Complaint, String)>> {
         let (tree, log) = (home.join("tree"), log_of(home));
         remove(built)?;
         fs::create_dir(built)?;
         self.drop_tree(&tree)?;
         let added = tool(self.git().args(["worktree", "add", "--quiet", "--detach", "--force"]).arg(&tree).arg(commit));
-        let outcome = added.and_then(|()| self.script(&tree, built, &log));
+        let outcome = added.and_then(|()| self.script(&tree, built, &log, lock));
         self.drop_tree(&tree)?;
         let how = match outcome? {
             Ok(status) if status.success() => {
@@ -176,7 +193,18 @@ impl Builds {
 
     /// Runs the build script, with its output in the file `log`. The inner error says why the script was given up, for
     /// example because it did not end in time.
-    fn script(&self, tree: &Path, built: &Path, log: &Path) -> Result<std::result::Result<ExitStatus, String>> {
+    ///
+    /// The script and all programs that it starts hold the lock too, so that no other lab builds beside those that go
+    /// on after this lab was killed.
+    fn script(
+        &self,
+        tree: &Path,
+        built: &Path,
+        log: &Path,
+        lock: &File,
+    ) -> Result<std::result::Result<ExitStatus, String>> {
+        let held = lock.try_clone()?;
+        fcntl_setfd(&held, FdFlags::empty())?;
         let output = File::create(log).with_context(|| format!("cannot write '{}'", log.display()))?;
         let mut child = without_local_variables("sh")
             .args(["-ec", &self.recipe])
@@ -187,6 +215,7 @@ impl Builds {
             .stderr(output)
             .spawn()
             .context("cannot run sh")?;
+        drop(held);
         if let Err(error) = wait(&mut child, self.limit) {
             interrupt::check()?;
             return Ok(Err(format!("{error:#}")));

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde::Deserialize;
+use toml::de::{DeTable, DeValue};
 
 use crate::measure::Measure;
 
@@ -111,41 +112,61 @@ impl Scenario {
     ///
     /// # Errors
     ///
-    /// Fails if the text is not a scenario, or if a key has an invalid value.
+    /// Fails, with the number of the line, if the text is not a scenario, or if a key has an invalid value.
     pub fn parse(name: &str, text: &str) -> Result<Scenario> {
         let mut scenario: Scenario = toml::from_str(text)?;
         name.clone_into(&mut scenario.name);
-        for (key, text) in [("build", &scenario.build), ("command", &scenario.command)] {
-            ensure!(!text.trim().is_empty(), "'{key}' is empty");
+        let at = |path: &[&str], checked: Result<()>| {
+            checked.map_err(|error| match line_of(text, path) {
+                Some(line) => error.context(format!("line {line}")),
+                None => error,
+            })
+        };
+        for (key, script) in [("build", &scenario.build), ("command", &scenario.command)] {
+            at(&[key], if script.trim().is_empty() { Err(anyhow!("'{key}' is empty")) } else { Ok(()) })?;
         }
-        let limits = [("cpu", scenario.cpu_limit), ("wall", scenario.wall_limit), ("build", scenario.build_limit)];
-        for (name, limit) in limits {
-            ensure!((1..=LIMIT_MAX).contains(&limit), "'{name}-limit' is {limit}: it is from 1 to {LIMIT_MAX} seconds");
+        let limits = [
+            ("cpu-limit", scenario.cpu_limit),
+            ("wall-limit", scenario.wall_limit),
+            ("build-limit", scenario.build_limit),
+        ];
+        for (key, limit) in limits {
+            let said = || anyhow!("'{key}' is {limit}: it is from 1 to {LIMIT_MAX} seconds");
+            at(&[key], if (1..=LIMIT_MAX).contains(&limit) { Ok(()) } else { Err(said()) })?;
         }
         for (name, values) in &scenario.parameters {
-            check_parameter(name, values)?;
+            at(&["parameters", name], check_parameter(name, values))?;
         }
-        scenario.check_cases()?;
-        Ok(scenario)
-    }
-
-    /// Fails if there are variables for a parameter or a value that does not exist, because they would never take
-    /// effect, or if a variable has an invalid name or value, or the name of a parameter.
-    fn check_cases(&self) -> Result<()> {
-        for (parameter, cases) in &self.cases {
-            let values = self.parameters.get(parameter);
-            let values = values.with_context(|| format!("'cases.{parameter}' is of no parameter"))?;
+        for (parameter, cases) in &scenario.cases {
+            at(&["cases", parameter], scenario.check_case_of(parameter))?;
             for (value, variables) in cases {
-                ensure!(values.contains(value), "'cases.{parameter}.{value}': '{value}' is no value of '{parameter}'");
+                at(&["cases", parameter, value], scenario.check_value(parameter, value))?;
                 for (name, text) in variables {
-                    check_parameter(name, std::slice::from_ref(text))?;
-                    ensure!(
-                        !self.parameters.contains_key(name),
-                        "'cases.{parameter}.{value}.{name}' is a parameter too"
-                    );
+                    let checked = scenario.check_variable(&format!("cases.{parameter}.{value}.{name}"), name, text);
+                    at(&["cases", parameter, value, name], checked)?;
                 }
             }
         }
+        Ok(scenario)
+    }
+
+    /// Fails if there are variables for a parameter that does not exist, because they would never take effect.
+    fn check_case_of(&self, parameter: &str) -> Result<()> {
+        ensure!(self.parameters.contains_key(parameter), "'cases.{parameter}' is of no parameter");
+        Ok(())
+    }
+
+    /// Fails if there are variables for a value that its parameter does not have.
+    fn check_value(&self, parameter: &str, value: &str) -> Result<()> {
+        let is_known = self.parameters.get(parameter).is_some_and(|values| values.iter().any(|known| known == value));
+        ensure!(is_known, "'cases.{parameter}.{value}': '{value}' is no value of '{parameter}'");
+        Ok(())
+    }
+
+    /// Fails if a variable has an invalid name or value, or the name of a parameter.
+    fn check_variable(&self, path: &str, name: &str, text: &String) -> Result<()> {
+        check_parameter(name, std::slice::from_ref(text))?;
+        ensure!(!self.parameters.contains_key(name), "'{path}' is a parameter too");
         Ok(())
     }
 
@@ -214,6 +235,18 @@ pub fn list_of(value: &str) -> String {
     value.replace('\\', "\\\\").replace(',', "\\,")
 }
 
+/// Returns the number of the line, from 1, in which the last key of a path begins.
+fn line_of(text: &str, path: &[&str]) -> Option<usize> {
+    let whole = DeTable::parse(text).ok()?;
+    let (mut table, mut start) = (Some(whole.get_ref()), None);
+    for name in path {
+        let (key, value) = table?.iter().find(|(key, _)| key.get_ref().as_ref() == *name)?;
+        start = Some(key.span().start);
+        table = if let DeValue::Table(table) = value.get_ref() { Some(table) } else { None };
+    }
+    Some(text.get(..start?)?.matches('\n').count() + 1)
+}
+
 /// Checks the name and the values of a parameter. Because scripts see parameters as variables, their names must be in
 /// lower case, which distinguishes them from existing variables.
 fn check_parameter(name: &str, values: &[String]) -> Result<()> {
@@ -262,9 +295,9 @@ mod tests {
         assert_eq!(all, [Values::from([("words".to_owned(), "x y".to_owned())]), Values::new()]);
         let message =
             |from: &str, to: &str| format!("{:#}", Scenario::parse("x", &text.replace(from, to)).unwrap_err());
-        assert_eq!(message("a = {", "c = {"), "'cases.job.c': 'c' is no value of 'job'");
-        assert_eq!(message("cases.job", "cases.jobs"), "'cases.jobs' is of no parameter");
-        assert_eq!(message("words =", "job ="), "'cases.job.a.job' is a parameter too");
+        assert_eq!(message("a = {", "c = {"), "line 6: 'cases.job.c': 'c' is no value of 'job'");
+        assert_eq!(message("cases.job", "cases.jobs"), "line 5: 'cases.jobs' is of no parameter");
+        assert_eq!(message("words =", "job ="), "line 6: 'cases.job.a.job' is a parameter too");
     }
 
     #[test]
@@ -279,10 +312,14 @@ mod tests {
     fn mistakes_are_named() {
         let message = |text: &str| format!("{:#}", Scenario::parse("x", text).unwrap_err());
         assert!(message("command = 'true'\n").contains("missing field `build`"));
-        assert!(message("build = 'true'\ncommand = ' '\n").contains("'command' is empty"));
-        assert!(message(&format!("{LEAST}comand = 'x'\n")).contains("unknown field `comand`"));
-        assert!(message(&format!("{LEAST}[parameters]\nPATH = ['x']\n")).contains("'PATH' is no name of a parameter"));
-        assert!(message(&format!("{LEAST}[parameters]\nx = []\n")).contains("'x' has no values"));
+        assert_eq!(message("build = 'true'\ncommand = ' '\n"), "line 2: 'command' is empty");
+        let unknown = message(&format!("{LEAST}comand = 'x'\n"));
+        assert!(unknown.contains("line 3") && unknown.contains("unknown field `comand`"), "{unknown}");
+        let limit = message("# é\nbuild = \"\"\"\ntrue\n\"\"\"\ncommand = 'true'\nwall-limit = 0\n");
+        assert!(limit.starts_with("line 6: 'wall-limit' is 0: "), "{limit}");
+        let path = message(&format!("{LEAST}[parameters]\nPATH = ['x']\n"));
+        assert!(path.starts_with("line 4: 'PATH' is no name of a parameter"), "{path}");
+        assert_eq!(message(&format!("{LEAST}parameters.x = []\n")), "line 3: the parameter 'x' has no values");
         let mut scenario = Scenario::parse("x", LEAST).unwrap();
         let unknown = scenario.choose("refs", vec!["1".to_owned()]).unwrap_err().to_string();
         assert_eq!(unknown, "the scenario has no parameter 'refs', only: none");

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::work::Work;
+use crate::{shell::legible, work::Work};
 
 /// The system calls that are traced, for `strace -e trace=`. Others that open, write or sync, such as `openat2` and
 /// `syncfs`, are not counted.
@@ -51,7 +51,8 @@ impl Trace {
     pub fn finish(mut self, names: &[(&str, &str)]) -> Work {
         let named = |line: &str| {
             let line = names.iter().fold(line.to_owned(), |line, (path, name)| line.replace(path, name));
-            self.without_processes(&line)
+            let line = self.without_processes(&line);
+            if line.is_empty() { line } else { line.split('\0').map(legible).collect::<Vec<_>>().join(" ") }
         };
         let mut programs = BTreeMap::new();
         for (line, count) in &self.work.programs {
@@ -175,7 +176,7 @@ fn quoted(text: &str) -> Vec<String> {
 }
 
 /// Returns the command line of the arguments of a call such as `execve("/usr/bin/git", ["git", "push"], ...)`, with the
-/// program's name without its folders.
+/// program's name without its folders, and with NULs between the words.
 fn words(arguments: &str) -> String {
     let list = arguments.split_once(", [").map_or("", |(_, list)| list);
     let mut words = quoted(list);
@@ -184,7 +185,7 @@ fn words(arguments: &str) -> String {
     {
         *program = name.to_owned();
     }
-    words.join(" ")
+    words.join("\0")
 }
 
 #[cfg(test)]
@@ -214,7 +215,7 @@ mod tests {
             "7  unlink(\"/w/r/gone\") = -1 ENOENT (No such file or directory)",
             "7  +++ exited with 0 +++",
         ]);
-        let programs = BTreeMap::from([("git commit -m say \"hi\"".to_owned(), 1)]);
+        let programs = BTreeMap::from([("git commit -m 'say \"hi\"'".to_owned(), 1)]);
         let expected = Work {
             programs,
             threads: 1,
@@ -251,7 +252,7 @@ mod tests {
             trace.finish(&[(folder, "$WORK")])
         };
         assert_eq!(line(4711, "/w/abc"), line(815, "/w/xyz"));
-        let expected = "index-pack --keep=receive-pack PID on host $WORK/in 17";
+        let expected = "index-pack '--keep=receive-pack PID on host' $WORK/in 17";
         assert_eq!(line(4711, "/w/abc").programs.keys().next().unwrap(), expected);
     }
 

@@ -37,19 +37,24 @@ pub struct Work {
 }
 
 /// The name of a figure of the work, and the function that returns it.
-type Figure = (&'static str, fn(&Work) -> u64);
+pub type Figure = (&'static str, fn(&Work) -> u64);
 
-const BYTES: [Figure; 2] = [("bytes written", |work| work.written), ("bytes synced", |work| work.synced)];
+/// The numbers of bytes, of which those that were synced explain more.
+pub const BYTES: [Figure; 2] = [("bytes synced", |work| work.synced), ("bytes written", |work| work.written)];
 
-const COUNTS: [Figure; 7] = [
+/// The numbers of threads, syncs and files, those first that explain more.
+pub const COUNTS: [Figure; 7] = [
     ("threads started", |work| work.threads),
-    ("syncs", |work| work.syncs),
-    ("files created", |work| work.created),
+    (SYNCS, |work| work.syncs),
     ("files locked", |work| work.locked),
+    ("files created", |work| work.created),
     ("files renamed", |work| work.renamed),
     ("files linked", |work| work.linked),
     ("files removed", |work| work.removed),
 ];
+
+/// The name of the number of syncs.
+pub const SYNCS: &str = "syncs";
 
 /// The name of a figure of a repository, and the function that returns it.
 type Holding = (&'static str, fn(&Stock) -> u64);

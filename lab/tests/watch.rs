@@ -554,6 +554,10 @@ fn threads_of_a_real_program_are_found_by_wall_time_and_are_real() {
     let commits = alert["commits"].as_array().unwrap();
     assert!(commits.iter().any(|one| one["commit"] == slow.as_str()), "{alert}");
     let conclusion = &alert["conclusion"];
-    assert_eq!((&conclusion["kind"], &conclusion["cause"]), (&"real".into(), &"threads".into()), "{conclusion}");
+    assert_eq!(
+        (&conclusion["kind"], &conclusion["cause"]),
+        (&"real".into(), &"threads started".into()),
+        "{conclusion}"
+    );
     assert_eq!(watched.told(), ["planted-1"]);
 }

@@ -58,6 +58,7 @@ pub mod parsers {
     };
 }
 
+use prometheus_client::metrics::counter::Counter;
 use refdb::messages::say;
 use std::{fmt::Display, process::ExitCode, time::Duration};
 
@@ -68,14 +69,17 @@ use std::{fmt::Display, process::ExitCode, time::Duration};
 pub fn run(wanted: &Wanted) -> ExitCode {
     match wanted {
         Wanted::Status(address) => exit_code(listen::show_status(*address)),
-        Wanted::Serve(options) => match record::Log::of_messages() {
-            Ok(messages) => {
-                let code = exit_code(listen::serve(options));
-                messages.await_written(Duration::from_secs(1));
-                code
+        Wanted::Serve(options) => {
+            let messages_lost = Counter::default();
+            match record::Log::of_messages(messages_lost.clone()) {
+                Ok(messages) => {
+                    let code = exit_code(listen::serve(options, messages_lost));
+                    messages.await_written(Duration::from_secs(1));
+                    code
+                }
+                Err(error) => exit_code(Err(error)),
             }
-            Err(error) => exit_code(Err(error)),
-        },
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use crate::{
 use arc_swap::ArcSwap;
 use connection::Connections;
 use nix::unistd::{Gid, Uid, User, geteuid, initgroups, setgid, setuid};
+use prometheus_client::metrics::counter::Counter;
 use refdb::{Environment, messages::say};
 use refdb_vfs::interrupt;
 use rustix::process::{Resource, getrlimit};
@@ -54,8 +55,8 @@ pub(crate) enum StartError {
 
 pub(crate) use status::show as show_status;
 
-/// Serves until SIGTERM or SIGINT.
-pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
+/// Serves until SIGTERM or SIGINT. `messages_lost` counts the lines of messages that are lost.
+pub(crate) fn serve(options: &Options, messages_lost: Counter) -> Result<(), StartError> {
     let settings = Settings::read(options)?;
     let mut listeners = sockets::bind(options)?;
     become_user(options.user.as_deref())?;
@@ -70,7 +71,7 @@ pub(crate) fn serve(options: &Options) -> Result<(), StartError> {
     let (end, until_end) = mpsc::channel::<()>();
     runtime.spawn_blocking(move || until_end.recv());
     // The loop that accepts connections runs in a worker, which can serve a connection without waking another thread.
-    let records = Records::new();
+    let records = Records::new(messages_lost);
     let running = runtime.spawn(run(options.clone(), settings, listeners, Arc::clone(&records)));
     let ended = runtime.block_on(running).unwrap_or_else(|failed| Err(io::Error::other(failed).into()));
     drop(end);
@@ -271,7 +272,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         let shims = Listener::Shims(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        let (mut acceptor, records) = (Acceptor::new(vec![shims]).unwrap(), Records::new());
+        let (mut acceptor, records) = (Acceptor::new(vec![shims]).unwrap(), Records::new(Counter::default()));
         let shim = std::os::unix::net::UnixStream::connect(&path).unwrap();
         let permits = Arc::new(Semaphore::new(2));
         let accepting = next(&mut acceptor, &permits, &records);

@@ -61,7 +61,8 @@ struct Shim {
 const SECONDS: [f64; 10] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0, 10.0, 100.0];
 
 impl Records {
-    pub(crate) fn new() -> Arc<Self> {
+    /// Creates the metrics. `messages_lost` counts the lines of messages that are lost.
+    pub(crate) fn new(messages_lost: Counter) -> Arc<Self> {
         let mut registry = Registry::with_prefix("refdb_serve");
         let requests = Family::<Labels, Counter>::default();
         let seconds = Family::<Operation, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
@@ -84,6 +85,11 @@ impl Records {
             "log_lines_lost",
             "Lines that the access log lacks, because they could not be written, or not in time",
             lines_lost.clone(),
+        );
+        registry.register(
+            "message_lines_lost",
+            "Lines of messages that standard error lacks, because they could not be written, or not in time",
+            messages_lost,
         );
         Arc::new(Records {
             registry,
@@ -288,7 +294,7 @@ mod tests {
     fn a_request_is_counted_and_logged_on_one_line() {
         let temp = tempfile::tempdir().unwrap();
         let path = temp.path().join("log");
-        let records = Records::new();
+        let records = Records::new(Counter::default());
         records.open_log(Some(&path)).unwrap();
         let mut record = records.begin();
         record.client(Some("eve\n\u{1b}[2J\"\u{2028}\u{9b}2J\u{7f}"), "::1");
@@ -314,7 +320,7 @@ mod tests {
     fn rotations_of_a_log_that_is_not_written_are_refused_once_many_wait() {
         let (mut reader, writer) = io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
-        let records = Records::new();
+        let records = Records::new(Counter::default());
         let open = || records.open_log(Some(Path::new(&path)));
         let mut opened = 0;
         let refused = loop {

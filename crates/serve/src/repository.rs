@@ -3,7 +3,7 @@
 
 mod freshness;
 
-use crate::{pieces::Pieces, settings::Limits};
+use crate::{pieces::Pieces, settings::Limits, upload::ls_refs::LsRefs};
 use bstr::{BString, ByteSlice};
 use freshness::Seen;
 use refdb::{
@@ -69,8 +69,9 @@ pub(crate) struct Facts {
 pub(crate) struct UploadSettings {
     /// `transfer.hideRefs` and `uploadpack.hideRefs`.
     pub(crate) hidden: HiddenRefs,
-    /// Whether `lsrefs.unborn` lets clients ask for the branch that HEAD names even if it does not exist yet.
-    pub(crate) unborn: bool,
+    /// Whether `lsrefs.unborn` lets clients ask for the branch that HEAD names even if it does not exist yet; `None` if
+    /// the setting is invalid, so that git refuses those that do.
+    pub(crate) unborn: Option<bool>,
     /// `transfer.advertiseSID`.
     pub(crate) session_id: bool,
     /// Whether `uploadpack.packObjectsHook` is set anywhere.
@@ -275,11 +276,17 @@ fn text(config: &Config) -> Arc<[u8]> {
 
 impl UploadSettings {
     fn of(config: &Config) -> Result<Self, ConfigError> {
-        let mut settings = UploadSettings { unborn: true, ..UploadSettings::default() };
+        let mut settings = UploadSettings { unborn: Some(true), ..UploadSettings::default() };
         for value in config.iter() {
             match value.key.as_bytes() {
                 b"transfer.hiderefs" | b"uploadpack.hiderefs" => settings.hidden.add(value.text()?),
-                b"lsrefs.unborn" => settings.unborn = value.text()? != "ignore",
+                b"lsrefs.unborn" => {
+                    settings.unborn = match value.text()?.as_bytes() {
+                        b"advertise" | b"allow" => Some(true),
+                        b"ignore" => Some(false),
+                        _ => None,
+                    };
+                }
                 b"transfer.advertisesid" => settings.session_id = value.boolean()?,
                 b"uploadpack.packobjectshook" => settings.has_pack_hook = true,
                 b"http.uploadpack" => settings.http_upload = Some(value.boolean()?),
@@ -288,6 +295,11 @@ impl UploadSettings {
             }
         }
         Ok(settings)
+    }
+
+    /// Returns whether the settings that this request asks for are valid. Otherwise, git reports those that are not.
+    pub(crate) fn permits(&self, wanted: &LsRefs) -> bool {
+        !wanted.unborn || self.unborn.is_some()
     }
 
     /// Returns the refs to hide: those of the settings, and those that the authorizer adds.

@@ -7,8 +7,7 @@ use anyhow::{Context, Result, ensure};
 use refdb_vfs::interrupt;
 
 use super::{
-    search::{Commits, search},
-    state::Answer,
+    search::{Commits, Judged, search},
     words,
 };
 use crate::{
@@ -109,18 +108,21 @@ impl Commits for Repository<'_> {
             Ok(build) => build,
             Err(said) => return Ok(Err(format!("it does not build: {said}"))),
         };
-        let stage = Stage::new(self.scenario, self.values, &build, self.place, self.counter)
-            .and_then(|stage| stage.sample().map(|_| stage));
-        Ok(match stage {
-            Ok(stage) => {
-                self.stages.insert(commit.to_owned(), stage);
-                Ok(())
+        let mut said = String::new();
+        // A command that fails once does not make the commit one that cannot be judged.
+        for _ in 0..2 {
+            let stage = Stage::new(self.scenario, self.values, &build, self.place, self.counter)
+                .and_then(|stage| stage.sample().map(|_| stage));
+            match stage {
+                Ok(stage) => {
+                    self.stages.insert(commit.to_owned(), stage);
+                    return Ok(Ok(()));
+                }
+                Err(error) => said = format!("{error:#}"),
             }
-            Err(error) => {
-                interrupt::check()?;
-                Err(format!("{error:#}"))
-            }
-        })
+            interrupt::check()?;
+        }
+        Ok(Err(said))
     }
 
     fn sample(&mut self, commit: &str) -> Result<Sample> {
@@ -159,7 +161,8 @@ impl Commits for Repository<'_> {
         Ok(said)
     }
 
-    fn hear(&mut self, commit: &str, answer: &Answer, runs: usize) {
-        progress(&format!("{commit}: {}", words::answer(answer, runs)));
+    fn hear(&mut self, judged: &Judged, _verdicts: u32) -> Result<()> {
+        progress(&format!("{}: {}", judged.commit, words::answer(&judged.answer, judged.runs)));
+        Ok(())
     }
 }

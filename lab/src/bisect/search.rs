@@ -1,7 +1,9 @@
 //! Runs a search: compares the good commit with the bad one, judges commits between them, and then compares the first
 //! bad commit, if one was found, with its parent.
 
-use anyhow::{Result, ensure};
+use std::fmt;
+
+use anyhow::{Result, bail};
 
 use super::{
     rounds::{Rounds, Step, Watch},
@@ -45,9 +47,48 @@ pub trait Commits {
         Ok(Vec::new())
     }
 
-    /// Receives the verdict on a commit, and the number of runs of each end that the verdict took.
-    fn hear(&mut self, _commit: &str, _answer: &Answer, _runs: usize) {}
+    /// Returns what an earlier search between the same two commits found before it was interrupted.
+    fn known(&mut self) -> Known {
+        Known::default()
+    }
+
+    /// Receives the verdict on a commit, and the number of verdicts so far, including those of [`Commits::known`]. The
+    /// search fails if this does.
+    fn hear(&mut self, _judged: &Judged, _verdicts: u32) -> Result<()> {
+        Ok(())
+    }
 }
+
+/// What is left of a search that was interrupted.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Known {
+    /// The commits that were judged, in order, with their verdicts.
+    pub answers: Vec<(String, Answer)>,
+    /// The number of verdicts up to the last of these. Further ones are counted from there, so that the rate of false
+    /// alarms holds for all parts of the search together.
+    pub verdicts: u32,
+}
+
+impl Known {
+    /// Returns the knowledge of a search between `good` and `bad` that goes on from here.
+    pub fn state(&self, good: &str, bad: &str) -> State {
+        let mut state = State::new(good.to_owned(), bad.to_owned());
+        self.answers.iter().for_each(|(commit, answer)| state.learn(commit.clone(), answer.clone()));
+        state
+    }
+}
+
+/// The error of a search whose ends cannot be told apart in this number of runs of each.
+#[derive(Debug)]
+pub struct Alike(usize);
+
+impl fmt::Display for Alike {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "good and bad cannot be told apart in {} runs of each: there is nothing to search for", self.0)
+    }
+}
+
+impl std::error::Error for Alike {}
 
 /// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +112,7 @@ pub struct Found {
     /// The difference that the other commits between good and bad make together, if it is certainly in the direction
     /// opposite to [`Found::whole`], so that the whole hides a part of the step.
     pub rest: Option<Step>,
-    /// The commits that were judged.
+    /// The commits that were judged, except those that were [`Known`] before.
     pub judged: Vec<Judged>,
     /// How the machine changed during the search.
     pub watch: Watch,
@@ -97,7 +138,7 @@ struct Search<'a, C> {
     commits: &'a mut C,
     rules: Rules,
     coin: &'a mut Coin,
-    /// The number of verdicts so far.
+    /// The number of verdicts so far, including those of an earlier search that this one goes on with.
     verdicts: u32,
     good: &'a str,
     bad: &'a str,
@@ -110,22 +151,20 @@ struct Search<'a, C> {
 /// Searches for the first commit that is slower than `good`, or faster if `bad` is faster. The result is wrong in at
 /// most `rules.rate` of all searches, even if the machine changes while they run.
 pub fn search<C: Commits>(commits: &mut C, good: &str, bad: &str, rules: Rules, coin: &mut Coin) -> Result<Found> {
-    let watch = Watch::default();
-    let mut search = Search { commits, rules, coin, verdicts: 0, good, bad, direction: 1.0, watch };
+    let (watch, known) = (Watch::default(), commits.known());
+    let mut search = Search { commits, rules, coin, verdicts: known.verdicts, good, bad, direction: 1.0, watch };
     for (end, beside) in [(good, [].as_slice()), (bad, &[good])] {
         search.commits.prepare(end, beside)?.map_err(|why| anyhow::anyhow!("{end} cannot be judged: {why}"))?;
     }
     let (ends, odds) = search.pairs(good, bad)?;
-    let known = interval(&ends.differences, &odds);
-    ensure!(
-        known.low > 0.0 || known.high < 0.0,
-        "good and bad cannot be told apart in {} runs of each: there is nothing to search for",
-        ends.differences.len()
-    );
+    let between = interval(&ends.differences, &odds);
+    if between.low <= 0.0 && between.high >= 0.0 {
+        bail!(Alike(ends.differences.len()));
+    }
     let whole = step(&ends.differences, &odds);
-    search.direction = if known.low > 0.0 { 1.0 } else { -1.0 };
+    search.direction = if between.low > 0.0 { 1.0 } else { -1.0 };
     search.watch = Watch::new(search.values(&ends.a), whole);
-    let (end, judged) = search.narrow()?;
+    let (end, judged) = search.narrow(known.state(good, bad))?;
     let gradual = matches!(end, End::Gradual(_));
     let first = if let End::First(first) = &end { Some(first.clone()) } else { None };
     let watch = Watch::default();
@@ -185,8 +224,8 @@ impl<C: Commits> Search<'_, C> {
         Ok((rounds, costs))
     }
 
-    fn narrow(&mut self) -> Result<(End, Vec<Judged>)> {
-        let (mut state, mut judged) = (State::new(self.good.to_owned(), self.bad.to_owned()), Vec::new());
+    fn narrow(&mut self, mut state: State) -> Result<(End, Vec<Judged>)> {
+        let mut judged = Vec::new();
         loop {
             let suspects = self.commits.suspects(&state.bad, &state.goods)?;
             let commit = match state.next(&suspects) {
@@ -198,7 +237,7 @@ impl<C: Commits> Search<'_, C> {
                 Next::Over(end) => return Ok((end, judged)),
             };
             let verdict = self.answer(&commit)?;
-            self.commits.hear(&commit, &verdict.answer, verdict.runs);
+            self.commits.hear(&verdict, self.verdicts)?;
             state.learn(commit, verdict.answer.clone());
             judged.push(verdict);
         }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::rounds::Rounds;
 use crate::stats::{Odds, is_above, is_below};
 
 /// The verdict on a commit.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Answer {
     /// The cost of the commit is nearer to that of the good one.
     Good,

@@ -256,27 +256,3 @@ impl Named {
 pub fn short(commit: &str) -> &str {
     commit.get(..12).unwrap_or(commit)
 }
-
-/// Quotes a word for a shell, if necessary.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./,=:~^@+".contains(letter);
-    if !word.is_empty() && !word.starts_with('~') && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_where_a_shell_would_change_them() {
-        for (word, expected) in
-            [("a~1", "a~1"), ("~/repo", "'~/repo'"), ("a b", "'a b'"), ("", "''"), ("it's", r"'it'\''s'")]
-        {
-            assert_eq!(quoted(word), expected);
-        }
-    }
-}

@@ -8,7 +8,8 @@ use crate::{
     measure::Measure,
     profile::Profile,
     series::detector::Direction,
-    work::{Work, differences, grouped},
+    shell,
+    work::{BYTES, COUNTS, SYNCS, Work, differences, grouped},
 };
 
 /// What a change is.
@@ -28,7 +29,7 @@ pub enum Kind {
 pub struct Conclusion {
     /// What the change is.
     pub kind: Kind,
-    /// The cause in a few words, such as `maintenance` or `threads`.
+    /// The cause in a few words, such as `maintenance` or `threads started`.
     pub cause: String,
     /// One sentence for people.
     pub sentence: String,
@@ -45,6 +46,8 @@ pub struct Evidence<'a> {
     pub ratio: f64,
     /// The logarithm of the ratio by processor time.
     pub cpu: f64,
+    /// The change in seconds: by the measure that decides, or in wall time if that is no time.
+    pub seconds: f64,
     /// Whether both builds have the same files, byte for byte.
     pub is_same_build: bool,
     /// The work of the commit before and of the commit itself, if it was traced.
@@ -62,6 +65,13 @@ const VALUED: [&str; 7] = ["-C", "-c", "--git-dir", "--work-tree", "--namespace"
 
 /// A change of at least this part of the cost's change, as logarithms of ratios, explains it.
 const SENSIBLE: f64 = 0.25;
+
+/// The time that a thread, or a file that is created, locked, renamed, linked or removed, takes at most, in seconds. A
+/// single one explains no change of many milliseconds, though it may be infinitely more than none.
+const COUNT_SECONDS_MAX: f64 = 0.0002;
+
+/// The time that a sync takes at most, in seconds.
+const SYNC_SECONDS_MAX: f64 = 0.05;
 
 /// The number that is added to the bytes of each side before they are compared, because a few bytes cost nothing.
 const PAGE: u64 = 4096;
@@ -115,7 +125,7 @@ pub fn conclude(evidence: &Evidence<'_>) -> Conclusion {
 /// Returns the conclusion about sides with the same programs and files, and nearly as many system calls and
 /// instructions.
 fn same_work(evidence: &Evidence<'_>) -> Conclusion {
-    let is_time = [Measure::Wall, Measure::User, Measure::System, Measure::Cpu].contains(&evidence.judge);
+    let is_time = evidence.judge.is_time();
     // A program that waits longer needs no more processor time.
     let is_computing = evidence.cpu.abs() >= evidence.ratio.abs() / 2.0 && evidence.cpu * evidence.ratio > 0.0;
     let same = "both sides have the same programs, files, system calls and instructions";
@@ -135,20 +145,21 @@ fn slower_first<T>([a, b]: [T; 2], direction: Direction) -> [T; 2] {
 }
 
 fn maintains(line: &str) -> bool {
-    subcommand(line).is_some_and(|word| MAINTENANCE.contains(&word))
+    subcommand(line).is_some_and(|word| MAINTENANCE.contains(&word.as_str()))
 }
 
 /// Returns the subcommand of a command line of git, such as `git -C x gc` or `git-gc`; `None` if the program is not
 /// git, whatever its arguments are.
-fn subcommand(line: &str) -> Option<&str> {
-    let mut words = line.split_whitespace();
-    let name = Path::new(words.next()?).file_name()?.to_str()?;
+fn subcommand(line: &str) -> Option<String> {
+    let mut words = shell::split(line).into_iter();
+    let program = words.next()?;
+    let name = Path::new(&program).file_name()?.to_str()?;
     if name != "git" {
-        return name.strip_prefix("git-");
+        return name.strip_prefix("git-").map(str::to_owned);
     }
     loop {
         let word = words.next()?;
-        if VALUED.contains(&word) {
+        if VALUED.contains(&word.as_str()) {
             words.next();
         } else if !word.starts_with('-') {
             return Some(word);
@@ -161,8 +172,8 @@ fn has_other_settings(line: &str, others: &[&String]) -> bool {
     subcommand(line).is_some() && others.iter().any(|other| without_settings(line) == without_settings(other))
 }
 
-fn without_settings(line: &str) -> Vec<&str> {
-    let mut all = line.split_whitespace();
+fn without_settings(line: &str) -> Vec<String> {
+    let mut all = shell::split(line).into_iter();
     let mut words = Vec::new();
     while let Some(word) = all.next() {
         if word == "-c" {
@@ -179,25 +190,8 @@ fn is_same_work(a: &Work, b: &Work) -> bool {
     differences(("a", a), ("b", b)).is_empty() && a.calls.abs_diff(b.calls) * 50 <= a.calls.max(b.calls)
 }
 
-/// The name of a figure of the work, and the function that returns it.
-type Figure = (&'static str, fn(&Work) -> u64);
-
-/// The figures of the work that can explain a change, the most important first, without bytes and system calls.
-const FIGURES: [Figure; 8] = [
-    ("threads", |work| work.threads),
-    ("programs", |work| work.programs.values().sum()),
-    ("syncs", |work| work.syncs),
-    ("locks", |work| work.locked),
-    ("files created", |work| work.created),
-    ("files renamed", |work| work.renamed),
-    ("files linked", |work| work.linked),
-    ("files removed", |work| work.removed),
-];
-
-const BYTES: [Figure; 2] = [("bytes synced", |work| work.synced), ("bytes written", |work| work.written)];
-
-/// Returns the most important difference that explains the change, by its name and with its figures: of threads,
-/// programs, syncs and files, or else of the instructions, of the bytes or of the system calls.
+/// Returns the most important difference that explains the change, by its name and with its figures: of programs,
+/// threads, syncs and files, or else of the instructions, of the bytes or of the system calls.
 fn cause(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
     let [a, b] = evidence.work?;
     let explains = |[a, b]: [u64; 2]| explains([a, b], evidence.ratio);
@@ -205,9 +199,16 @@ fn cause(evidence: &Evidence<'_>) -> Option<(&'static str, String)> {
     let [slow, fast] = slower_first([a, b], evidence.direction);
     // Nobody knows how much a program does that the other side did not run at all.
     let is_fresh = slow.programs.keys().any(|line| !fast.programs.contains_key(line));
-    for (name, figure) in FIGURES {
+    let programs = [a, b].map(|work| work.programs.values().sum());
+    let [of_slow, of_fast] = slower_first(programs, evidence.direction);
+    if explains(programs) || is_fresh && of_slow > of_fast {
+        return told("programs", programs);
+    }
+    for (name, figure) in COUNTS {
         let both = [figure(a), figure(b)];
-        if explains(both) || name == "programs" && is_fresh && figure(slow) > figure(fast) {
+        let seconds_max = if name == SYNCS { SYNC_SECONDS_MAX } else { COUNT_SECONDS_MAX };
+        let takes_at_most = both[0].abs_diff(both[1]) as f64 * seconds_max;
+        if explains(both) && takes_at_most >= SENSIBLE * evidence.seconds.abs() {
             return told(name, both);
         }
     }
@@ -278,6 +279,7 @@ mod tests {
         judge: Measure::Wall,
         ratio: 0.1,
         cpu: 0.1,
+        seconds: 0.02,
         is_same_build: false,
         work: None,
         profiles: None,
@@ -307,7 +309,7 @@ mod tests {
         }
         let faster = concluded(Some([plain, more]), Some([90_000, 10_000]), Direction::Better);
         assert_eq!(faster.kind, Kind::Real, "what the faster side does is not what the slower one suffers from");
-        for line in ["git -c a=1 gc", "/usr/bin/git -C x -c a=1 -c b=2 pack-refs"] {
+        for line in ["git -c a=1 gc", "git -c 'a=1 2' gc", "/usr/bin/git -C x -c a=1 -c b=2 pack-refs"] {
             let set = [work(&["git fetch"], 0), work(&["git fetch", line], 0)];
             assert_eq!(concluded(Some(set), None, Direction::Worse).cause, "maintenance", "{line}");
         }
@@ -347,6 +349,9 @@ mod tests {
             (twin(Work { calls: 1500, ..plain.clone() }), [100_000, 100_000], Direction::Better),
             (twin(Work { created: 1, ..plain.clone() }), [100_000, 100_000], Direction::Better),
             (twin(work(&["p", "q"], 4)), [100_000, 101_000], Direction::Better),
+            // Previously, one file that there was not before explained any change.
+            (twin(Work { created: 1, ..plain.clone() }), [100_000, 100_000], Direction::Worse),
+            (twin(work(&["p"], 6)), [100_000, 100_000], Direction::Worse),
         ] {
             let said = concluded(works, Some(counts), direction);
             assert_eq!((said.kind, said.cause.as_str()), (Kind::CannotTell, "unexplained"), "{said:?}");
@@ -356,6 +361,8 @@ mod tests {
             (twin(Work { written: 900_000, ..plain.clone() }), "bytes written"),
             (twin(Work { calls: 1500, ..plain.clone() }), "system calls"),
             (twin(work(&["p", "q"], 4)), "programs"),
+            (twin(Work { created: 30, ..plain.clone() }), "files created"),
+            (twin(Work { syncs: 1, ..plain.clone() }), "syncs"),
         ] {
             let said = concluded(works, Some([100_000, 100_000]), Direction::Worse);
             assert_eq!((said.kind, said.cause.as_str()), (Kind::Real, cause), "{said:?}");
@@ -365,8 +372,8 @@ mod tests {
     #[test]
     fn threads_and_instructions_are_real() {
         let threads = concluded(Some([work(&["p"], 1), work(&["p"], 300)]), Some([1000, 1000]), Direction::Worse);
-        assert_eq!((threads.kind, threads.cause.as_str()), (Kind::Real, "threads"));
-        assert!(threads.sentence.ends_with("threads: 1 before, 300 after"), "{threads:?}");
+        assert_eq!((threads.kind, threads.cause.as_str()), (Kind::Real, "threads started"));
+        assert!(threads.sentence.ends_with("threads started: 1 before, 300 after"), "{threads:?}");
         let counted = concluded(Some([work(&["p"], 1), work(&["p"], 1)]), Some([1000, 2000]), Direction::Worse);
         assert_eq!((counted.kind, counted.cause.as_str()), (Kind::Real, "instructions"));
     }

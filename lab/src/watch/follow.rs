@@ -17,6 +17,7 @@ use crate::{
     compare::{Comparison, Rules, outcome},
     measure::now,
     options::watch::WatchOptions,
+    revision::Builds,
     scenario::{Scenario, describe},
     series::detector::Change,
     shown::shown,
@@ -64,7 +65,10 @@ impl<'a> Series<'a> {
             tolerance: rules.tolerance,
         };
         match ledger.records().first() {
-            None => ledger.append(Record::Start(start))?,
+            None => {
+                check_reference(&options.branch, setting.builds, &start.reference)?;
+                ledger.append(Record::Start(start))?;
+            }
             Some(Record::Start(known)) => check_start(known, &start).with_context(|| {
                 format!("'{}' goes on only as it was begun; for anything else, use another --history", path.display())
             })?,
@@ -193,8 +197,9 @@ impl<'a> Series<'a> {
         })
     }
 
-    /// Chooses another anchor after the branch was rebased: the last measured commit that the branch still has, or else
-    /// the reference if the branch has it, or else the latest commit that the branch shares with the old anchor.
+    /// Chooses another anchor if the branch does not have the present one, for example after a rebase: the last
+    /// measured commit that the branch still has, or else the reference if the branch has it, or else the latest commit
+    /// that the branch shares with the old anchor.
     fn anchor_again(&mut self, branch: &Branch<'_>, state: &State) -> Result<()> {
         let mut known = state.measured.iter().rev().chain([&state.start.reference]);
         let kept = known.find_map(|commit| match branch.contains(commit) {
@@ -209,7 +214,7 @@ impl<'a> Series<'a> {
                 short(&state.start.reference)
             ),
         };
-        let why = format!("the branch no longer has {}", state.anchor);
+        let why = format!("the branch does not have {}", state.anchor);
         self.ledger.append(Record::Anchor(Anchor { commit, why }))
     }
 
@@ -252,6 +257,18 @@ fn recipe(scenario: &Scenario) -> String {
     let cases = format!("{:?}{}", scenario.cases, scenario.automatic_maintenance);
     let all: Vec<&[u8]> = texts.into_iter().chain([&cases]).map(String::as_bytes).collect();
     format!("{:016x}", hash(&all.join(&0)))
+}
+
+/// Fails if the branch has nothing in common with the reference, so that no watch can begin there. A branch that has
+/// yet to be fetched is not examined.
+fn check_reference(name: &str, builds: &Builds, reference: &str) -> Result<()> {
+    let Ok(branch) = Branch::find(builds, name, false) else { return Ok(()) };
+    ensure!(
+        branch.contains(reference)? || branch.common_with(reference).is_some(),
+        "the reference {} has nothing in common with the branch '{name}': name another --reference",
+        short(reference)
+    );
+    Ok(())
 }
 
 /// Fails if a history was begun with other settings.

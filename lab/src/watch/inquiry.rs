@@ -8,17 +8,17 @@ use std::{
     time::Instant,
 };
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use refdb_vfs::interrupt;
 
 use super::{
-    alert::{self, Alert, Named, Place, Rest, quoted},
+    alert::{self, Alert, Named, Place, Rest},
     branch::is_ancestor,
     follow::Series,
     notify::notify,
     proof::{Proof, prove},
-    record::{Alarm, Closed, Point, Record},
-    search::{self, Found},
+    record::{Alarm, Closed, Failed, Point, Record},
+    search::{self, Found, Recorded, Search},
     state::State,
 };
 use crate::{
@@ -28,6 +28,7 @@ use crate::{
     measure::now,
     scenario::{Scenario, list_of},
     series::levels::{Step, taken_back},
+    shell::quoted,
     shown::{shown, shown_lines},
 };
 
@@ -39,11 +40,20 @@ struct Located {
     pair: [String; 2],
     /// What the other commits of the search do together, if they certainly change the cost the other way.
     rest: Option<Rest>,
+    /// Why the search failed, if it did.
+    failure: Option<String>,
 }
+
+/// The number of attempts to look into an alarm. What the last one does not find is given up, so that a series goes on
+/// whose commits can no longer be run.
+const ATTEMPTS: usize = 3;
 
 impl<'a> Series<'a> {
     /// Searches for the commit of a change, proves the change again, and reports an alert if the proof confirms the
     /// change. Counts the alert in `alerts` once it is recorded, even if `out` cannot be written to then.
+    ///
+    /// If the search or the proof fails, so does this function, up to the last attempt. The alarm stays open then, and
+    /// the next call goes on with the verdicts of the search.
     pub(super) fn look_into(
         &mut self,
         alarm: &Alarm,
@@ -57,6 +67,9 @@ impl<'a> Series<'a> {
             return self.close(alarm, None, format!("{error:#}"));
         }
         let mut located = self.locate(alarm, coin)?;
+        if let Some(why) = &located.failure {
+            self.give_up(alarm, &format!("the search failed: {why}"))?;
+        }
         let mut proved = self.prove(&located.pair, alarm, coin)?;
         let fails =
             |proved: &Result<Proof, String>| !proved.as_ref().is_ok_and(|proof| proof.confirms(alarm.direction));
@@ -64,7 +77,7 @@ impl<'a> Series<'a> {
         if fails(&proved) && located.pair != whole {
             // The search may have erred, but the change may still be there.
             let said = format!("the search ended at {}, and the proof did not confirm it", located.pair[1]);
-            located = Located { found: Found::Nothing(said), pair: whole, rest: None };
+            located = Located { found: Found::Nothing(said), pair: whole, rest: None, failure: None };
             proved = self.prove(&located.pair, alarm, coin)?;
         }
         let failed = fails(&proved);
@@ -97,13 +110,14 @@ impl<'a> Series<'a> {
     /// Searches for the commit of a change, first among the commits where it seems to have begun. If most of the change
     /// is not found there, it may have begun earlier or be the sum of several, so all commits since the anchor are
     /// searched. The anchor is the commit beside which the others were measured.
-    fn locate(&self, alarm: &Alarm, coin: &mut Coin) -> Result<Located> {
+    fn locate(&mut self, alarm: &Alarm, coin: &mut Coin) -> Result<Located> {
         let pair = |good: &str| [good.to_owned(), alarm.at.clone()];
+        let located = |found, pair| Located { found, pair, rest: None, failure: None };
         if self.options.budget.is_zero() {
             let found = Found::Nothing("--budget 0 asks for no search".to_owned());
-            return Ok(Located { found, pair: pair(&alarm.before), rest: None });
+            return Ok(located(found, pair(&alarm.before)));
         }
-        let end = Instant::now() + self.options.budget;
+        let begin = Instant::now();
         let whole = self.point_of(&alarm.at).map_or(0.0, |point| point.ratio.ln().abs());
         let mut said = "the branch was rebased".to_owned();
         let mut goods = vec![&alarm.before, &alarm.anchor];
@@ -112,7 +126,10 @@ impl<'a> Series<'a> {
             if !is_ancestor(self.setting.builds, good, &alarm.at)? {
                 continue;
             }
-            let (found, ratio) = search::find(self.commits(), good, &alarm.at, self.rules, end, coin)?;
+            let commits = self.commits();
+            let (setting, budget) = (self.setting, self.options.budget);
+            let recorded = Recorded { setting, alarm, ledger: &mut self.ledger, begin, budget };
+            let Search { found, ratio, failure } = search::find(commits, recorded, good, self.rules, coin)?;
             let is_part = ratio.is_some_and(|ratio| ratio.ln().abs() < whole / 2.0);
             if is_part && *good != alarm.anchor {
                 continue;
@@ -122,18 +139,19 @@ impl<'a> Series<'a> {
                     let opposite = rest.map(|step| Rest::new(step, [good, &alarm.at]));
                     let parent = self.setting.builds.commit(&format!("{commit}^"))?;
                     let pair = [parent, commit.clone()];
-                    return Ok(Located { pair, found: Found::Commit(commit, rest), rest: opposite });
+                    return Ok(Located { pair, found: Found::Commit(commit, rest), rest: opposite, failure });
                 }
                 Found::Range(commits, why) => {
                     let last = commits.last().unwrap_or(&alarm.at).clone();
-                    return Ok(Located { pair: [good.clone(), last], found: Found::Range(commits, why), rest: None });
+                    let pair = [good.clone(), last];
+                    return Ok(Located { failure, ..located(Found::Range(commits, why), pair) });
                 }
-                Found::Gradual => return Ok(Located { found, pair: pair(good), rest: None }),
+                Found::Gradual => return Ok(located(found, pair(good))),
                 Found::Nothing(why) => said = why,
             }
         }
         let found = Found::Nothing(format!("the search failed: {said}"));
-        Ok(Located { found, pair: pair(&alarm.anchor), rest: None })
+        Ok(located(found, pair(&alarm.anchor)))
     }
 
     fn commits(&self) -> Repository<'a> {
@@ -156,11 +174,28 @@ impl<'a> Series<'a> {
         })
     }
 
-    fn prove(&self, pair: &[String; 2], alarm: &Alarm, coin: &mut Coin) -> Result<Result<Proof, String>> {
+    fn prove(&mut self, pair: &[String; 2], alarm: &Alarm, coin: &mut Coin) -> Result<Result<Proof, String>> {
         let folder = self.options.history.join("proof");
         let rules = Rules { pairs_max: 2 * self.rules.pairs_max, ..self.rules };
         let pair = [pair[0].as_str(), pair[1].as_str()];
-        prove(self.setting, &self.options.repository, &folder, pair, alarm.direction, rules, coin.bits())
+        let repository = &self.options.repository;
+        let proved = prove(self.setting, repository, &folder, pair, alarm.direction, rules, coin.bits())?;
+        if let Err(why) = &proved {
+            self.give_up(alarm, &format!("the proof failed: {why}"))?;
+        }
+        Ok(proved)
+    }
+
+    /// Gives up what failed, if this was the last attempt to look into the alarm. Otherwise, records the failure and
+    /// fails, so that the alarm stays open.
+    fn give_up(&mut self, alarm: &Alarm, why: &str) -> Result<()> {
+        let of_alarm = |record: &&Record| matches!(record, Record::Failed(failed) if failed.number == alarm.number);
+        let attempt = self.ledger.records().iter().filter(of_alarm).count() + 1;
+        if attempt >= ATTEMPTS {
+            return Ok(());
+        }
+        self.ledger.append(Record::Failed(Failed { number: alarm.number, time: now(), why: why.to_owned() }))?;
+        bail!("{why} (attempt {attempt} of {ATTEMPTS}; the alarm stays open, and the next watch goes on with it)")
     }
 
     fn close(&mut self, alarm: &Alarm, proof: Option<&Proof>, said: String) -> Result<()> {

@@ -14,6 +14,7 @@ use crate::{
     coin::Coin,
     compare::{Comparison, Outcome, Referee, Rules, Verdict, Which, compare, outcome, pair},
     emulator,
+    measure::Measure,
     process::tool,
     profile::{Profile, changes},
     progress::progress,
@@ -100,6 +101,7 @@ fn in_clone(
         Ok(comparison) => comparison,
         Err(error) => {
             interrupt::check()?;
+            setting.check_room()?;
             return Ok(Err(format!("it cannot be measured in a fresh clone: {error:#}")));
         }
     };
@@ -121,6 +123,7 @@ fn in_clone(
         judge: rules.judge,
         ratio: outcome.ratio.ln(),
         cpu: cpu(&comparison),
+        seconds: seconds(&comparison, rules.judge),
         is_same_build,
         work: traced.as_ref().map(|[a, b]| [a, b]),
         profiles: profiled.as_ref().map(|[a, b]| [a, b]),
@@ -141,6 +144,13 @@ fn cpu(comparison: &Comparison) -> f64 {
     let pairs = comparison.a.iter().zip(&comparison.b);
     let ratios = pairs.map(|(a, b)| (b.user + b.system).ln() - (a.user + a.system).ln());
     centre(&ratios.filter(|ratio| ratio.is_finite()).collect::<Vec<_>>())
+}
+
+/// Returns by how many seconds the sides differ, by `judge` or by wall time: the median of the pairs.
+fn seconds(comparison: &Comparison, judge: Measure) -> f64 {
+    let judge = if judge.is_time() { judge } else { Measure::Wall };
+    let pairs = comparison.a.iter().zip(&comparison.b);
+    centre(&pairs.filter_map(|(a, b)| Some(b.value(judge)? - a.value(judge)?)).collect::<Vec<_>>())
 }
 
 /// Runs both sides until the answer is certain, or until the rules permit no more pairs.

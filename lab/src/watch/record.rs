@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bisect::state::Answer,
     compare::Verdict,
     measure::{Measure, Sample},
     scenario::Values,
@@ -34,6 +35,10 @@ pub enum Record {
     Anchor(Anchor),
     /// A change of the series that the bets found, and that a proof has yet to confirm.
     Alarm(Alarm),
+    /// A verdict of the search for the commit of an alarm.
+    Judged(Judged),
+    /// An attempt to look into an alarm that failed.
+    Failed(Failed),
     /// What became of an alarm.
     Closed(Closed),
 }
@@ -155,6 +160,34 @@ pub struct Alarm {
     pub first: String,
     /// The commit that made the change certain.
     pub at: String,
+}
+
+/// A verdict of the search for the commit of an alarm. If the search is interrupted, the next one goes on from here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The number of the alarm.
+    pub number: u32,
+    /// The commit without the change from which the search began. It ended at the commit that made the change certain.
+    pub good: String,
+    /// The commit that was judged.
+    pub commit: String,
+    /// Whether the commit has the change.
+    pub answer: Answer,
+    /// The number of verdicts of this search so far, those that are not recorded included.
+    pub verdicts: u32,
+    /// The time that the search for the commit of this alarm has taken so far, in seconds.
+    pub seconds: u64,
+}
+
+/// An attempt to look into an alarm that failed. The alarm stays open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// The number of the alarm.
+    pub number: u32,
+    /// The time of the failure, in seconds since 1970.
+    pub time: u64,
+    /// What failed.
+    pub why: String,
 }
 
 /// What became of an alarm.

@@ -149,7 +149,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Fails if the disk of the builds or of the runs is full, because then a commit is not to blame.
-    fn check_room(&self) -> Result<()> {
+    pub fn check_room(&self) -> Result<()> {
         for folder in [self.cache, self.place] {
             let found = statvfs(folder).with_context(|| format!("cannot look at '{}'", folder.display()))?;
             if found.f_bavail.saturating_mul(found.f_frsize) < ROOM {

@@ -82,7 +82,7 @@ impl State {
 
     fn learn(&mut self, record: &Record) -> Result<()> {
         match record {
-            Record::Start(_) | Record::Machine(_) => {}
+            Record::Start(_) | Record::Machine(_) | Record::Judged(_) | Record::Failed(_) => {}
             Record::Point(point) => {
                 self.on(&point.machine);
                 let differences = differences(&point.a, &point.b, point.judge)?;

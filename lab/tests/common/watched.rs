@@ -38,13 +38,16 @@ impl Watched {
         self.planted.cache().with_file_name("history")
     }
 
-    /// Returns a watch that begins after the first commit. It records each call of `--notify` in a line, unless
-    /// `more` has another `--notify`.
+    /// Returns a watch that begins after the first commit, and records each call of `--notify` in a line, unless `more`
+    /// has another `--reference` or `--notify`.
     pub(crate) fn command(&self, more: &[&str]) -> Command {
         let mut lab = Command::new(env!("CARGO_BIN_EXE_refdb-lab"));
         let calls = self.calls();
         let notify = format!("cat >>'{0}.text'; printf '%s\\n' \"$ALERT\" >>'{0}'", calls.display());
-        lab.arg("watch").arg(self.planted.repository()).args(["--branch", "main", "--reference", &self.first]);
+        lab.arg("watch").arg(self.planted.repository()).args(["--branch", "main"]);
+        if !more.contains(&"--reference") {
+            lab.args(["--reference", &self.first]);
+        }
         lab.arg("--history").arg(self.history()).arg("--scenario").arg(self.planted.scenario());
         lab.arg("--cache").arg(self.planted.cache()).args(more);
         if !more.contains(&"--notify") {

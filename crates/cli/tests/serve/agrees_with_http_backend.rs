@@ -98,7 +98,14 @@ impl Cases {
         {
             self.same(Request::get(&format!("/plain.git/info/refs?{query}")));
         }
-        for query in ["", "SERVICE=git-upload-pack", "x=git-upload-pack"] {
+        for query in [
+            "",
+            "SERVICE=git-upload-pack",
+            "x=git-upload-pack",
+            // The item after a key without a value is its value.
+            "&service=git-upload-pack",
+            "a&service=git-upload-pack",
+        ] {
             self.add(None, Request::get(&format!("/plain.git/info/refs?{query}")), Other(403, NO_DUMB_HTTP));
         }
     }
@@ -223,6 +230,19 @@ impl Cases {
         }
     }
 
+    /// Lists of refs that git refuses, or whose lines git takes to end before they do.
+    fn strange_lists(&mut self) {
+        for line in ["ref-prefix refs/heads/\0x\n", "peel\0\n", "unborn\0x\n", "nothing\0\n"] {
+            self.same(v2(packets(&["command=ls-refs\n", "0001", line, "ref-prefix refs/tags/\n", "0000"])));
+            let list = packets(&["command=ls-refs\n", "0001", "symrefs\n", line, "0000"]);
+            self.same(Request::post("unborn.git", "git-upload-pack", list).with("Git-Protocol", "version=2"));
+        }
+        for lines in [&["command=ls-refs\n", "0001", "unborn\n", "0000"][..], &["command=ls-refs\n", "0001", "0000"]] {
+            let list = Request::post("unborn.git", "git-upload-pack", packets(lines));
+            self.same(list.with("Git-Protocol", "version=2"));
+        }
+    }
+
     fn gzipped(&mut self, tip: &ObjectId) {
         let list = gzip(&packets(&["command=ls-refs\n", "0001", "peel\n", "0000"]));
         let want = format!("want {tip} no-progress\n");
@@ -295,7 +315,7 @@ fn fill(root: &Path, format: RefFormat) -> Vec<ObjectId> {
         let status = Git::find().command(folder).args(["config", key, value]).status();
         assert!(status.unwrap().success());
     };
-    for name in ["plain.git", "suffix", "open.git", "closed.git", "both.git", "false.git"] {
+    for name in ["plain.git", "suffix", "open.git", "closed.git", "both.git", "false.git", "unborn.git"] {
         export(&copy(name));
     }
     copy("unexported.git");
@@ -303,6 +323,7 @@ fn fill(root: &Path, format: RefFormat) -> Vec<ObjectId> {
     set(&root.join("closed.git"), "http.uploadpack", "false");
     set(&root.join("false.git"), "http.receivepack", "false");
     set(&root.join("both.git"), "http.uploadpack", "true");
+    set(&root.join("unborn.git"), "lsrefs.unborn", "no such value");
     std::fs::create_dir(root.join("tree")).unwrap();
     export(&copy("tree/.git"));
     std::fs::create_dir(root.join("file")).unwrap();
@@ -355,6 +376,7 @@ fn all_cases(commits: &[ObjectId]) -> Vec<Case> {
     cases.versions();
     cases.types();
     cases.fetches(&commits[3], &commits[1]);
+    cases.strange_lists();
     cases.gzipped(&commits[3]);
     cases.pushes(&commits[2]);
     cases.0

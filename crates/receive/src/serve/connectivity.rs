@@ -141,16 +141,22 @@ impl Session<'_, '_> {
 
     /// Walks from the new ids to objects to which refs point, in this process.
     fn walk(&self, new: &HashSet<ObjectId>) -> Result<Walked, ServeError> {
-        self.store.read(ServeError::is_stale, |snapshot| self.walk_to_refs_of(snapshot, new))
+        // One deadline holds for all readings, which are repeated when a network file system loses a file.
+        let deadline = Deadline::after(WALKS);
+        self.store.read(ServeError::is_stale, |snapshot| self.walk_to_refs_of(snapshot, new, deadline))
     }
 
-    fn walk_to_refs_of(&self, snapshot: &dyn Snapshot, new: &HashSet<ObjectId>) -> Result<Walked, ServeError> {
+    fn walk_to_refs_of(
+        &self,
+        snapshot: &dyn Snapshot,
+        new: &HashSet<ObjectId>,
+        deadline: Deadline,
+    ) -> Result<Walked, ServeError> {
         let near = self.near_tips(snapshot)?;
         let open = |near: &HashSet<ObjectId>| {
             let commits = near.iter().filter(|id| matches!(self.objects.classify(id), Ok(ObjectClass::Commit)));
             Ok(Walked::Open(commits.copied().collect()))
         };
-        let deadline = Deadline::after(WALKS);
         let incoming = match &self.quarantine {
             Some(quarantine) if self.pack_objects > 0 => {
                 Incoming::of(quarantine.folder().to_owned(), self.store.hash(), self.settings.read_max_bytes, deadline)

@@ -58,10 +58,17 @@ impl<'r> Route<'r> {
 /// Returns the service that a query names.
 fn service_of(query: &str) -> Option<Service> {
     let decoded = |text| percent_decode_str(text).decode_utf8().ok();
-    let mut items = query.split('&').filter_map(|item| item.split_once('='));
-    // As in git, the last of several values counts.
-    let (_, name) = items.rfind(|(key, _)| decoded(key).is_some_and(|key| key == "service"))?;
-    let name = decoded(name)?;
+    let (mut rest, mut name) = (query, None);
+    while !rest.is_empty() {
+        // As in git, the item after a key without a value is its value, and the last of several values counts.
+        let (key, after) = rest.split_once(['&', '=']).unwrap_or((rest, ""));
+        let (value, after) = after.split_once('&').unwrap_or((after, ""));
+        if decoded(key).is_some_and(|key| key == "service") {
+            name = Some(value);
+        }
+        rest = after;
+    }
+    let name = decoded(name?)?;
     [Service::UploadPack, Service::ReceivePack]
         .into_iter()
         .find(|service| name.strip_prefix("git-") == Some(service.name()))
@@ -124,8 +131,18 @@ mod tests {
         };
         assert_eq!(service(Some("a=b&service=git-receive-pack")), Some(Service::ReceivePack));
         assert_eq!(service(Some("ser%76ice=git%2Dupload-pack")), Some(Service::UploadPack));
-        for none in [None, Some(""), Some("service=upload-pack"), Some("service=git-upload-archive"), Some("Service=x")]
-        {
+        assert_eq!(service(Some("a&b&service=git-upload-pack")), Some(Service::UploadPack));
+        for none in [
+            None,
+            Some(""),
+            Some("service=upload-pack"),
+            Some("service=git-upload-archive"),
+            Some("Service=x"),
+            // Previously, these named a service, unlike in git.
+            Some("&service=git-upload-pack"),
+            Some("a&service=git-upload-pack"),
+            Some("service=git-upload-pack&service"),
+        ] {
             assert_eq!(service(none), None, "{none:?}");
         }
     }

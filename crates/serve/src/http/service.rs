@@ -261,7 +261,9 @@ impl Server {
             if job.version == Version::V2 {
                 let (progress, bytes) =
                     read_request(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
-                if let Progress::Complete(wanted) = progress {
+                if let Progress::Complete(wanted) = progress
+                    && job.facts.settings.permits(&wanted)
+                {
                     record.operation("ls-refs", job.version.number());
                     let source = job.list(Style::LsRefs(wanted), &mut begin, record)?;
                     return Ok(Outcome { content_type, begin, source, is_remote, room });

@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::task::JoinHandle;
+use tokio::{sync::Semaphore, task::JoinHandle};
 
 /// The task that serves `/metrics`, `/health` and `/status`. It is aborted on drop.
 #[derive(Debug)]
@@ -32,29 +32,46 @@ const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The time that a server has to accept a connection, and to send each part of its state.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The most connections that are open at a time, so that they cannot use up the descriptors that requests need. Further
+/// ones are closed at once. A connection that sends no request is closed after 30 s, hyper's default.
+const CONNECTIONS_MAX: usize = 32;
+
 /// Starts to listen and prints the address.
 pub(super) fn listen(address: SocketAddr, server: Arc<ArcSwap<Server>>) -> io::Result<Status> {
     let socket = TcpListener::bind(address)?;
     socket.set_nonblocking(true)?;
     writeln!(io::stdout(), "metrics on http://{}/metrics", socket.local_addr()?)?;
     let socket = tokio::net::TcpListener::from_std(socket)?;
-    Ok(Status(tokio::spawn(async move {
-        loop {
-            let Ok((stream, _)) = socket.accept().await else {
-                // Perhaps all descriptors are in use until a connection ends.
-                tokio::time::sleep(super::sockets::PAUSE).await;
-                continue;
-            };
-            let server = Arc::clone(&server);
-            let service = service_fn(move |request: Request<Incoming>| {
-                let server = server.load_full();
-                async move { Ok::<_, Infallible>(answer(&server, request.uri().path())) }
-            });
-            let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new());
-            tokio::spawn(builder.serve_connection(TokioIo::new(stream), service));
-        }
-    })))
+    Ok(Status(tokio::spawn(attend(socket, move |path: &str| answer(&server.load_full(), path)))))
+}
+
+/// Serves the connections to a socket, at most [`CONNECTIONS_MAX`] at a time. `answer` gets the path of each request.
+async fn attend<A>(socket: tokio::net::TcpListener, answer: A)
+where
+    A: Fn(&str) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
+{
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok((stream, _)) = socket.accept().await else {
+            // Perhaps all descriptors are in use until a connection ends.
+            tokio::time::sleep(super::sockets::PAUSE).await;
+            continue;
+        };
+        let Ok(permit) = Arc::clone(&permits).try_acquire_owned() else { continue };
+        let answer = answer.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let response = answer(request.uri().path());
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new());
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        tokio::spawn(async move {
+            // An error concerns only this client.
+            let _ = connection.await;
+            drop(permit);
+        });
+    }
 }
 
 /// Asks a running server for its state, and prints it.
@@ -100,4 +117,44 @@ fn status(server: &Server) -> String {
         },
     });
     format!("{status:#}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        time::{sleep, timeout},
+    };
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Connects, sends a request, and returns the connection if the server has answered.
+    async fn asked(address: SocketAddr) -> Option<tokio::net::TcpStream> {
+        let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+        // The connection may be closed already.
+        let _ = client.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").await;
+        let answered = timeout(LONG, client.read_u8()).await.expect("a connection is answered or closed");
+        answered.is_ok().then_some(client)
+    }
+
+    /// Previously, any number of connections could be open.
+    #[tokio::test]
+    async fn connections_beyond_the_limit_are_closed_until_others_end() {
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let _task = Status(tokio::spawn(attend(socket, |_: &str| Response::new(Full::default()))));
+        let mut open = Vec::new();
+        for _ in 0..10 * CONNECTIONS_MAX {
+            open.extend(asked(address).await);
+        }
+        assert_eq!(open.len(), CONNECTIONS_MAX);
+        open.pop();
+        let again = async {
+            while asked(address).await.is_none() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(LONG, again).await.expect("there is room for another one");
+    }
 }

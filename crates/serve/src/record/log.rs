@@ -84,9 +84,10 @@ impl Log {
     /// Makes a thread write the messages of the process, and those of panics, to standard error from now on, because
     /// a write to standard error blocks for as long as nobody reads it. Threads that write logs, which nobody waits for
     /// without a limit, must then be the only ones that use [`io::stderr`], whose lock they hold meanwhile.
-    pub(crate) fn of_messages() -> io::Result<Arc<Self>> {
+    /// Lost lines are added to `lost`.
+    pub(crate) fn of_messages(lost: Counter) -> io::Result<Arc<Self>> {
         let out = Box::new(io::stderr());
-        let log = Log::to(out, "standard error".into(), MESSAGES_MAX, Arc::default(), Counter::default())?;
+        let log = Log::to(out, "standard error".into(), MESSAGES_MAX, Arc::default(), lost)?;
         let log = Arc::new(log);
         let taker = Arc::clone(&log);
         pass_to(move |message| taker.add(message));
@@ -291,6 +292,18 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// Previously, no metric counted them.
+    #[test]
+    fn lost_lines_of_messages_are_counted_in_the_metrics() {
+        let lost = Counter::default();
+        let out = Box::new(Disk::default());
+        let log = Log::to(out, "standard error".into(), MESSAGES_MAX, Arc::default(), lost.clone()).unwrap();
+        log.add("one\ntwo\n".into());
+        log.await_written(Duration::from_secs(60));
+        let text = super::super::Records::new(lost).text();
+        assert!(text.contains("\nrefdb_serve_message_lines_lost_total 2\n"), "{text}");
     }
 
     /// Previously, lines that were lost after the last report were never reported.

@@ -81,6 +81,8 @@ impl RequestReader {
                 Packet::Flush | Packet::Special(_) => return Progress::ForGit,
             };
             let is_known = match self.stage {
+                // Git takes such a line to end there.
+                _ if line.contains(&0) => false,
                 Stage::Command => line == b"command=ls-refs",
                 Stage::Capabilities => is_capability(line, self.hash, &mut self.names_hash),
                 Stage::Arguments => argument(line, &mut self.found, &mut self.prefixes),
@@ -152,6 +154,18 @@ fn argument(line: &[u8], found: &mut LsRefs, prefixes: &mut usize) -> bool {
 mod tests {
     use super::*;
     use refdb_receive::wire::pkt;
+
+    /// Previously, the server looked for refs with the whole prefix, and git looks for those with its beginning.
+    #[test]
+    fn lines_with_a_nul_are_left_to_git() {
+        for line in ["ref-prefix refs/heads/\0x", "peel\0", "agent=\0"] {
+            let place = if line.starts_with("agent") { "0001" } else { "peel" };
+            let mut lines = vec!["command=ls-refs", "0001", "peel", "0000"];
+            let at = lines.iter().position(|known| *known == place).unwrap();
+            lines.insert(at, line);
+            assert_eq!(read(&lines, HashKind::Sha1), Progress::ForGit, "{line:?}");
+        }
+    }
 
     fn request(lines: &[&str]) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -228,7 +228,7 @@ impl Rows {
             (Style::LsRefs(wanted), None)
                 if wanted.unborn
                     && wanted.symrefs
-                    && self.facts.settings.unborn
+                    && self.facts.settings.unborn == Some(true)
                     && symbolic.is_some_and(|name| self.is_absent(name)) => {}
             (_, None) => return Ok(()),
             _ => {}
