@@ -101,7 +101,7 @@ const LINES: &[&str] = &[
 ];
 
 /// Malformed lines, at which a git that reads the file fails.
-const MALFORMED: &[&str] = &["[core\n", "[a]\n\tb = \"c\n", "[a]\n\t1 = 2\n", "x\n", "[a \"b]\n", "[a]\n\tb = \\q\n"];
+const MALFORMED: &[&str] = &["[core\n", "[a]\n\tb = \"c\n", "[a]\n\t1 = 2\n", "x y\n", "[a \"b]\n", "[a]\n\tb = \\q\n"];
 
 /// Conditions of `includeIf`, some of which are true.
 const CONDITIONS: &[&str] = &[
