@@ -210,11 +210,11 @@ mod tests {
 
     impl IoHook for Frees {
         fn before(&self, op: Op<'_>) -> Verdict {
-            if let Op::Create(path) = op
-                && path.ends_with("ref.lock")
-                && self.0.fetch_add(1, Ordering::Relaxed) == 1
-            {
-                std::fs::remove_file(path).unwrap();
+            match op {
+                Op::Create(path) if path.ends_with("ref.lock") && self.0.fetch_add(1, Ordering::Relaxed) == 1 => {
+                    std::fs::remove_file(path).unwrap();
+                }
+                _ => {}
             }
             Verdict::Proceed
         }
