@@ -152,7 +152,11 @@ fn what_is_no_small_batch_goes_to_packed_refs_as_ever() {
     transact_whole(&store, &[create("refs/other/through", id), create("refs/tags/e", id)]).unwrap();
     scene.repo.git(["symbolic-ref", "refs/heads/sym", LOOSE]);
     transact_whole(&store, &[set("refs/heads/sym", id), create("refs/tags/f", id)]).unwrap();
-    for name in ["refs/heads/many/7", "refs/heads/a", "refs/heads/b", &long, "refs/tags/e", "refs/tags/f"] {
+    // Previously, the journal entry said that this ref did not exist.
+    std::fs::write(dir.join("refs/heads/null"), format!("{}\n", ObjectId::null(HashKind::Sha1))).unwrap();
+    transact_whole(&store, &[set("refs/heads/null", id), create("refs/tags/g", id)]).unwrap();
+    let packed = ["refs/heads/many/7", "refs/heads/a", "refs/heads/b", &long, "refs/tags/e", "refs/tags/f"];
+    for name in packed.into_iter().chain(["refs/heads/null", "refs/tags/g"]) {
         assert!(!loose(name), "{name}");
         assert_eq!(read(dir)[name], id.to_string(), "{name}");
     }

@@ -1,7 +1,7 @@
 //! A block of refs outside of a table: a compact form in which refs can be searched.
 
 use crate::{
-    Fault, HashKind, RefValue,
+    Fault, HashKind, RefValue, WriteOptions,
     block::{BlockWriter, Layout, lower_bound, restart_before},
     format::BlockKind,
     record::{Context, Records, RefRecords, key},
@@ -30,9 +30,6 @@ pub struct RefBlockWriter {
 /// smaller, but slower to search.
 const RESTART_INTERVAL: u16 = 16;
 
-/// The longest block of the format, whose length has 24 bits.
-const BLOCK_LEN_MAX: usize = (1 << 24) - 1;
-
 impl fmt::Debug for RefBlockWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RefBlockWriter").field("last", &self.last.as_bstr()).finish_non_exhaustive()
@@ -59,7 +56,8 @@ impl RefBlockWriter {
             return false;
         }
         let shared = key::common_prefix(&self.last, name);
-        if !self.block.add(name, shared, value.type_bits(), BLOCK_LEN_MAX, |out| value.encode(0, out)) {
+        let limit = WriteOptions::BLOCK_SIZE_MAX as usize;
+        if !self.block.add(name, shared, value.type_bits(), limit, |out| value.encode(0, out)) {
             return false;
         }
         self.last.truncate(shared);

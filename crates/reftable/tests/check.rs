@@ -121,6 +121,30 @@ fn positions_that_do_not_ascend_are_the_only_fault_that_is_found() {
     assert!(matches!(found.as_slice(), [(_, Fault::PositionOrder)]), "{found:?}");
 }
 
+/// Previously, such a record was not found if it listed no blocks, as that of an object with very many refs.
+#[test]
+fn an_object_to_which_no_ref_points_is_found() {
+    let mut refs = refs(HashKind::Sha1, 60);
+    let mut id = [0; 20];
+    id[1] = 1;
+    // The first record of the object index has this id and the position of the first block.
+    refs[0].value = OwnValue::Direct(ObjectId::from_bytes(HashKind::Sha1, &id).unwrap());
+    let mut bytes = write(small_blocks(), &refs, &[]).0;
+    let section = position(&bytes, 1);
+    let (objects, id_len) = (section >> 5, section & 0x1f);
+    let (kind, id) = (objects + 5, objects + 6);
+    assert_eq!((usize::from(bytes[kind]), bytes[id + id_len]), (id_len << 3 | 1, 0), "one position, which is 0");
+    let mut unlisted = bytes.clone();
+    unlisted[kind] -= 1;
+    assert_eq!(faults(&unlisted), [], "the position is now the number of positions");
+    for table in [&mut bytes, &mut unlisted] {
+        table[id + 1] = 0;
+        let missing = Fault::ObjectMissing(1 << 48);
+        let expected = [(objects as u64, Fault::ObjectPositions), (objects as u64, missing)];
+        assert_eq!(faults(table), expected);
+    }
+}
+
 #[test]
 fn logs_that_the_footer_does_not_tell_of_are_found() {
     let mut bytes = table();

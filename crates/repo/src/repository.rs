@@ -381,11 +381,13 @@ impl Repository {
         };
         let mut name = target(self.worktree_refs_dir().join("HEAD"))?;
         for _ in 1..SYMREF_DEPTH_MAX {
-            let dir = match Scope::of(name.as_bstr()) {
-                Scope::Shared => self.refs_dir().to_owned(),
-                _ => self.worktree_refs_dir(),
+            let (dir, below) = match Scope::of(name.as_bstr()) {
+                Scope::Shared => (self.refs_dir().to_owned(), name.as_bstr()),
+                Scope::Worktree => (self.worktree_refs_dir(), name.as_bstr()),
+                Scope::Main(name) => (self.refs_dir_of(None), name),
+                Scope::Other { id, name } => (self.refs_dir_of(Some(id)), name),
             };
-            match target(dir.join(name.to_path_lossy())) {
+            match target(dir.join(below.to_path_lossy())) {
                 Some(next) => name = next,
                 None => return name.strip_prefix(b"refs/heads/").map(BString::from),
             }

@@ -281,6 +281,44 @@ fn the_home_in_a_pattern_may_be_a_link_or_unknown() {
     assert_eq!(different, "");
 }
 
+/// Previously, HEADs of other worktrees were looked for below the own worktree's folder.
+#[test]
+fn the_branch_at_the_end_of_a_chain_through_other_worktrees_is_found() {
+    let place = Place::new();
+    place.git("srv/work", &[], &["worktree", "add", "-q", "../third"]);
+    let common = place.path("srv/work/.git");
+    let main = place.git("srv/work", &[], &["symbolic-ref", "--short", "HEAD"]);
+    let mut text = fs::read_to_string(common.join("config")).unwrap();
+    for branch in [main.trim(), "linked", "third"] {
+        fs::write(common.join(format!("on-{branch}")), format!("[on]\n\tbranch = {branch}\n")).unwrap();
+        writeln!(text, "[includeIf \"onbranch:{branch}\"]\n\tpath = on-{branch}").unwrap();
+    }
+    fs::write(common.join("config"), text).unwrap();
+    let symbolic = |file: PathBuf, target: &str| {
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, format!("ref: {target}\n")).unwrap();
+    };
+    symbolic(common.join("refs/bisect/far"), "refs/heads/third");
+    let linked = common.join("worktrees/linked");
+    // Git takes no folder for a repository whose HEAD leads elsewhere than to `refs/`.
+    symbolic(linked.join("HEAD"), "refs/bisect/near");
+    let mut different = String::new();
+    for (target, branch) in [
+        ("main-worktree/HEAD", Some(main.trim())),
+        ("main-worktree/refs/bisect/far", Some("third")),
+        ("worktrees/third/HEAD", Some("third")),
+        ("worktrees/none/HEAD", None),
+        ("main-worktree/refs/heads/third", None),
+    ] {
+        symbolic(linked.join("refs/bisect/near"), target);
+        different += &place.difference("srv/linked", &[]);
+        let ours = place.ours("srv/linked", &[]).unwrap();
+        let found = ours.split_once("on.branch\n").and_then(|(_, rest)| rest.split('\0').next());
+        assert_eq!(found, branch, "{target}");
+    }
+    assert_eq!(different, "");
+}
+
 /// Compares, besides, the forms of paths, branches and URLs, includes that are nested too deep or include themselves,
 /// and missing files.
 #[test]

@@ -3,7 +3,7 @@
 
 mod freshness;
 
-use crate::{pieces::Pieces, settings::Limits, upload::ls_refs::LsRefs};
+use crate::{pieces::Pieces, settings::Limits};
 use bstr::{BString, ByteSlice};
 use freshness::Seen;
 use refdb::{
@@ -297,9 +297,10 @@ impl UploadSettings {
         Ok(settings)
     }
 
-    /// Returns whether the settings that this request asks for are valid. Otherwise, git reports those that are not.
-    pub(crate) fn permits(&self, wanted: &LsRefs) -> bool {
-        !wanted.unborn || self.unborn.is_some()
+    /// Returns whether the settings are valid on which the answer to an `ls-refs` with or without `unborn` depends.
+    /// Otherwise, git reports the invalid one.
+    pub(crate) fn are_valid_for(&self, asks_for_unborn: bool) -> bool {
+        !asks_for_unborn || self.unborn.is_some()
     }
 
     /// Returns the refs to hide: those of the settings, and those that the authorizer adds.

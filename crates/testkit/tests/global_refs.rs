@@ -30,6 +30,8 @@ enum Fault {
     MarkWithoutNumber,
     /// A node that restarts does not claim its marks.
     MarksNotClaimed,
+    /// A node whose answer was lost takes the revision of the lock that is held now for that of its own lock.
+    RevisionOfTheHeldLock,
 }
 
 /// Explores pairs of nodes with and without locks. If neither uses locks, one of them makes two puts in a row, so that
@@ -97,4 +99,10 @@ fn a_mark_without_a_number_lets_an_older_transaction_apply() {
 #[test]
 fn marks_that_a_new_start_leaves_open_let_a_dead_process_write() {
     finds(Fault::MarksNotClaimed, &["of a process that was followed by another"]);
+}
+
+/// Previously, the model itself answered like that, so that it could not find the fault.
+#[test]
+fn the_revision_of_the_lock_that_is_held_now_lets_a_node_write_under_the_lock_of_another() {
+    finds(Fault::RevisionOfTheHeldLock, &["another node has had the lock since"]);
 }

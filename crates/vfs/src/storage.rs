@@ -252,8 +252,9 @@ impl fmt::Display for Storage {
             None => f.write_str("mount: not known; is /proc there?")?,
         }
         if !self.is_local {
-            let unknown = Mount::parse("");
-            write!(f, "\nflock: {}", self.mount.as_ref().unwrap_or(&unknown).flock())?;
+            const UNKNOWN: &str =
+                "not known, since the mount is not: locks of a machine that is lost cannot be told from others";
+            write!(f, "\nflock: {}", self.mount.as_ref().map_or(UNKNOWN, Mount::flock))?;
         }
         self.conclusions().iter().try_for_each(|line| write!(f, "\n{line}"))
     }
@@ -348,7 +349,8 @@ mod tests {
         let unknown = |fault_of_unknown| Storage { is_local: false, mount: None, fault_of_unknown };
         for storage in [unknown(None), nfs("fuse.glusterfs,rw")] {
             assert!(storage.conclusions()[0].starts_with("not tested: "), "{storage}");
-            assert!(storage.to_string().contains("\nflock: not known"), "{storage}");
+            let reason = if storage.mount.is_none() { "the mount is not: " } else { "this is not NFS: " };
+            assert!(storage.to_string().contains(&format!("\nflock: not known, since {reason}")), "{storage}");
         }
         assert!(unknown(Some(UNKNOWN)).conclusions()[0].starts_with("unsafe: files, reftable: "));
         assert_eq!(Mount::fault_of_unknown(Path::new("/proc")), None);

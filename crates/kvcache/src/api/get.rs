@@ -95,14 +95,10 @@ impl Cache {
         take: impl FnOnce(&[u8], u64) -> T,
     ) -> Lookup<T> {
         let Store { view, ages, .. } = &*self.store;
-        let mut failed = None;
+        let mut failed: Option<(Place, u64)> = None;
         for _ in 0..ATTEMPTS {
             let Some(hit) = view.index.find(hash) else { return Lookup::None };
             let place = hit.place;
-            if failed.is_some_and(|failed: Place| failed.is_same(place)) {
-                self.discard(hash, place);
-                return Lookup::None;
-            }
             let slot = view.slots[usize::from(place.slot())].load();
             if place.len() > most_bytes
                 && let Some(len) = slot.as_ref().and_then(|segment| value_len(segment, place, scratch))
@@ -110,7 +106,11 @@ impl Cache {
             {
                 return Lookup::Larger(len);
             }
-            match slot.as_ref().map_or(Read::Gone, |segment| self.read(segment, place, hash, key, scratch)) {
+            let Some(segment) = slot.as_ref() else {
+                yield_now();
+                continue;
+            };
+            match self.read(segment, place, hash, key, scratch) {
                 Read::Value(_, created_ms) if ages.is_expired(created_ms) => return Lookup::Expired,
                 // The header could not be read before.
                 Read::Value(value, _) if value.len() > most_bytes => return Lookup::Larger(value.len()),
@@ -121,9 +121,14 @@ impl Cache {
                     return Lookup::Found(take(value, created_ms));
                 }
                 Read::OtherKey => return Lookup::None,
-                // The segment may have been deleted since the index was read, so the record counts as damaged only if
-                // the index, when it is asked again, still names this place.
-                Read::Damaged => failed = Some(place),
+                // The segment may have been deleted since the index was read, and another one, in which the record is
+                // not written yet, may have its slot. So the record counts as damaged only if it fails again when the
+                // index, which is asked after that segment was found, names its place.
+                Read::Damaged if failed.is_some_and(|(at, seq)| at.is_same(place) && seq == segment.seq) => {
+                    self.discard(hash, place, segment.seq);
+                    return Lookup::None;
+                }
+                Read::Damaged => failed = Some((place, segment.seq)),
                 Read::Gone => yield_now(),
             }
         }
@@ -165,14 +170,16 @@ impl Cache {
         Read::Value(&bytes[value_at..value_at + value_len], header.created_ms)
     }
 
-    /// Drops a record that failed its checks and to which the index still leads, and writes a tombstone so that no
-    /// older value takes the record's place. In a cache that is read-only or closed, the record is only counted as
-    /// damaged.
-    fn discard(&self, hash: u64, place: Place) {
-        self.store.view.counters.corrupt.add(1);
+    /// Drops a record that failed its checks twice in the segment with number `seq` and to which the index still leads,
+    /// and writes a tombstone so that no older value takes the record's place. A record that has the same place in a later segment stays. In a cache that
+    /// is read-only or closed, the record is only counted as damaged.
+    fn discard(&self, hash: u64, place: Place, seq: u64) {
+        let view = &self.store.view;
+        view.counters.corrupt.add(1);
         let mut log = self.store.log();
-        if self.check_writable().is_ok() {
-            log.drop_entry(&self.store.view, hash, place, true);
+        let is_there = view.slots[usize::from(place.slot())].load().as_ref().is_some_and(|segment| segment.seq == seq);
+        if is_there && self.check_writable().is_ok() {
+            log.drop_entry(view, hash, place, true);
         }
     }
 
@@ -224,4 +231,25 @@ enum Read<'a> {
     Damaged,
     /// The record was moved, replaced or dropped since the index was read, or its file cannot be read.
     Gone,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Put};
+
+    /// Previously, such a record was dropped if the damaged one had the same hash.
+    #[test]
+    fn a_record_in_a_later_segment_at_the_place_of_a_damaged_one_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::open(dir.path(), Options::new(1 << 20)).unwrap();
+        assert_eq!(cache.put(b"key", b"value").unwrap(), Put::Stored);
+        let (view, hash) = (&cache.store.view, cache.sealer.hash(b"key"));
+        let place = view.index.get(hash).unwrap();
+        let seq = view.slots[usize::from(place.slot())].load().as_ref().unwrap().seq;
+        cache.discard(hash, place, seq - 1);
+        assert_eq!(cache.get(b"key").unwrap().value, b"value");
+        cache.discard(hash, place, seq);
+        assert_eq!(cache.get(b"key"), None);
+    }
 }

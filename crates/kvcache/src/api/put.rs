@@ -122,12 +122,13 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`]: the key has no value then,
-    /// as after [`Put::Refused`], and its removal is as durable as the put was to be; [`Error::ReadOnly`] and
-    /// [`Error::Closed`]; [`Error::Encryption`] if there is no source of randomness, after which the key still has its
-    /// older value; [`Error::File`] if a write or sync for a durable put fails; [`Error::WriteFailed`] if a durable put
-    /// finds no room for 30 s, or none in the write buffer while all writes to the disk fail for 2 s. After an error of
-    /// the disk the value may be visible, but need not be durable; without room the key has no value.
+    /// [`Error::TooLarge`] if key and value are longer than [`Cache::largest_entry_bytes`] and no void ticket makes the
+    /// put [stale](Put::Stale): the key has no value then, as after [`Put::Refused`], and its removal is as durable as
+    /// the put was to be; [`Error::ReadOnly`] and [`Error::Closed`]; [`Error::Encryption`] if there is no source of
+    /// randomness, after which the key still has its older value; [`Error::File`] if a write or sync for a durable put
+    /// fails; [`Error::WriteFailed`] if a durable put finds no room for 30 s, or none in the write buffer while all
+    /// writes to the disk fail for 2 s. After an error of the disk the value may be visible, but need not be durable;
+    /// without room the key has no value.
     pub fn put_with(&self, key: &[u8], value: &[u8], options: PutOptions) -> Result<Put> {
         let until = if options.at_once { Durability::Buffered } else { options.durability };
         self.put_until(key, value, options, until)
@@ -147,7 +148,10 @@ impl Cache {
             // An older value must not be served in place of the one that is refused.
             return match self.remove_if_valid(key, options.ticket, until)? {
                 Some(_) => Err(Error::TooLarge { len, max }),
-                None => Ok(Put::Stale),
+                None => {
+                    self.store.view.counters.stale.add(1);
+                    Ok(Put::Stale)
+                }
             };
         }
         let header = RecordHeader {
@@ -292,7 +296,6 @@ impl Cache {
             self.check_writable()?;
             // Checked under the log's lock, because another thread may put a newer value at any other time.
             if ticket.is_some_and(|ticket| ticket.0 != store.tickets.of(hash)) {
-                store.view.counters.stale.add(1);
                 return Ok(None);
             }
             store.tickets.invalidate(hash);

@@ -19,11 +19,14 @@ pub(super) fn compare(table: &Table, mut found: Found, report: &mut Report) {
             report.add(section.start, Fault::ObjectMissing(be64(missing[0].0.as_bytes(), 0)));
         }
         let expected = pointed.next_if(|ids| ids[0].0.as_bytes()[..len] == object.id[..]);
-        let mut expected: Vec<u64> = expected.unwrap_or_default().iter().map(|(_, position)| *position).collect();
-        expected.sort_unstable();
-        expected.dedup();
-        let listed = object.positions.is_empty() && !expected.is_empty() || object.positions == expected;
-        if !listed {
+        let is_right = expected.is_some_and(|ids| {
+            let mut blocks: Vec<u64> = ids.iter().map(|(_, position)| *position).collect();
+            blocks.sort_unstable();
+            blocks.dedup();
+            // A record without positions stands for more blocks than it could list.
+            object.positions.is_empty() || object.positions == blocks
+        });
+        if !is_right {
             report.add(object.block, Fault::ObjectPositions);
         }
     }

@@ -44,16 +44,16 @@ pub(super) struct Past {
 }
 
 /// A writer that was in a group waits for the other writers of the group, before it takes the lock again, for the time
-/// that the leader held the lock divided by this, but at most for [`GATHER_MAX`]. Git and JGit can get the lock
+/// that the leader held the lock divided by this, but at most for [`PAUSE_MAX`]. Git and JGit can get the lock
 /// meanwhile.
-const GATHER_PART: u32 = 4;
+const PAUSE_PART: u32 = 4;
 
 /// Where the list is replaced in less time than this, as in a memory file system, a writer is faster by itself than in
 /// a group, which costs each member two switches between processes.
 const CHEAP_LIST: Duration = Duration::from_micros(25);
 
 /// The longest time for which a writer waits for the others of its group.
-const GATHER_MAX: Duration = Duration::from_millis(1);
+const PAUSE_MAX: Duration = Duration::from_millis(1);
 
 /// After this time the members of the last group are not expected any more.
 const FORGET_AFTER: Duration = Duration::from_millis(100);
@@ -66,7 +66,7 @@ impl Backoff {
         let Past { writers, took_micros, relay } = last.group?;
         let took = Duration::from_micros(u64::from(took_micros));
         let is_recent = now.saturating_duration_since(last.ended) < FORGET_AFTER;
-        let pause = (took / GATHER_PART).min(GATHER_MAX);
+        let pause = (took / PAUSE_PART).min(PAUSE_MAX);
         let has_others = writers > 1 || relay.free_until > 0;
         (is_recent && has_others).then_some(Crowd { others: writers.saturating_sub(1) as usize, pause, relay })
     }

@@ -25,8 +25,10 @@ pub struct NewTable {
     file: Option<File>,
     /// Whether there is a file that no list names.
     unlisted: bool,
-    /// Whether a write failed because there was no room.
+    /// Whether a write or a sync failed because there was no room.
     lacks_room: bool,
+    /// Whether a write or a sync of the file failed, so that the file may lack bytes.
+    is_lost: bool,
 }
 
 impl NewTable {
@@ -45,6 +47,7 @@ impl NewTable {
             file: None,
             unlisted: false,
             lacks_room: false,
+            is_lost: false,
         }
     }
 
@@ -76,22 +79,31 @@ impl NewTable {
 
     /// Returns whether the whole table has been written to its file.
     pub(super) fn is_complete(&self) -> bool {
-        self.unlisted && self.file.is_none()
+        self.unlisted && self.file.is_none() && !self.is_lost
     }
 
-    /// Returns whether a write failed because there was no room.
+    /// Returns whether a write or a sync failed because there was no room. A file system that finds room for the bytes
+    /// only when it sends them to the disk or to the server, as NFS does, tells the sync that there is none.
     pub(super) fn lacks_room(&self) -> bool {
         self.lacks_room
     }
 
     fn flush(&mut self) -> refdb_vfs::Result<()> {
         let written = self.write_buffer();
-        self.lacks_room |= written.as_ref().is_err_and(refdb_vfs::Error::is_want_of_room);
+        self.note_want_of_room(&written);
         written
+    }
+
+    fn note_want_of_room<T>(&mut self, done: &refdb_vfs::Result<T>) {
+        self.lacks_room |= done.as_ref().is_err_and(refdb_vfs::Error::is_want_of_room);
     }
 
     fn write_buffer(&mut self) -> refdb_vfs::Result<()> {
         assert!(!self.is_complete(), "a table does not change once it is written");
+        if self.is_lost {
+            let source = std::io::Error::other("an earlier attempt failed");
+            return Err(refdb_vfs::Error { operation: "write", path: self.path.clone(), source });
+        }
         if self.file.is_none() {
             let file = self.stack.fs().create_new(&self.path, NEW_FILE_MODE)?;
             if let Err(error) = self.stack.options().permit(&file) {
@@ -101,16 +113,19 @@ impl NewTable {
             self.unlisted = true;
             self.file = Some(file);
         }
-        self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer))
+        let written = self.file.as_mut().map_or(Ok(()), |file| file.write_all(&self.buffer));
+        self.is_lost = written.is_err();
+        written
     }
 
     /// Writes the remaining bytes, syncs the file if the durability requires it, and closes it. Calling it again has no
-    /// effect.
+    /// effect, or fails if a write or the sync of the file has failed.
     pub(super) fn write_out(&mut self) -> Result<(), StackError> {
-        match self.write_unsynced()? {
-            Some(file) => Ok(file.sync()?),
-            None => Ok(()),
-        }
+        let Some(file) = self.write_unsynced()? else { return Ok(()) };
+        let synced = file.sync();
+        self.note_want_of_room(&synced);
+        self.is_lost = synced.is_err();
+        Ok(synced?)
     }
 
     /// Writes the remaining bytes as [`write_out`](Self::write_out) does, but returns the file if it still has to be
@@ -222,6 +237,36 @@ mod tests {
         for _ in 0..2 {
             table.write_out().unwrap_err();
             assert!(!table.is_complete() && !table.path.exists());
+        }
+    }
+
+    /// Previously, the second attempt succeeded without a sync, because the file counted as the complete table.
+    #[test]
+    fn a_table_whose_file_could_not_be_written_or_synced_stays_incomplete() {
+        struct Full {
+            at_sync: bool,
+        }
+        impl IoHook for Full {
+            fn before(&self, op: Op<'_>) -> Verdict {
+                match op {
+                    Op::Write(..) if !self.at_sync => Verdict::Tear(1, ErrorKind::StorageFull.into()),
+                    Op::Sync(_) if self.at_sync => Verdict::Fail(ErrorKind::QuotaExceeded.into()),
+                    _ => Verdict::Proceed,
+                }
+            }
+        }
+        for at_sync in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let options = StackOptions::new(WriteOptions::new(HashKind::Sha1)).durability(Durability::Sync);
+            let stack = Stack::open(Fs::with_hook(Arc::new(Full { at_sync })), dir.path(), options).unwrap();
+            let mut table = NewTable::of_bytes(&stack, 1, 1, b"bytes");
+            for _ in 0..2 {
+                table.write_out().unwrap_err();
+                assert!(!table.is_complete() && table.lacks_room());
+            }
+            let path = table.path.clone();
+            drop(table);
+            assert!(!path.exists());
         }
     }
 

@@ -1,7 +1,10 @@
 //! Changes a variable in the text of a configuration file, and leaves other variables, other sections, the order and
 //! the comments on other lines as they are. New lines are laid out like git's.
 
-use super::{BadLine, parse::Piece};
+use super::{
+    BadLine,
+    parse::{BYTE_ORDER_MARK, Piece},
+};
 use std::ops::Range;
 
 /// The text of a file that is being changed.
@@ -89,7 +92,6 @@ impl Edit {
 
     /// Finds all sections, and the lines that set the variable with this key.
     fn scan(&self, key: &[u8]) -> Result<(Vec<Section>, Vec<Range<usize>>), BadLine> {
-        const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
         let skipped = if self.text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         let mut parser = super::Parser::new(&self.text);
         let (mut sections, mut found): (Vec<Section>, Vec<Range<usize>>) = (Vec::new(), Vec::new());

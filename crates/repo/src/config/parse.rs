@@ -38,12 +38,14 @@ pub(super) enum Piece {
     End,
 }
 
+/// The UTF-8 byte order mark, which git skips at the start of a file.
+pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// The number of a line that cannot be parsed, counted from 1.
 pub(crate) struct BadLine(pub(crate) u32);
 
 impl<'a> Parser<'a> {
     pub(crate) fn new(text: &'a [u8]) -> Self {
-        const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
         let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         Parser { text, at: 0, line: 1, past_end: false, start: 0, key: Vec::new(), section_len: 0, value: Vec::new() }
     }

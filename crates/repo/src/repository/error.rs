@@ -77,11 +77,11 @@ pub enum RepositoryError {
     #[error("unknown ref storage format: '{0}'")]
     UnknownRefStorage(String),
     /// The refs were migrated to another format, or moved to another folder, after the repository was opened.
-    #[error("the refs of this repository were migrated from '{from}' to '{to}' meanwhile; try again")]
+    #[error("the refs of this repository were {} meanwhile; try again", change_of_format(from, to))]
     FormatChanged {
         /// The format when the repository was opened.
         from: &'static str,
-        /// The present format.
+        /// The present format, which is the same if only the folder has changed.
         to: &'static str,
     },
     /// `GIT_NAMESPACE` does not make a valid refname.
@@ -106,6 +106,10 @@ pub enum RepositoryError {
     CurrentDir(std::io::Error),
 }
 
+fn change_of_format(from: &str, to: &str) -> String {
+    if from == to { "moved to another folder".into() } else { format!("migrated from '{from}' to '{to}'") }
+}
+
 impl RepositoryError {
     /// Returns what git prints to stderr before it exits with status 128. Control characters other than tabs and
     /// newlines became `?`.
@@ -118,5 +122,18 @@ impl RepositoryError {
             }
             _ => format!("fatal: {self}\n"),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Previously, refs that were moved to another folder were said to be migrated from `files` to `files`.
+    #[test]
+    fn refs_in_another_folder_are_said_to_be_moved() {
+        let said = |from, to| RepositoryError::FormatChanged { from, to }.to_string();
+        assert!(said("files", "files").contains("were moved to another folder"));
+        assert!(said("files", "reftable").contains("were migrated from 'files' to 'reftable'"));
     }
 }

@@ -262,7 +262,7 @@ impl Server {
                 let (progress, bytes) =
                     read_request(&job.facts, &mut inflow, &mut room).await.map_err(Failure::Unreadable)?;
                 if let Progress::Complete(wanted) = progress
-                    && job.facts.settings.permits(&wanted)
+                    && job.facts.settings.are_valid_for(wanted.unborn)
                 {
                     record.operation("ls-refs", job.version.number());
                     let source = job.list(Style::LsRefs(wanted), &mut begin, record)?;

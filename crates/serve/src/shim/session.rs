@@ -156,8 +156,8 @@ impl Session {
                 let is_end = reader.bytes() == b"0000";
                 return Ok(if is_end { DONE } else { self.hand_over(reader.into_bytes(), false) });
             };
-            let is_for_git =
-                !facts.settings.permits(&wanted) || at_disk(self.served.is_remote(), || self.served.has_grafts(&facts));
+            let is_for_git = !facts.settings.are_valid_for(wanted.unborn)
+                || at_disk(self.served.is_remote(), || self.served.has_grafts(&facts));
             if is_for_git {
                 return Ok(self.hand_over(reader.into_bytes(), false));
             }

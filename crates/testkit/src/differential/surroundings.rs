@@ -100,8 +100,8 @@ const LINES: &[&str] = &[
     "[hook \"one\"]\n\tjobs = 2\n",
 ];
 
-/// Lines at which a git that reads the file fails, except for `x`, which is a key without a value.
-const MALFORMED: &[&str] = &["[core\n", "[a]\n\tb = \"c\n", "[a]\n\t1 = 2\n", "x\n", "[a \"b]\n", "[a]\n\tb = \\q\n"];
+/// Malformed lines, at which a git that reads the file fails.
+const MALFORMED: &[&str] = &["[core\n", "[a]\n\tb = \"c\n", "[a]\n\t1 = 2\n", "x y\n", "[a \"b]\n", "[a]\n\tb = \\q\n"];
 
 /// Conditions of `includeIf`, some of which are true.
 const CONDITIONS: &[&str] = &[

@@ -25,6 +25,8 @@ pub(crate) struct Mark {
     pub(crate) start: u8,
     pub(crate) number: u8,
     pub(crate) outcome: Outcome,
+    /// The revision at which the mark was closed, if the transaction took the lock. No other revision matters.
+    pub(crate) revision: Option<u8>,
 }
 
 /// The change that a transaction makes.
@@ -48,7 +50,8 @@ pub(crate) enum Request {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Answer {
-    /// The outcome, and the revision of the lock that is held, if one is.
+    /// The outcome, and the revision of the lock that the transaction took, if it took one. That lock may be gone by
+    /// now.
     Outcome(Outcome, Option<u8>),
     /// The mark belongs to a later transaction or start, and says nothing about this one.
     NotTold,
@@ -61,20 +64,23 @@ pub(crate) struct Etcd {
     pub(crate) lock: Option<u8>,
     /// The revision of the last lock that was taken.
     pub(crate) locks: u8,
+    /// The node that took it.
+    pub(crate) taker: usize,
     pub(crate) marks: [Mark; 2],
 }
 
 impl Etcd {
     pub(crate) fn new() -> Self {
-        let fresh = Mark { start: 0, number: 0, outcome: Outcome::Done };
-        Etcd { value: None, lock: None, locks: 0, marks: [fresh; 2] }
+        let fresh = Mark { start: 0, number: 0, outcome: Outcome::Done, revision: None };
+        Etcd { value: None, lock: None, locks: 0, taker: 0, marks: [fresh; 2] }
     }
 
     /// Returns the outcome of a transaction as its mark records it.
-    pub(crate) fn told(&self, id: Id) -> Answer {
+    pub(crate) fn told(&self, id: Id, fault: Fault) -> Answer {
         let mark = &self.marks[id.node];
         if (mark.start, mark.number) == (id.start, id.number) {
-            Answer::Outcome(mark.outcome, self.lock)
+            let revision = if fault == Fault::RevisionOfTheHeldLock { self.lock } else { mark.revision };
+            Answer::Outcome(mark.outcome, revision)
         } else {
             Answer::NotTold
         }
@@ -96,40 +102,40 @@ impl Etcd {
         match request {
             Request::Close(id) => {
                 if self.is_open(id, Fault::None) {
-                    self.close(id, Outcome::Void);
+                    self.close(id, Outcome::Void, None);
                 }
-                (self.told(id), None)
+                (self.told(id, fault), None)
             }
-            Request::Transaction(id, _) if !self.is_open(id, fault) => (self.told(id), None),
+            Request::Transaction(id, _) if !self.is_open(id, fault) => (self.told(id, fault), None),
             Request::Transaction(id, Change::Lock) => {
                 if self.lock.is_some() {
-                    return (self.close(id, Outcome::Refused), None);
+                    return (self.close(id, Outcome::Refused, None), None);
                 }
-                self.locks += 1;
+                (self.locks, self.taker) = (self.locks + 1, id.node);
                 self.lock = Some(self.locks);
-                (self.close(id, Outcome::Done), None)
+                (self.close(id, Outcome::Done, self.lock), None)
             }
             Request::Transaction(id, Change::Put { expected, token }) => {
                 let fenced = token.is_some() && token != self.lock && fault != Fault::NoFencing;
                 let stale = expected != self.value && fault != Fault::PutWithoutCompare;
                 if fenced || stale {
-                    return (self.close(id, Outcome::Refused), None);
+                    return (self.close(id, Outcome::Refused, None), None);
                 }
                 let broken = if expected != self.value {
                     Some("overwrites a value that it did not see")
-                } else if token.is_some_and(|token| token != self.locks) {
+                } else if token.is_some_and(|token| token != self.locks || self.taker != id.node) {
                     Some("applies though another node has had the lock since")
                 } else {
                     None
                 };
                 self.value = Some(id);
-                (self.close(id, Outcome::Done), broken)
+                (self.close(id, Outcome::Done, None), broken)
             }
         }
     }
 
-    fn close(&mut self, id: Id, outcome: Outcome) -> Answer {
-        self.marks[id.node] = Mark { start: id.start, number: id.number, outcome };
-        Answer::Outcome(outcome, self.lock)
+    fn close(&mut self, id: Id, outcome: Outcome, revision: Option<u8>) -> Answer {
+        self.marks[id.node] = Mark { start: id.start, number: id.number, outcome, revision };
+        Answer::Outcome(outcome, revision)
     }
 }

@@ -1,7 +1,7 @@
 //! A node: takes the lock if it uses one, reads the value, puts its own value, and finds out what became of the put.
 
 use crate::Fault;
-use crate::etcd::{Answer, Change, Etcd, Id, Outcome, Request};
+use crate::etcd::{Answer, Change, Etcd, Id, Mark, Outcome, Request};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Stage {
@@ -85,7 +85,8 @@ impl Node {
         match (fault, change) {
             (Fault::LostAnswerIsSuccess, Change::Put { .. }) => (None, self.ended(id, change, Outcome::Done, None)),
             (Fault::PlainReadOfTheMark, Change::Put { .. }) => {
-                let outcome = if let Answer::Outcome(outcome, _) = etcd.told(id) { outcome } else { Outcome::Void };
+                let outcome =
+                    if let Answer::Outcome(outcome, _) = etcd.told(id, fault) { outcome } else { Outcome::Void };
                 (None, self.ended(id, change, outcome, None))
             }
             _ => {
@@ -99,19 +100,16 @@ impl Node {
         let (Stage::Sent(id, change) | Stage::Closing(id, change)) = self.stage else {
             unreachable!("waits for nothing")
         };
-        let Answer::Outcome(outcome, token) = answer else { unreachable!("only its own process uses a mark") };
-        self.ended(id, change, outcome, token)
+        let Answer::Outcome(outcome, revision) = answer else { unreachable!("only its own process uses a mark") };
+        self.ended(id, change, outcome, revision)
     }
 
-    fn ended(&mut self, id: Id, change: Change, outcome: Outcome, token: Option<u8>) -> Option<Report> {
+    fn ended(&mut self, id: Id, change: Change, outcome: Outcome, revision: Option<u8>) -> Option<Report> {
         self.stage = Stage::Ready;
         match (change, outcome) {
             (Change::Lock, Outcome::Done) => {
-                self.token = token;
-                // If the lease expired before the answer arrived, there is no lock to hold.
-                if token.is_none() {
-                    self.puts = 0;
-                }
+                // If the lease expired before the answer arrived, another node may have the lock by now.
+                self.token = revision;
                 None
             }
             (Change::Lock, _) => {
@@ -131,7 +129,7 @@ impl Node {
         let mark = &mut etcd.marks[self.index];
         self.start += 1;
         if fault != Fault::MarksNotClaimed {
-            (mark.start, mark.number, mark.outcome) = (self.start, 0, Outcome::Void);
+            *mark = Mark { start: self.start, number: 0, outcome: Outcome::Void, revision: None };
         }
         (self.number, self.token, self.locks, self.stage) = (0, None, false, Stage::Ended);
     }

@@ -1,6 +1,6 @@
 //! Validation of names that arrive in sorted order, using what is known of the previous name.
 
-use super::{CHUNK, CLASS, FormatOptions, PLAIN, check_format, look};
+use super::{CHUNK, FormatOptions, check_format, is_plain_path};
 
 /// Validates names that arrive in sorted order, so that most of them begin like the previous name.
 #[derive(Debug)]
@@ -38,10 +38,7 @@ impl OrderedNames {
 
     #[inline(never)]
     fn accept_new(&mut self, name: &[u8]) -> bool {
-        let is_plain = |name: &[u8]| {
-            name.len() > CHUNK && CLASS[name[0] as usize] == PLAIN && look(name) == 0 && !name.ends_with(b"/")
-        };
-        if let Some(start) = name.first_chunk().filter(|_| is_plain(name)) {
+        if let Some(start) = name.first_chunk().filter(|_| is_plain_path(name)) {
             self.plain_start = *start;
             return true;
         }

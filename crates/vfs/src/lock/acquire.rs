@@ -183,6 +183,7 @@ fn create_signed(
         }
         Ok(Got::Turn(turn)) => return Ok(Got::Turn(turn)),
         Err(error @ LockError::Held { .. }) => return Err(error),
+        Err(LockError::Io(error)) if error.is_signal() => return Err(error.into()),
         // The file system has no files without names, or the file cannot be given a name here, or creating it below
         // fails in the same way.
         Ok(Got::Lock(false)) | Err(LockError::Io(_)) => {}
@@ -198,6 +199,50 @@ fn create_signed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{IoHook, Op, Verdict, interrupt};
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    /// Removes the lock file of another writer when a lock file is to be created for the second time.
+    struct Frees(AtomicU32);
+
+    impl IoHook for Frees {
+        fn before(&self, op: Op<'_>) -> Verdict {
+            match op {
+                Op::Create(path) if path.ends_with("ref.lock") && self.0.fetch_add(1, Ordering::Relaxed) == 1 => {
+                    std::fs::remove_file(path).unwrap();
+                }
+                _ => {}
+            }
+            Verdict::Proceed
+        }
+    }
+
+    const STOPS: &str = "REFDB_TEST_STOPS";
+
+    /// Previously, the lock was tried once more, and could still be taken.
+    #[test]
+    fn a_signal_ends_the_wait_for_a_signed_lock() {
+        if std::env::var_os(STOPS).is_none() {
+            // The signal would end the waits of other tests of this process, too.
+            let test = "lock::acquire::tests::a_signal_ends_the_wait_for_a_signed_lock";
+            let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+            let status = again.args(["--exact", test, "--test-threads=1"]).env(STOPS, "1").status();
+            assert!(status.unwrap().success());
+            return;
+        }
+        interrupt::pretend(15);
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("ref");
+        let theirs = Lock::path_of(&target);
+        std::fs::write(&theirs, "").unwrap();
+        let fs = Fs::with_hook(Arc::new(Frees(0.into()))).signing_locks();
+        let waited = Lock::acquire(&fs, &target, 0o666, LockTimeout::Forever);
+        assert!(matches!(&waited, Err(LockError::Io(error)) if error.is_signal()), "{waited:?}");
+        assert!(theirs.exists());
+    }
 
     /// Previously, the file was created again, or the new content was added to that of the other writer.
     #[test]

@@ -41,6 +41,10 @@ pub(super) fn link(
             spare.put_back();
             Err(error)
         }
+        Err(LockError::Io(error)) if error.is_signal() => {
+            spare.put_back();
+            Err(error.into())
+        }
         // For example, the folder of the lock is missing, or somebody has removed the spare file. The spare file is not
         // used again.
         Err(LockError::Io(_)) => Ok(None),

@@ -26,11 +26,16 @@ use std::{
 };
 
 /// Returns whether these steps can be a small batch: there are at most [`REFS_MAX`], each sets a ref with a valid
-/// name, which was neither symbolic nor broken, to an object, and their journal entry is short enough to be read again.
+/// name, which was neither symbolic nor broken nor the null id, to an object, and their journal entry is short enough
+/// to be read again. A journal entry has the null id in place of the old value of a ref that did not exist.
 pub(crate) fn fits(steps: &[(usize, Step<'_>)]) -> bool {
     let is_simple = |step: &Step<'_>| {
         matches!(step.new, Some(NewValue::Direct(..)))
-            && !matches!(step.old, Some(TargetView::Symbolic(_)))
+            && match step.old {
+                None => true,
+                Some(TargetView::Direct(old)) => !old.is_null(),
+                Some(TargetView::Symbolic(_)) => false,
+            }
             && !step.is_broken
             && RefName::new(step.name.to_vec()).is_ok()
     };
