@@ -171,8 +171,8 @@ impl Cache {
     }
 
     /// Drops a record that failed its checks twice in the segment with number `seq` and to which the index still leads,
-    /// and writes a tombstone so that no older value takes the record's place. A record that has the same place in a later segment stays. In a cache that
-    /// is read-only or closed, the record is only counted as damaged.
+    /// and writes a tombstone so that no older value takes the record's place. A record that has the same place in a
+    /// later segment stays. In a cache that is read-only or closed, the record is only counted as damaged.
     fn discard(&self, hash: u64, place: Place, seq: u64) {
         let view = &self.store.view;
         view.counters.corrupt.add(1);
