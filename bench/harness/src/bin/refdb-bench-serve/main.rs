@@ -36,7 +36,7 @@ pub(crate) struct Options {
     #[arg(long)]
     folder: PathBuf,
     /// Seconds for each line that sends requests for a time; the other lines send a fixed number.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// The number of refs of each repository but those of the group `many`.
     #[arg(long, default_value_t = 1_500_000)]
