@@ -7,10 +7,6 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Some((zone, date)) = bytes.split_once_str("\n") else { return };
-    // The path may lead only to a file of a zone, because a read of another file, such as a device, may never end.
-    if zone.starts_with(b"/") || zone.contains_str("..") || zone.contains(&0) {
-        return;
-    }
     let environment = Environment::empty("/").with("TZ", OsStr::from_bytes(zone));
     let zone = Zone::of(&environment);
     for now in [0, 1_700_000_000, u64::from(u32::MAX), u64::MAX] {

@@ -8,6 +8,7 @@ use std::fs;
 use common::{Synthetic, files_named};
 use refdb_lab::scenario::Scenario;
 use refdb_testkit::Git;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// A command that reports the cost that its revision contains.
 const REPORT: &str = "cat \"$BUILD/cost\" >\"$COST\"";
@@ -76,18 +77,29 @@ fn worktrees_of_the_user_stay_known() {
     assert!(listed.lines().count() == 2 && listed.contains(here.to_str().unwrap()), "{listed}");
 }
 
-/// Each command waits up to a second for the file of the other one, and reports 1 if it waits in vain.
+/// Two commands meet at a pipe, whose ends can only be opened at the same time. One that waits for the other in vain
+/// reports 1.
 #[test]
 fn side_by_side_both_runs_of_a_pair_happen_at_once_and_failures_have_their_side() {
-    let meet = "me=$(cat \"$BUILD/cost\") other=$BUILD/../../here-$((3 - me)) tries=0\n: >\"$BUILD/../../here-$me\"\n\
-                while test $tries -lt 20 && ! test -e \"$other\"; do sleep 0.05; tries=$((tries + 1)); done\n\
-                if test -e \"$other\"; then echo $((me + 1)); else echo 1; fi >\"$COST\"";
-    let more = "judge = 'reported'\nprepare = 'rm -f \"$BUILD/../../here-$(cat \"$BUILD/cost\")\"'";
-    let planted = Synthetic::new(meet, more);
-    let [a, b] = ["1", "2"].map(|cost| planted.commit("cost", cost));
-    let said = planted.said("run", &format!("{a},{b}"), &["--side-by-side", "--false-alarms", "0.5"]);
-    assert!(said.contains(&format!("worse: {b} takes 1.500 times the reported cost")), "{said}");
-    assert!(said.contains("\nboth runs of a pair happened at the same time\n"), "{said}");
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let said = |seconds: &str, options: &[&str]| {
+        let meet = format!(
+            "me=$(cat \"$BUILD/cost\")\n\
+             if test $me = 1; then end='echo >'; else end='read line <'; fi\n\
+             if timeout {seconds} sh -c \"$end {}\"; then echo $((me + 1)); else echo 1; fi >\"$COST\"",
+            pipe.display()
+        );
+        let planted = Synthetic::new(&meet, "judge = 'reported'");
+        let [a, b] = ["1", "2"].map(|cost| planted.commit("cost", cost));
+        (planted.said("run", &format!("{a},{b}"), options), b)
+    };
+    let (at_once, b) = said("1", &["--side-by-side", "--false-alarms", "0.5"]);
+    assert!(at_once.contains(&format!("worse: {b} takes 1.500 times the reported cost")), "{at_once}");
+    assert!(at_once.contains("\nboth runs of a pair happened at the same time\n"), "{at_once}");
+    let (in_turn, _) = said("0.1", &["--runs-max", "8"]);
+    assert!(in_turn.contains("\ncannot tell: "), "{in_turn}");
     let planted = Synthetic::new("test \"$(cat \"$BUILD/cost\")\" = 1", "");
     let [a, b] = ["1", "2"].map(|cost| planted.commit("cost", cost));
     let said = planted.complaint("run", &format!("{a},{b}"), &["--side-by-side"]);

@@ -57,6 +57,8 @@ func step(state, input, output interface{}) (bool, interface{}) {
 	return true, now
 }
 
+var model = porcupine.Model{Init: func() interface{} { return ref{} }, Step: step}
+
 func read(name string) (map[string][]porcupine.Operation, int, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -91,7 +93,8 @@ func read(name string) (map[string][]porcupine.Operation, int, error) {
 
 // settled takes doubt away, of which each makes the search twice as long. Values are used once. So an update of unknown outcome
 // whose value somebody saw was done, before they were told. If nobody saw it, it makes no difference to updates: the next one
-// is from any value. That one needs a value, so what created a ref is left as it is.
+// is from any value. That one needs a value, so what created a ref is left as it is. An update from a value is left, too, if
+// another one from that value was refused later, because it may be the reason.
 func settled(ops []porcupine.Operation) []porcupine.Operation {
 	seen, from := map[string]int64{}, map[string]int64{}
 	note := func(in map[string]int64, value string, at int64) {
@@ -99,7 +102,7 @@ func settled(ops []porcupine.Operation) []porcupine.Operation {
 			in[value] = at
 		}
 	}
-	puts := map[string]int{}
+	puts, refused := map[string]int{}, map[string]int64{}
 	for _, each := range ops {
 		op := each.Input.(operation)
 		switch {
@@ -113,6 +116,9 @@ func settled(ops []porcupine.Operation) []porcupine.Operation {
 			if op.Result == "unknown" {
 				note(from, op.From, 0)
 			}
+			if op.Result == "refused" && each.Return > refused[op.From] {
+				refused[op.From] = each.Return
+			}
 		}
 	}
 	kept := []porcupine.Operation{}
@@ -121,7 +127,7 @@ func settled(ops []porcupine.Operation) []porcupine.Operation {
 		if op.Kind == "put" && op.Result == "unknown" && op.To != "" && puts[op.To] == 1 {
 			_, wasFrom := from[op.To]
 			at, wasSeen := seen[op.To]
-			if !wasSeen && !wasFrom && op.From != "" {
+			if !wasSeen && !wasFrom && op.From != "" && refused[op.From] < each.Call {
 				continue
 			}
 			if wasSeen {
@@ -144,7 +150,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "histories: nothing to check:", err)
 		os.Exit(2)
 	}
-	model := porcupine.Model{Init: func() interface{} { return ref{} }, Step: step}
 	names, status := []string{}, 0
 	for name := range refs {
 		names = append(names, name)

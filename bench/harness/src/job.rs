@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 
 use crate::{
-    place::Disk,
+    place::{Disk, make_once},
     process::Line,
     push::Push,
     seed::{Commits, Content, Format, fresh},
@@ -93,29 +93,28 @@ impl Input {
     /// commits, lie in the folder `seed` and beside it.
     pub fn write(self, dir: &Path, seed: &Path, commits: &Commits) -> Result<PathBuf> {
         let path = dir.join(self.file_name());
-        if path.exists() {
-            return Ok(path);
-        }
-        let mut out = BufWriter::new(File::create(&path)?);
-        match self {
-            Input::Create(count) => {
-                for n in 0..count {
-                    writeln!(out, "create {} {}", fresh(n), commits[0])?;
+        make_once(&path, |part| {
+            let mut out = BufWriter::new(File::create(part)?);
+            match self {
+                Input::Create(count) => {
+                    for n in 0..count {
+                        writeln!(out, "create {} {}", fresh(n), commits[0])?;
+                    }
                 }
-            }
-            Input::CreateDistinct(count) => {
-                for n in 0..count {
-                    writeln!(out, "create {} {}", fresh(n), commits[n % commits.len()])?;
+                Input::CreateDistinct(count) => {
+                    for n in 0..count {
+                        writeln!(out, "create {} {}", fresh(n), commits[n % commits.len()])?;
+                    }
                 }
-            }
-            Input::Delete(count) => {
-                for n in 0..count {
-                    writeln!(out, "delete {}", fresh(n))?;
+                Input::Delete(count) => {
+                    for n in 0..count {
+                        writeln!(out, "delete {}", fresh(n))?;
+                    }
                 }
+                Input::Push(push) => push.write(&mut out, seed, commits)?,
             }
-            Input::Push(push) => push.write(&mut out, seed, commits)?,
-        }
-        out.flush()?;
+            Ok(out.flush()?)
+        })?;
         Ok(path)
     }
 }

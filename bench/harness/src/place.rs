@@ -99,3 +99,43 @@ pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     }
     Ok(())
 }
+
+/// Makes the file or folder `path` by `make`, unless it exists. `make` gets another path beside it, which is renamed in
+/// the end, so that later runs do not use what an interrupted run has left.
+pub fn make_once(path: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let mut name = path.file_name().context("a path with a name")?.to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    fs::remove_file(&part).or_else(|_| fs::remove_dir_all(&part)).ok();
+    make(&part)?;
+    fs::rename(&part, path).with_context(|| format!("cannot rename '{}'", part.display()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_interrupted_run_has_left_is_made_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("made");
+        let interrupted = make_once(&path, |part| {
+            fs::write(part, "half")?;
+            anyhow::bail!("interrupted")
+        });
+        assert!(interrupted.is_err() && !path.exists());
+        let interrupted = make_once(&path, |part| {
+            fs::create_dir(part)?;
+            fs::write(part.join("file"), "half")?;
+            anyhow::bail!("interrupted")
+        });
+        assert!(interrupted.is_err() && !path.exists());
+        make_once(&path, |part| Ok(fs::write(part, "all")?)).unwrap();
+        make_once(&path, |_| anyhow::bail!("it exists")).unwrap();
+        assert_eq!(fs::read(path).unwrap(), b"all");
+    }
+}

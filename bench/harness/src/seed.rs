@@ -11,6 +11,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
+    place::make_once,
     process::{Line, Program},
     size::{LARGE_FILE_BYTES, Size},
 };
@@ -76,12 +77,8 @@ impl Seeds {
             Content::Branches => "branches",
         };
         let dir = self.dir.join(format!("{name}.{}", format.name()));
-        if !dir.exists() {
-            let part = dir.with_extension("part");
-            fs::remove_dir_all(&part).ok();
-            self.build(&part, format, content).with_context(|| format!("cannot make the repository {name}"))?;
-            fs::rename(&part, &dir)?;
-        }
+        make_once(&dir, |part| self.build(part, format, content))
+            .with_context(|| format!("cannot make the repository {name}"))?;
         Ok(dir)
     }
 

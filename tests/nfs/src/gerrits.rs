@@ -4,7 +4,7 @@
 
 use crate::node::Cluster;
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::Path,
     process::Command,
     thread,
@@ -24,11 +24,25 @@ const USERS: [usize; 3] = [1, 2, 3];
 struct Told {
     /// The commit of each change.
     changes: BTreeMap<u64, String>,
-    merged: Vec<u64>,
-    /// The commit of each branch; none if it was deleted.
-    branches: BTreeMap<String, Option<String>>,
+    merged: BTreeSet<u64>,
+    /// The changes with a submit whose answer was an error, which may have been made.
+    perhaps_merged: BTreeSet<u64>,
+    /// The commits that each branch may have, none if it may be deleted: the acknowledged one, and those of later
+    /// pushes whose answers were errors.
+    branches: BTreeMap<String, Vec<Option<String>>>,
     accounts: Vec<u64>,
     failed: Vec<String>,
+}
+
+/// What Gerrit and git on a node have in the end.
+#[derive(Debug, PartialEq)]
+struct State {
+    /// The commit of each ref of changes and each branch.
+    refs: BTreeMap<String, String>,
+    /// The state of each change: `NEW` or `MERGED`.
+    states: BTreeMap<u64, String>,
+    /// The refs of accounts, one a line.
+    users: String,
 }
 
 /// Runs both Gerrits from the site at `site`, which has refdb installed, for some seconds. Panics if they lose
@@ -45,7 +59,22 @@ pub(crate) fn run(cluster: &Cluster, site: &Path, java: &Path, seconds: u64) {
         }
     }
     told.print();
-    NODES.iter().for_each(|node| told.check(cluster, *node, &git));
+    let end = Instant::now() + ENDED_MAX;
+    loop {
+        let [one, two] = NODES.map(|node| {
+            let state = told.look(cluster, node, &git);
+            let wrong = told.wrong(&state);
+            assert!(wrong.is_empty(), "node {node}:\n{}", wrong.join("\n"));
+            state
+        });
+        if one == two {
+            break;
+        }
+        // A request whose client has given up may still be made.
+        assert!(Instant::now() < end, "the nodes agree: {one:?}\n{two:?}");
+        thread::sleep(Duration::from_secs(1));
+    }
+    println!("both nodes have it all");
 }
 
 /// Starts the first Gerrit, which makes a project, and then the second one.
@@ -119,7 +148,7 @@ fn start(cluster: &Cluster, node: usize, war: &Path, java: &Path) {
 
 impl Told {
     fn print(&self) {
-        let Told { changes, merged, branches, accounts, failed } = self;
+        let Told { changes, merged, branches, accounts, failed, .. } = self;
         let counts = [changes.len(), merged.len(), branches.len(), accounts.len()];
         let [changes, merged, branches, accounts] = counts;
         println!(
@@ -137,45 +166,82 @@ impl Told {
                 let before = self.changes.insert(number(change), commit.to_owned());
                 assert_eq!(before, None, "change {change} was given to two commits");
             }
-            ["merged", change] => self.merged.push(number(change)),
-            ["branch", name, commit] => drop(self.branches.insert(name.to_owned(), Some(commit.to_owned()))),
-            ["deleted", name] => drop(self.branches.insert(name.to_owned(), None)),
+            ["merged", change] => drop(self.merged.insert(number(change))),
+            ["branch", name, commit] => drop(self.branches.insert(name.to_owned(), vec![Some(commit.to_owned())])),
+            ["deleted", name] => drop(self.branches.insert(name.to_owned(), vec![None])),
             ["account", account] => self.accounts.push(number(account)),
             // The user git has nothing to say if all goes well.
             [""] => {}
-            _ => self.failed.push(line.to_owned()),
+            _ => {
+                self.doubt(line.split(':').next().unwrap_or(line));
+                self.failed.push(line.to_owned());
+            }
         }
     }
 
-    /// Compares what was acknowledged with what Gerrit and git on a node say.
-    fn check(&self, cluster: &Cluster, node: usize, git: &str) {
+    /// Notes that an operation whose answer was an error may have been made.
+    fn doubt(&mut self, operation: &str) {
+        let mut perhaps = |name: &str, commit: Option<&str>| {
+            let commits = self.branches.entry(name.to_owned()).or_insert_with(|| vec![None]);
+            commits.push(commit.map(str::to_owned));
+        };
+        match operation.split(' ').collect::<Vec<_>>()[..] {
+            ["failed", "submit", change] => drop(self.perhaps_merged.insert(change.parse().expect("a number"))),
+            ["failed", "branch", name, commit] => perhaps(name, Some(commit)),
+            ["failed", "deletion", name] => perhaps(name, None),
+            _ => {}
+        }
+    }
+
+    /// Asks Gerrit and git on a node for what concerns all that the users were told.
+    fn look(&self, cluster: &Cluster, node: usize, git: &str) -> State {
         let login = URL.replace("localhost", "admin:secret@localhost");
         let listed = cluster.shell(node, &format!("git ls-remote {login}/a/demo 'refs/changes/*/1' 'refs/heads/*'"));
-        let refs: BTreeMap<&str, &str> =
-            listed.split(" | ").filter_map(|line| line.split_once('\t')).map(|(id, name)| (name, id)).collect();
+        let refs = listed.split(" | ").filter_map(|line| line.split_once('\t'));
+        let state = |change: &u64| {
+            let ask = format!("curl -sf -u admin:secret {URL}/a/changes/demo~{change}");
+            cluster
+                .shell(node, &format!("{ask} | grep -o '\"status\": *\"[A-Z]*\"' | grep -o '[A-Z][A-Z]*' | head -n 1"))
+        };
+        State {
+            refs: refs.map(|(id, name)| (name.to_owned(), id.to_owned())).collect(),
+            states: self.changes.keys().map(|change| (*change, state(change))).collect(),
+            users: cluster.shell(node, &format!("{git} -C /mnt/share/git/All-Users.git for-each-ref refs/users/")),
+        }
+    }
+
+    /// Compares what was acknowledged with what a node has, and returns a line for each difference.
+    fn wrong(&self, state: &State) -> Vec<String> {
+        let mut wrong = Vec::new();
         for (change, commit) in &self.changes {
             let name = format!("refs/changes/{:02}/{change}/1", change % 100);
-            assert_eq!(refs.get(&*name), Some(&&**commit), "{name} on node {node}");
+            let now = state.refs.get(&name);
+            if now != Some(commit) {
+                wrong.push(format!("{name} is {now:?}, not {commit}"));
+            }
+            let expected: &[&str] = match () {
+                () if self.merged.contains(change) => &["MERGED"],
+                () if self.perhaps_merged.contains(change) => &["MERGED", "NEW"],
+                () => &["NEW"],
+            };
+            let now = state.states.get(change).map_or("", |state| state);
+            if !expected.contains(&now) {
+                wrong.push(format!("change {change} is '{now}', not {}", expected.join(" or ")));
+            }
         }
-        for (branch, commit) in &self.branches {
-            let name = format!("refs/heads/{branch}");
-            assert_eq!(refs.get(&*name).copied(), commit.as_deref(), "{name} on node {node}");
+        for (branch, commits) in &self.branches {
+            let now = state.refs.get(&format!("refs/heads/{branch}"));
+            if !commits.iter().any(|commit| commit.as_ref() == now) {
+                wrong.push(format!("branch {branch} is {now:?}, none of {commits:?}"));
+            }
         }
-        for change in self.changes.keys() {
-            let status =
-                format!("curl -sf -u admin:secret {URL}/a/changes/demo~{change} | grep -o '\"status\": *\"[A-Z]*\"'");
-            let status = cluster.shell(node, &status);
-            let expected = if self.merged.contains(change) { "MERGED" } else { "NEW" };
-            // A submit whose answer was an error may have been made.
-            let is_right = status.contains(expected) || !self.failed.is_empty() && status.contains("MERGED");
-            assert!(is_right, "change {change} on node {node}: {status}, not {expected}");
-        }
-        let users = cluster.shell(node, &format!("{git} -C /mnt/share/git/All-Users.git for-each-ref refs/users/"));
         for account in &self.accounts {
             let name = format!("refs/users/{:02}/{account}", account % 100);
-            assert!(users.contains(&name), "{name} on node {node}");
+            if !state.users.contains(&name) {
+                wrong.push(format!("{name} is missing"));
+            }
         }
-        println!("node {node} has it all");
+        wrong
     }
 }
 
@@ -194,4 +260,54 @@ pub(crate) fn site(folder: &Path, scripts: &Path, jar: &Path, java: &Path) -> st
         .arg(&site)
         .arg("--no-git-config"));
     site
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(lines: &[&str]) -> Told {
+        let mut told = Told::default();
+        lines.iter().for_each(|line| told.note(line));
+        told
+    }
+
+    /// Returns how many differences there are if change 7 has this state, and the branch `b` this commit.
+    fn wrong(told: &Told, state: &str, branch: Option<&str>) -> usize {
+        let mut refs = BTreeMap::from([("refs/changes/07/7/1".to_owned(), "c7".to_owned())]);
+        refs.extend(branch.map(|commit| ("refs/heads/b".to_owned(), commit.to_owned())));
+        told.wrong(&State { refs, states: BTreeMap::from([(7, state.to_owned())]), users: String::new() }).len()
+    }
+
+    #[test]
+    fn a_failed_submit_makes_one_change_doubtful_and_no_other() {
+        let clear = ["change 7 c7", "failed submit 8: 500", "failed account: 500", "failed branch b2 c: fatal"];
+        let doubtful = ["change 7 c7", "failed submit 7: 500"];
+        let merged = ["change 7 c7", "failed submit 7: 500", "merged 7"];
+        for (lines, new, closed) in [(&clear[..], 0, 1), (&doubtful, 0, 0), (&merged, 1, 0)] {
+            let told = told(lines);
+            assert_eq!([wrong(&told, "NEW", None), wrong(&told, "MERGED", None)], [new, closed], "{lines:?}");
+            assert_eq!(wrong(&told, "ABANDONED", None), 1);
+        }
+    }
+
+    #[test]
+    fn a_failed_push_makes_one_branch_doubtful_until_its_next_acknowledged_one() {
+        let never: &[&str] = &["failed branch b c2: fatal: lost"];
+        let created = &["branch b c1"];
+        let perhaps_deleted = &["branch b c1", "failed deletion b: error: lost"];
+        let deleted = &["branch b c1", "failed deletion b: error: lost", "deleted b"];
+        let perhaps_anew = &["branch b c1", "deleted b", "failed branch b c2: fatal: lost"];
+        for (lines, gone, first, second) in [
+            (never, 0, 1, 0),
+            (created, 1, 0, 1),
+            (perhaps_deleted, 0, 0, 1),
+            (deleted, 0, 1, 1),
+            (perhaps_anew, 0, 1, 0),
+        ] {
+            let told = told(&[&["change 7 c7"], lines].concat());
+            let now = [None, Some("c1"), Some("c2")].map(|branch| wrong(&told, "NEW", branch));
+            assert_eq!(now, [gone, first, second], "{lines:?}");
+        }
+    }
 }

@@ -23,7 +23,7 @@ struct Options {
     #[arg(long)]
     folder: PathBuf,
     /// Seconds for each line.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// The number of refs that each repository has before the writers start.
     #[arg(long, default_value_t = 100_000)]

@@ -6,7 +6,10 @@ use jiff::{
     civil::DateTime,
     tz::{AmbiguousOffset, Offset, TimeZone},
 };
-use std::{cell::OnceCell, path::Path};
+use std::{cell::OnceCell, fs::File, io::Read, path::Path};
+
+/// The maximum size of a file of a zone in bytes; the largest ones of the zone database have a few thousand.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The local time zone, which is read when an offset or an abbreviation is first asked for.
 #[derive(Debug)]
@@ -26,7 +29,7 @@ impl<'a> Zone<'a> {
     }
 
     fn load(&self) -> TimeZone {
-        let file = |path: &Path| TimeZone::tzif("local", &std::fs::read(path).ok()?).ok();
+        let file = |path: &Path| TimeZone::tzif("local", &read(path)?).ok();
         // Like the C library: a file, by its absolute path or by its path below the folder of zones, or a rule such as
         // EST5EDT, or else UTC.
         let zone = match self.environment.get("TZ") {
@@ -66,6 +69,18 @@ impl<'a> Zone<'a> {
     }
 }
 
+/// Returns the content of a regular file of at most [`FILE_BYTES_MAX`]. No more than the size that the file states is
+/// read, because a read of a device, a pipe or some files of `/proc`, which state no size, may never end.
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let metadata = path.metadata().ok()?;
+    if !metadata.is_file() || metadata.len() > FILE_BYTES_MAX {
+        return None;
+    }
+    let mut content = Vec::new();
+    File::open(path).ok()?.take(metadata.len()).read_to_end(&mut content).ok()?;
+    Some(content)
+}
+
 /// Returns a time that jiff supports; jiff supports none after the year 9999. A later time is replaced by one at the
 /// same point of the calendar's 400-year cycle. After such a cycle, weekdays and leap years repeat, and with them the
 /// rules of zones.
@@ -81,4 +96,38 @@ fn minutes(offset: Offset) -> i32 {
     let minutes = offset.seconds() / 60;
     debug_assert!(minutes.abs() < 26 * 60, "hours and minutes of an offset have four digits: {minutes}");
     minutes
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+mod tests {
+    use super::*;
+    use std::{process::Command, sync::mpsc, thread, time::Duration};
+
+    /// Previously, the read of a pipe or a device never ended.
+    #[test]
+    fn only_a_regular_file_of_a_plausible_size_is_read_as_a_zone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [pipe, large] = ["pipe", "large"].map(|name| folder.path().join(name));
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        // Once for old readers and once for new ones: one kind of local time, 32,400 s east of UTC, with the name JST.
+        let header = [b"TZif2", &[0; 15][..], &[0; 19], &[1], &[0, 0, 0, 4]].concat();
+        let kind = [&32_400_i32.to_be_bytes()[..], &[0, 0], b"JST\0"].concat();
+        let zone = [&header[..], &kind, &header, &kind, b"\nJST-9\n"].concat();
+        std::fs::write(folder.path().join("zone"), &zone).unwrap();
+        // A reader of zones would not notice what is behind the end.
+        std::fs::write(&large, &zone).unwrap();
+        File::options().write(true).open(&large).unwrap().set_len(FILE_BYTES_MAX + 1).unwrap();
+        for path in [pipe, large, "/dev/zero".into(), "/proc/kmsg".into(), folder.path().into()] {
+            let name = format!(":{}", path.display());
+            let (told, answer) = mpsc::channel();
+            thread::spawn(move || {
+                let environment = Environment::empty("/").with("TZ", name);
+                told.send(Zone::of(&environment).offset_minutes(0))
+            });
+            assert_eq!(answer.recv_timeout(Duration::from_secs(20)), Ok(0), "{}", path.display());
+        }
+        let environment = Environment::empty("/").with("TZDIR", folder.path()).with("TZ", "zone");
+        assert_eq!(Zone::of(&environment).offset_minutes(0), 9 * 60);
+    }
 }

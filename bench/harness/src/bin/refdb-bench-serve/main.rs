@@ -36,7 +36,7 @@ pub(crate) struct Options {
     #[arg(long)]
     folder: PathBuf,
     /// Seconds for each line that sends requests for a time, except in the group `storm`.
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// The number of refs of the repository of each format.
     #[arg(long, default_value_t = 1_500_000)]

@@ -8,6 +8,7 @@ use crate::{
     server::Server,
 };
 use anyhow::{Result, ensure};
+use refdb_bench::place::make_once;
 use std::{path::Path, process::Command, time::Instant};
 
 /// Polls each of many repositories once, and prints how long that takes and what the server then holds.
@@ -17,17 +18,18 @@ pub(crate) fn measure(options: &Options, root: &Path) -> Result<()> {
         return Ok(());
     }
     let many = root.join("many");
-    if !many.exists() {
-        let first = many.join("0.git");
+    make_once(&many, |part| {
+        let first = part.join("0.git");
         std::fs::create_dir_all(&first)?;
         repository::init(options, &first, "files")?;
         let commit = repository::commit(options, &first)?;
         repository::git(&options.git, &first, &["update-ref", "refs/heads/main", &commit], "")?;
         for at in 1..REPOSITORIES {
-            let copied = Command::new("cp").arg("-r").arg(&first).arg(many.join(format!("{at}.git"))).status()?;
+            let copied = Command::new("cp").arg("-r").arg(&first).arg(part.join(format!("{at}.git"))).status()?;
             ensure!(copied.success(), "cannot copy a repository");
         }
-    }
+        Ok(())
+    })?;
     let server = Server::start(options, &many)?;
     let commit = repository::git(&options.git, &many.join("0.git"), &["rev-parse", "refs/heads/main"], "")?;
     let began = Instant::now();

@@ -2,6 +2,7 @@
 
 use crate::Options;
 use anyhow::{Context, Result, ensure};
+use refdb_bench::place::make_once;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -45,10 +46,10 @@ pub(crate) fn git_patiently(program: &Path, path: &Path, words: &[&str], input: 
 /// Makes the repository, unless it is there already.
 pub(crate) fn make(options: &Options, root: &Path, format: &str) -> Result<Repository> {
     let path = root.join(format!("{format}.git"));
-    if !path.exists() {
-        fs::create_dir_all(&path)?;
-        init(options, &path, format)?;
-        let commit = commit(options, &path)?;
+    make_once(&path, |part| {
+        fs::create_dir_all(part)?;
+        init(options, part, format)?;
+        let commit = commit(options, part)?;
         let mut names: Vec<_> =
             (1..options.refs).map(|at| format!("refs/changes/{:02}/{:06}/{}x", at % 100, at / 4, at % 4)).collect();
         names.push("refs/heads/main".into());
@@ -56,14 +57,15 @@ pub(crate) fn make(options: &Options, root: &Path, format: &str) -> Result<Repos
             // Creating them would make a lock file for each.
             names.sort_unstable();
             let rows: String = names.iter().map(|name| format!("{commit} {name}\n")).collect();
-            fs::write(path.join("packed-refs"), format!("# pack-refs with: peeled fully-peeled sorted \n{rows}"))?;
+            fs::write(part.join("packed-refs"), format!("# pack-refs with: peeled fully-peeled sorted \n{rows}"))?;
         } else {
             let commands: String = names.iter().map(|name| format!("create {name} {commit}\n")).collect();
             let refdb = options.serve.with_file_name("refdb");
-            git(&refdb, &path, &["update-ref", "--stdin"], &commands)?;
+            git(&refdb, part, &["update-ref", "--stdin"], &commands)?;
         }
-        git(&options.git, &path, &["symbolic-ref", "HEAD", "refs/heads/main"], "")?;
-    }
+        git(&options.git, part, &["symbolic-ref", "HEAD", "refs/heads/main"], "")?;
+        Ok(())
+    })?;
     let commit = git(&options.git, &path, &["rev-parse", "refs/heads/main"], "")?;
     Ok(Repository { path, commit })
 }

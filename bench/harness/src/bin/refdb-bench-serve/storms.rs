@@ -11,6 +11,7 @@ use crate::{
     server::Server,
 };
 use anyhow::{Result, ensure};
+use refdb_bench::place::make_once;
 use std::{
     io::{Read, Write},
     net::TcpStream,
@@ -73,12 +74,13 @@ fn shown(times: &mut [Duration]) -> String {
 /// Returns the repository to which the client pushes, which has one branch.
 fn beside(options: &Options, root: &Path) -> Result<Repository> {
     let path = root.join("beside.git");
-    if !path.exists() {
-        std::fs::create_dir_all(&path)?;
-        repository::init(options, &path, "files")?;
-        let commit = repository::commit(options, &path)?;
-        git(&options.git, &path, &["update-ref", "refs/heads/main", &commit], "")?;
-    }
+    make_once(&path, |part| {
+        std::fs::create_dir_all(part)?;
+        repository::init(options, part, "files")?;
+        let commit = repository::commit(options, part)?;
+        git(&options.git, part, &["update-ref", "refs/heads/main", &commit], "")?;
+        Ok(())
+    })?;
     let commit = git(&options.git, &path, &["rev-parse", "refs/heads/main"], "")?;
     Ok(Repository { path, commit })
 }

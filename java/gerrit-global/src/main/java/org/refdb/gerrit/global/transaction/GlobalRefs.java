@@ -17,6 +17,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongConsumer;
+import org.refdb.engine.Planted;
 import org.refdb.gerrit.global.etcd.Deadline;
 import org.refdb.gerrit.global.etcd.Etcd;
 import org.refdb.gerrit.global.etcd.Generation;
@@ -291,12 +292,18 @@ public final class GlobalRefs implements AutoCloseable {
   private List<Branch> branches(
       String project, Generation generation, ByteSequence key, Optional<Held> lock, Expected expected, String value) {
     List<Cmp> common = new ArrayList<>(List.of(projects.is(project, generation)));
-    lock.ifPresent(held -> common.add(Etcd.isCreatedAt(held.key(), held.token())));
+    if (!Planted.ON || !Planted.is("global-03")) {
+      lock.ifPresent(held -> common.add(Etcd.isCreatedAt(held.key(), held.token())));
+    }
     List<Op> put = List.of(Op.put(key, Keys.bytes(value), PutOption.DEFAULT));
     List<Branch> branches = new ArrayList<>();
     switch (expected) {
       case Expected.Is is -> {
-        branches.add(branch(common, Etcd.is(key, is.value()), put));
+        if (Planted.ON && Planted.is("global-04")) {
+          branches.add(new Branch(common, put));
+        } else {
+          branches.add(branch(common, Etcd.is(key, is.value()), put));
+        }
         if (!generation.imported()) {
           branches.add(branch(common, Etcd.isAbsent(key), put));
         }
