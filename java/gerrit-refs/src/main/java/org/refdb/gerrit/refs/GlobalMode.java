@@ -88,8 +88,12 @@ final class GlobalMode {
         WRAPPERS.stream().anyMatch(name::startsWith) || name.substring(name.lastIndexOf('.') + 1).equals(VALIDATION);
   }
 
-  /** Loads the implementation if native mode is requested. If that fails, all updates are refused. */
-  static Optional<GlobalDecision> load(Config config, SitePaths site) {
+  /**
+   * Loads the implementation if native mode is requested. If that fails, all updates are refused.
+   *
+   * @param isServer whether this is the server of the site, not one of Gerrit's offline programs
+   */
+  static Optional<GlobalDecision> load(Config config, SitePaths site, boolean isServer) {
     if (!isAskedFor(config)) {
       return Optional.empty();
     }
@@ -102,8 +106,8 @@ final class GlobalMode {
       URLClassLoader loader = new URLClassLoader(new URL[] {jar.toUri().toURL()}, GlobalMode.class.getClassLoader());
       Object made =
           Class.forName(IMPLEMENTATION, true, loader)
-              .getConstructor(Config.class, SitePaths.class)
-              .newInstance(config, site);
+              .getConstructor(Config.class, SitePaths.class, boolean.class)
+              .newInstance(config, site, isServer);
       return Optional.of((GlobalDecision) made);
     } catch (ReflectiveOperationException | IOException | LinkageError | ClassCastException e) {
       Throwable why = e.getCause() != null ? e.getCause() : e;

@@ -33,7 +33,7 @@ final class GlobalModeTest {
     Files.createDirectories(folder.resolve("plugins"));
     Files.writeString(folder.resolve("plugins/refdb-global.jar"), "no jar");
     assertFalse(GlobalMode.isAskedFor(config));
-    assertEquals(Optional.empty(), GlobalMode.load(config, new SitePaths(folder)));
+    assertEquals(Optional.empty(), GlobalMode.load(config, new SitePaths(folder), true));
     assertThrows(ClassNotFoundException.class, () -> Class.forName("org.refdb.gerrit.global.NativeMode"));
   }
 
@@ -73,14 +73,14 @@ final class GlobalModeTest {
   @Test
   void whereItCannotBeLoadedAllUpdatesAreRefused() throws Exception {
     Config config = config("[refdb]\n\tglobal = etcd\n");
-    GlobalDecision missing = GlobalMode.load(config, new SitePaths(folder)).orElseThrow();
+    GlobalDecision missing = GlobalMode.load(config, new SitePaths(folder), true).orElseThrow();
     assertTrue(missing.has("any"));
     String said =
         assertThrows(NotAgreedException.class, () -> missing.committer("any", null).commit(null, null)).getMessage();
     assertTrue(said.contains("refdb-global.jar"), said);
     Files.createDirectories(folder.resolve("plugins"));
     Files.writeString(folder.resolve("plugins/refdb-global.jar"), "no jar");
-    GlobalDecision broken = GlobalMode.load(config, new SitePaths(folder)).orElseThrow();
+    GlobalDecision broken = GlobalMode.load(config, new SitePaths(folder), true).orElseThrow();
     assertThrows(NotAgreedException.class, () -> broken.committer("any", null).commit(null, null));
   }
 
