@@ -14,7 +14,10 @@ import java.util.Optional;
 import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.eclipse.jgit.errors.ConfigInvalidException;
+import org.eclipse.jgit.errors.LockFailedException;
+import org.eclipse.jgit.internal.storage.file.LockFile;
 import org.eclipse.jgit.lib.Config;
+import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.storage.file.FileBasedConfig;
 import org.eclipse.jgit.util.FS;
@@ -127,13 +130,31 @@ final class GlobalMode {
     FileBasedConfig config = new FileBasedConfig(gitDir.resolve("config").toFile(), FS.DETECTED);
     try {
       config.load();
-      if (!ETCD.equals(config.getString(SiteLibrary.SECTION, null, KEY))) {
+      if (isMarked(config)) {
+        return;
+      }
+      LockFile lock = new LockFile(config.getFile());
+      if (!lock.lock()) {
+        throw new LockFailedException(config.getFile());
+      }
+      try {
+        // It is read under the lock, unlike by save(), so that what another program changes at the same time is kept.
+        config.load();
         config.setString(SiteLibrary.SECTION, null, KEY, ETCD);
-        config.save();
+        lock.write(Constants.encode(config.toText()));
+        if (!lock.commit()) {
+          throw new IOException("cannot write " + config.getFile());
+        }
+      } finally {
+        lock.unlock();
       }
     } catch (ConfigInvalidException e) {
       throw new IOException("cannot read " + config.getFile(), e);
     }
+  }
+
+  private static boolean isMarked(Config config) {
+    return ETCD.equals(config.getString(SiteLibrary.SECTION, null, KEY));
   }
 
   /** Refuses every update. */
