@@ -9,6 +9,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
 import org.eclipse.jgit.transport.RemoteRefUpdate;
@@ -120,7 +121,8 @@ final class GerritNativeModeTest {
   @Test
   @Order(20)
   void whatIsPushedSubmittedAndDeletedIsInEtcd() throws Exception {
-    server.start();
+    // It runs `init` in the server's process. Previously, the server then refused every update.
+    server.start(Map.of("REFDB_GERRIT_DAEMON", "--init"));
     ssh = new Ssh(scratch, server, "admin", rest);
     rest.good("PUT", "/projects/" + PROJECT, "{\"create_empty_commit\":true,\"branches\":[\"master\"]}");
     assertEquals(here("master"), there("refs/heads/master"));
@@ -139,6 +141,8 @@ final class GerritNativeModeTest {
     isSameInBoth();
     assertTrue(Files.readString(repository().resolve("config")).contains("global = etcd"));
     assertEquals(List.of(), intents());
+    rest.good("PUT", "/projects/All-Projects/description", "{\"description\":\"opened by init\"}");
+    assertFalse(etcdctl("get", "--prefix", "--keys-only", "refdb/n/").contains("program-"), "the server's own name");
     assertTrue(ssh.run("refdb-global", "import", PROJECT).contains("imported"));
     assertTrue(metric("updates", "value") > 0, "native mode's updates are counted");
     assertTrue(metric("update_latency", "count") > 0, "and their times");

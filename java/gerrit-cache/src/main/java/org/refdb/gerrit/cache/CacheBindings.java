@@ -2,6 +2,7 @@ package org.refdb.gerrit.cache;
 
 import com.google.gerrit.lifecycle.LifecycleModule;
 import com.google.gerrit.server.cache.PersistentCacheFactory;
+import com.google.gerrit.server.plugins.ReloadPluginListener;
 import com.google.inject.name.Names;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.h2.Driver;
@@ -31,6 +32,7 @@ final class CacheBindings extends LifecycleModule {
     bind(PersistentCacheFactory.class).to(RefdbCacheFactory.class);
     listener().to(RefdbCacheFactory.class);
     if (openTime == RefdbCacheFactory.OpenTime.AT_ONCE) {
+      bind(ReloadPluginListener.class).annotatedWith(Names.named("refdb-caches")).to(RefdbCacheFactory.class);
       bind(TierMetrics.class).asEagerSingleton();
       bind(SharedMetrics.class).asEagerSingleton();
       bind(CacheAdmin.class);

@@ -15,6 +15,8 @@ import com.google.gerrit.server.cache.PersistentCacheDef;
 import com.google.gerrit.server.config.ConfigUtil;
 import com.google.gerrit.server.config.GerritServerConfig;
 import com.google.gerrit.server.config.SitePaths;
+import com.google.gerrit.server.plugins.Plugin;
+import com.google.gerrit.server.plugins.ReloadPluginListener;
 import com.google.inject.Inject;
 import com.google.inject.Provider;
 import com.google.inject.Singleton;
@@ -25,6 +27,7 @@ import java.time.Duration;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -43,7 +46,7 @@ import org.refdb.gerrit.cache.store.StoreOpener;
 
 /** Creates the persistent caches of Gerrit and its plugins, at start and later. */
 @Singleton
-final class RefdbCacheFactory extends PersistentCacheBaseFactory implements LifecycleListener {
+final class RefdbCacheFactory extends PersistentCacheBaseFactory implements LifecycleListener, ReloadPluginListener {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
 
   /** The caches of secrets: sessions and tokens. A call that changes one of these waits for the disk. */
@@ -53,6 +56,10 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
   private final DynamicMap<Cache<?, ?>> cacheMap;
   private final OpenTime openTime;
   private final List<DiskCache<?, ?>> caches = new CopyOnWriteArrayList<>();
+
+  /** Plugins whose new generation has started and whose old one is about to end. */
+  private final Set<String> reloaded = ConcurrentHashMap.newKeySet();
+
   private final ExecutorService warmer = warmer();
   private final ValueContext context;
   private final SharedCaches shared;
@@ -281,6 +288,16 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
     stores.stop();
   }
 
+  /** Called by Gerrit between the start of a plugin's new generation and the end of the old one. */
+  @Override
+  public void onReloadPlugin(Plugin old, Plugin young) {
+    reloaded(young.getName());
+  }
+
+  void reloaded(String plugin) {
+    reloaded.add(plugin);
+  }
+
   /**
    * Releases the stores of a plugin that stops. If the plugin was just reloaded, its caches in the map of Gerrit are
    * those of the new generation, which are kept, and those that are not in the map belong to the old one. A cache whose
@@ -288,13 +305,11 @@ final class RefdbCacheFactory extends PersistentCacheBaseFactory implements Life
    */
   @Override
   public void onStop(String plugin) {
-    Set<DiskTier<?, ?>> listed = listed(plugin);
-    Set<DiskTier<?, ?>> others = new HashSet<>();
-    cacheMap.plugins().stream().filter(other -> !other.equals(plugin)).forEach(other -> others.addAll(listed(other)));
-    List<? extends DiskTier<?, ?>> own =
-        tiers().stream().filter(tier -> tier.name().startsWith(plugin + ".") && !others.contains(tier)).toList();
-    List<? extends DiskTier<?, ?>> old = own.stream().filter(tier -> !listed.contains(tier)).toList();
-    List<? extends DiskTier<?, ?>> ending = old.isEmpty() ? own : old;
+    boolean isReloaded = reloaded.remove(plugin);
+    Set<DiskTier<?, ?>> kept = isReloaded ? listed(plugin) : new HashSet<>();
+    cacheMap.plugins().stream().filter(other -> !other.equals(plugin)).forEach(other -> kept.addAll(listed(other)));
+    List<? extends DiskTier<?, ?>> ending =
+        tiers().stream().filter(tier -> tier.name().startsWith(plugin + ".") && !kept.contains(tier)).toList();
     caches.removeIf(cache -> ending.contains(cache.disk()));
     ending.forEach(tier -> tier.stores().release());
   }

@@ -58,6 +58,11 @@ class GenerationsTest {
     return map.put(plugin, name, Providers.of(cache));
   }
 
+  private void reload() {
+    ((RefdbCacheFactory) gerrit.factory()).reloaded("plugin");
+    gerrit.factory().onStop("plugin");
+  }
+
   @Test
   void aPluginsCacheIsMadeAfterTheStartAndClosedWithThePlugin() {
     Cache<String, String> cache = gerrit.factory().build(TestDef.named("plugin.things"));
@@ -78,11 +83,34 @@ class GenerationsTest {
     assertEquals("value", young.getIfPresent("key"));
     registration.remove();
     export("plugin", "things", young);
-    gerrit.factory().onStop("plugin"); // Gerrit calls this for the old one, with the new one's caches registered
+    reload(); // Gerrit calls this for the old one, with the new one's caches registered
     assertEquals(0, opener.closed.get(), "the young generation holds it");
     young.put("other", "value");
     gerrit.factory().onStop("plugin");
     assertEquals(1, opener.closed.get());
+  }
+
+  /** Previously, the new generation's caches ended with the old one, which had none. */
+  @Test
+  void aGenerationThatIsTheFirstWithCachesKeepsThemUntilItEnds() {
+    Cache<String, String> young = gerrit.factory().build(TestDef.named("plugin.things"));
+    export("plugin", "things", young);
+    DiskTier<?, ?> tier = ((RefdbCacheFactory) gerrit.factory()).tiers().getLast();
+    reload();
+    assertEquals(0, opener.closed.get());
+    assertTrue(((RefdbCacheFactory) gerrit.factory()).tiers().contains(tier), "the administrator sees it");
+    gerrit.factory().onStop("plugin");
+    assertEquals(1, opener.closed.get());
+    assertFalse(((RefdbCacheFactory) gerrit.factory()).tiers().contains(tier));
+  }
+
+  /** Previously, a cache in the map stayed if the plugin had another one that never got there. */
+  @Test
+  void allCachesOfAPluginEndWithItWhetherTheyAreInTheMapOrNot() {
+    export("plugin", "things", gerrit.factory().build(TestDef.named("plugin.things")));
+    gerrit.factory().build(TestDef.named("plugin.more"));
+    gerrit.factory().onStop("plugin");
+    assertEquals(2, opener.closed.get());
   }
 
   @Test

@@ -5,9 +5,11 @@ import com.google.gerrit.server.config.SitePaths;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -16,6 +18,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import java.util.function.LongConsumer;
 import java.util.function.Predicate;
@@ -79,21 +82,33 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
     }
   }
 
+  /** How long a server that is starting waits for another one of its site to end. */
+  private static final Duration OTHER_SERVER = Duration.ofSeconds(30);
+
+  /**
+   * Locks that {@link #nodeOf} took, and their files: without a reference, garbage collection would close the files,
+   * which releases the locks.
+   */
+  private static final Set<AutoCloseable> HELD = ConcurrentHashMap.newKeySet();
+
   private final GlobalRefs refs;
   private final StoredRefs stored;
   private final Intents intents;
-  /** Locks that {@link #nodeIn} took: without a reference, garbage collection would close the file and release them. */
-  private static final Set<FileLock> HELD = ConcurrentHashMap.newKeySet();
-
   private final Map<String, Open> open = new ConcurrentHashMap<>();
   private final ScheduledExecutorService settling =
       Executors.newSingleThreadScheduledExecutor(Thread.ofPlatform().daemon().name("refdb-native").factory());
 
-  /** Called by the lib module. */
-  public NativeMode(Config config, SitePaths site) throws IOException {
+  /**
+   * Called by the lib module.
+   *
+   * @param isServer whether this is the server of the site, not one of Gerrit's offline programs
+   */
+  public NativeMode(Config config, SitePaths site, boolean isServer) throws IOException {
     this(
         StoredRefs.of(site.etc_dir), // before the client, which nobody would close if this fails
-        new GlobalRefs(Settings.of(config, site.site_path), nodeIn(site.data_dir.resolve("refdb-native"))));
+        new GlobalRefs(
+            Settings.of(config, site.site_path),
+            isServer ? nodeOf(site.data_dir.resolve("refdb-native"), OTHER_SERVER) : NodeName.ofProgram()));
     if (refs.isOfProgram()) {
       // Nobody closes this object, and no later process takes the marks of a program over.
       Runtime.getRuntime().addShutdownHook(new Thread(this::close, "refdb-native-end"));
@@ -108,20 +123,46 @@ public final class NativeMode implements GlobalDecision, AutoCloseable {
   }
 
   /**
-   * Returns the name of this node, or the name of a program if another process has that of the node, because each
-   * process needs marks of its own.
+   * Returns the name of the server of a site, which the folder keeps, and locks it until the process ends. If another
+   * server has the lock and does not release it in time, this one gets the name of a program, because two processes of
+   * one name would take each other's marks.
    */
-  private static NodeName nodeIn(Path folder) throws IOException {
+  static NodeName nodeOf(Path folder, Duration timeout) throws IOException {
     Files.createDirectories(folder);
     FileChannel channel =
         FileChannel.open(folder.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
-    FileLock lock = channel.tryLock();
-    if (lock == null) {
+    HELD.add(channel);
+    try {
+      FileLock lock = channel.tryLock();
+      if (lock == null) {
+        log.atWarning().log(
+            "another server of this site runs: native mode waits %d s for it to end", timeout.toSeconds());
+        lock = lockWithin(channel, timeout);
+      }
+      if (lock != null) {
+        HELD.add(lock);
+        return NodeName.in(folder);
+      }
+      HELD.remove(channel);
       channel.close();
-      return NodeName.ofProgram();
+    } catch (OverlappingFileLockException e) {
+      // Another server in this process has the lock, which the system would release if the channel were closed.
     }
-    HELD.add(lock);
-    return NodeName.in(folder);
+    log.atSevere().log(
+        "another server of this site runs: native mode cannot use the name of this node, so after an hour without etcd"
+            + " it changes no refs until this server is restarted");
+    return NodeName.ofProgram();
+  }
+
+  /** Returns the lock of a file once no other process has it; null if one still has it at the end. */
+  private static FileLock lockWithin(FileChannel channel, Duration timeout) throws IOException {
+    long start = System.nanoTime();
+    FileLock lock = null;
+    while (lock == null && System.nanoTime() - start < timeout.toNanos()) {
+      LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(SETTLE_MILLIS));
+      lock = channel.tryLock();
+    }
+    return lock;
   }
 
   @Override

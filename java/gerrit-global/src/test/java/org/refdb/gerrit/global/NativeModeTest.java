@@ -354,7 +354,7 @@ final class NativeModeTest {
     Config config = new Config();
     config.setString("refdb", "global", "etcd", etcd.url());
     long before = leaseThreads();
-    assertThrows(IOException.class, () -> new NativeMode(config, new SitePaths(site)));
+    assertThrows(IOException.class, () -> new NativeMode(config, new SitePaths(site), true));
     // Threads of earlier tests may end meanwhile.
     assertTrue(leaseThreads() <= before);
   }

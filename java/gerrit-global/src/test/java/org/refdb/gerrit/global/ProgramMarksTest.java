@@ -8,10 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.refdb.gerrit.global.Nodes.id;
 
 import java.io.BufferedReader;
-import java.nio.channels.FileChannel;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import org.eclipse.jgit.lib.ObjectId;
@@ -138,25 +134,19 @@ final class ProgramMarksTest {
   @Test
   void theyAreGoneAfterItIsTerminated() throws Exception {
     try (DiskProject disk = DiskProject.create()) {
-      Path site = disk.folder().resolve("site");
-      Path server = Files.createDirectories(site.resolve("data/refdb-native"));
-      try (FileChannel lock =
-          FileChannel.open(server.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE)) {
-        lock.lock();
-        Process program =
-            NativeChild.start(
-                ProgramChild.class, etcd.url(), prefix, site.toString(), disk.folder().toString(), MAIN,
-                disk.commit(1).name());
-        try (BufferedReader said = program.inputReader()) {
-          assertTrue(said.lines().anyMatch("NEW"::equals));
-          assertNotEquals("", keys());
-          program.destroy();
-          assertEquals(143, program.waitFor()); // SIGTERM
-        } finally {
-          program.destroyForcibly().waitFor();
-        }
-        assertEquals("", keys());
+      Process program =
+          NativeChild.start(
+              ProgramChild.class, etcd.url(), prefix, disk.folder().resolve("site").toString(),
+              disk.folder().toString(), MAIN, disk.commit(1).name(), "false");
+      try (BufferedReader said = program.inputReader()) {
+        assertTrue(said.lines().anyMatch("NEW"::equals));
+        assertNotEquals("", keys());
+        program.destroy();
+        assertEquals(143, program.waitFor()); // SIGTERM
+      } finally {
+        program.destroyForcibly().waitFor();
       }
+      assertEquals("", keys());
     }
   }
 }

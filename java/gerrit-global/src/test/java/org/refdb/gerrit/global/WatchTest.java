@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.refdb.gerrit.global.Nodes.await;
 import static org.refdb.gerrit.global.Nodes.id;
 
+import io.etcd.jetcd.op.Op;
+import io.etcd.jetcd.options.PutOption;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
@@ -14,6 +16,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import org.eclipse.jgit.lib.ObjectId;
@@ -25,7 +28,10 @@ import org.junit.jupiter.params.provider.ValueSource;
 import org.refdb.gerrit.global.disk.DiskRefs;
 import org.refdb.gerrit.global.disk.Disks;
 import org.refdb.gerrit.global.disk.Import;
+import org.refdb.gerrit.global.etcd.Generation;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
+import org.refdb.gerrit.global.etcd.Keys;
+import org.refdb.gerrit.global.etcd.Pages;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
 import org.refdb.gerrit.global.watch.LaggingRefs;
@@ -54,7 +60,7 @@ final class WatchTest {
     public void removed(String project) {}
 
     @Override
-    public void startedOver() {}
+    public void started() {}
   }
 
   private final Queue<String> told = new ConcurrentLinkedQueue<>();
@@ -79,6 +85,8 @@ final class WatchTest {
     behind = new LaggingRefs(node, DiskProject.disks(() -> project.refs()), told::add, LaggingRefs.MOST);
     watching = new RefWatch(node.etcd(), node.keys(), behind);
     await(watching::hasStarted);
+    awaitEndOfComparisons(behind, told, DiskProject.NAME);
+    told.clear();
   }
 
   @AfterEach
@@ -114,6 +122,18 @@ final class WatchTest {
     await(() -> watching.lag() == 0);
   }
 
+  /** Previously, a node knew of no ref that others had changed before its start. */
+  @Test
+  void whatOthersChangedBeforeTheStartCountsAsBehind() throws Exception {
+    put(DiskProject.NAME, project.commit(1));
+    try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(() -> project.refs()), any -> {}, MOST);
+        RefWatch watch = new RefWatch(node.etcd(), node.keys(), own)) {
+      await(() -> own.report().refs() == 1 && !own.report().more());
+      assertEquals(MAIN + " of " + DiskProject.NAME, own.report().oldest());
+      assertEquals(0, watch.restarts());
+    }
+  }
+
   @Test
   void aLinkThatWasCutIsMadeUpForAndCompactedHistoryByAComparison() throws Exception {
     ObjectId first = project.commit(1);
@@ -141,10 +161,31 @@ final class WatchTest {
     await(() -> told.contains("new"));
   }
 
+  /** Previously, a response of more than 4 MiB, which is gRPC's limit by default, was an error each time it came. */
+  @Test
+  void manyLargeChangesAreHeardOfAtOnce() throws Exception {
+    Generation generation = other.projects().look("old", other.deadline()).orElseThrow();
+    proxy.mode(Proxy.Mode.CUT);
+    for (int i = 0; i < 20; i++) {
+      String folder = "refs/heads/" + i + "/";
+      List<Op> puts =
+          IntStream.range(0, 100)
+              .mapToObj(j -> other.keys().value(generation, folder + j))
+              .map(key -> (Op) Op.put(key, Keys.bytes("1".repeat(3000)), PutOption.DEFAULT))
+              .toList();
+      other.etcd().commit(List.of(), puts, List.of(), other.deadline());
+    }
+    proxy.mode(Proxy.Mode.OPEN);
+    put("new", id(1));
+    await(() -> told.contains("new"));
+    assertTrue(new Pages(other.etcd(), other.keys().values(generation), 2000).next().isPresent());
+  }
+
   /** Changes something after the listener has looked at everything. */
   @Test
   void whatChangesWhileTheWatchStartsOverIsHeardOf() throws Exception {
     Queue<String> moved = new ConcurrentLinkedQueue<>();
+    AtomicInteger starts = new AtomicInteger();
     Deaf listener =
         new Deaf() {
           @Override
@@ -153,18 +194,18 @@ final class WatchTest {
           }
 
           @Override
-          public void startedOver() {
+          public void started() {
             try {
-              put("old", id(7));
+              put("old", id(7 + starts.getAndIncrement()));
             } catch (GlobalRefException e) {
               throw new IllegalStateException(e);
             }
           }
         };
     try (RefWatch own = new RefWatch(node.etcd(), node.keys(), listener)) {
-      await(own::hasStarted);
-      loseHistory();
       await(() -> moved.contains(id(7).name()));
+      loseHistory();
+      await(() -> moved.contains(id(8).name()));
       assertEquals(1, own.restarts());
     }
   }
@@ -184,8 +225,8 @@ final class WatchTest {
           }
 
           @Override
-          public void startedOver() {
-            isMadeUpFor.set(true);
+          public void started() {
+            isMadeUpFor.set(hasFailed.get());
           }
         };
     try (RefWatch own = new RefWatch(node.etcd(), node.keys(), listener)) {
@@ -217,8 +258,8 @@ final class WatchTest {
             });
     try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), looked::add, MOST)) {
       comparing.set(own);
-      own.startedOver();
-      own.startedOver(); // the second comparison starts after the first has ended
+      own.started();
+      own.started(); // the second comparison starts after the first has ended
       await(() -> looked.size() == 3);
       own.check();
       assertEquals(0, own.report().refs(), own.report().toString());
@@ -330,7 +371,7 @@ final class WatchTest {
     try (LaggingRefs own = new LaggingRefs(node, DiskProject.disks(compared), any -> {}, MOST)) {
       comparing.set(own);
       fill(own, "old", MOST);
-      own.startedOver();
+      own.started();
       await(() -> own.report().refs() == 1 && !own.report().more());
       assertEquals(MAIN + " of " + DiskProject.NAME, own.report().oldest());
     }
@@ -374,7 +415,7 @@ final class WatchTest {
         own.removed("nowhere");
         looked.clear();
       }
-      own.startedOver(); // tells of the project, and so does its removal
+      own.started(); // tells of the project, and so does its removal
       own.releasedUnheard(); // tells of it after the comparison
       await(() -> looked.size() == 3);
       assertEquals(new LaggingRefs.Report(0, null, 0, false), own.report());
@@ -439,7 +480,7 @@ final class WatchTest {
                 IntStream.rangeClosed(0, MOST).mapToObj(i -> id(1).name() + " refs/heads/%05d".formatted(i)));
         LaggingRefs own = new LaggingRefs(node, DiskProject.disks(large::refs), looked::add, MOST)) {
       put(DiskProject.NAME, id(2)); // sorts after those that are on the disk alone
-      own.startedOver();
+      own.started();
       awaitEndOfComparisons(own, looked, DiskProject.NAME);
       assertTrue(own.report().more());
     }
@@ -484,12 +525,12 @@ final class WatchTest {
     Queue<String> looked = new ConcurrentLinkedQueue<>();
     try (LaggingRefs own = new LaggingRefs(node, disks, looked::add, MOST)) {
       synchronized (own) { // so that the projects are not searched again before the comparison
-        own.startedOver();
+        own.started();
       }
       awaitEndOfComparisons(own, looked, "next");
       assertTrue(own.report().more());
       isBroken.set(false);
-      own.startedOver();
+      own.started();
       await(() -> own.report().refs() == 1);
     }
   }

@@ -155,8 +155,8 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
   }
 
   /**
-   * Passes the entries to the sink until it returns false, and returns how many it took. Fails if the entries exceed
-   * the file's size, because a corrupt file can repeat one entry for ever.
+   * Passes the entries to the sink until it returns false, and returns how many it took. Fails if the entries, of one
+   * byte besides key and value at least, exceed the file's size, because a corrupt file can repeat one entry for ever.
    */
   private static long read(DataInputStream entries, Sink sink, long size, Watch watch) throws IOException {
     long seen = 0;
@@ -165,7 +165,7 @@ final class ChronicleProcess implements EntryReader, AutoCloseable {
       byte[] key = array(entries, length, left);
       left -= key.length;
       byte[] value = array(entries, entries.readInt(), left);
-      left -= value.length;
+      left -= value.length + 1L;
       if (!sink.take(key, value, entries.readLong())) {
         return seen;
       }

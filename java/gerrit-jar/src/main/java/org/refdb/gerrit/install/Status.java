@@ -46,8 +46,8 @@ final class Status {
   }
 
   /**
-   * Returns the halves of refdb that gerrit.config names; if it names only one of the two modules for refs, that is
-   * reported as a fault.
+   * Returns the halves of refdb that gerrit.config names. Reports it as a fault if it names only one of the two modules
+   * for refs, or both of which one takes the place of the other.
    */
   private Set<ServerNote.Half> configured(ConfigFile config) {
     Set<ServerNote.Half> halves = EnumSet.noneOf(ServerNote.Half.class);
@@ -55,6 +55,11 @@ final class Status {
     boolean hasRefs = GerritModule.REFS.isIn(config) || isNamed;
     if (hasRefs != GerritModule.REFS_IN_SERVER.isIn(config)) {
       faults.add("gerrit.config has one of the two modules for refs: run install again");
+    }
+    if (GerritModule.REFS.isIn(config) && isNamed) {
+      faults.add(
+          "gerrit.config has RefdbDbModule and RefdbNamedDbModule: remove the line of RefdbNamedDbModule, or that of"
+              + " RefdbDbModule if another module wraps Gerrit's repositories");
     }
     if (hasRefs) {
       halves.add(ServerNote.Half.REFS);

@@ -15,6 +15,8 @@ import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Processes that do what ChronicleMap does with harmed files. */
 class ChronicleProcessTest {
@@ -41,10 +43,14 @@ class ChronicleProcessTest {
   }
 
   private static void show(DataOutputStream entries) throws IOException {
-    entries.writeInt(1);
-    entries.write('k');
-    entries.writeInt(1);
-    entries.write('v');
+    show(entries, "k", "v");
+  }
+
+  private static void show(DataOutputStream entries, String key, String value) throws IOException {
+    entries.writeInt(key.length());
+    entries.writeBytes(key);
+    entries.writeInt(value.length());
+    entries.writeBytes(value);
     entries.writeLong(0);
   }
 
@@ -56,6 +62,18 @@ class ChronicleProcessTest {
       DataOutputStream entries = output();
       while (true) {
         show(entries);
+      }
+    }
+  }
+
+  /** Shows one entry without a byte without end. */
+  public static final class EndlessEmpty {
+    private EndlessEmpty() {}
+
+    public static void main(String[] arguments) throws IOException {
+      DataOutputStream entries = output();
+      while (true) {
+        show(entries, "", "");
       }
     }
   }
@@ -84,11 +102,13 @@ class ChronicleProcessTest {
     }
   }
 
-  @Test
+  /** Previously, an entry without a byte came for ever. */
+  @ParameterizedTest
+  @ValueSource(classes = {Endless.class, EndlessEmpty.class})
   @Timeout(100)
-  void anEntryThatComesWithoutEndIsTold() throws Exception {
+  void anEntryThatComesWithoutEndIsTold(Class<?> program) throws Exception {
     Path file = file();
-    IOException told = assertThrows(IOException.class, () -> entriesOf(Endless.class, file, LONG));
+    IOException told = assertThrows(IOException.class, () -> entriesOf(program, file, LONG));
     assertTrue(told.getMessage().contains("its entries are larger than it is"), told.getMessage());
   }
 

@@ -1,6 +1,7 @@
 package org.refdb.gerrit.refs;
 
 import com.google.common.flogger.FluentLogger;
+import com.google.gerrit.server.config.GerritRuntime;
 import com.google.gerrit.server.config.GerritServerConfig;
 import com.google.gerrit.server.config.SitePaths;
 import com.google.inject.Inject;
@@ -17,6 +18,13 @@ import org.refdb.engine.SiteLibrary;
 @Singleton
 final class EngineLoader {
   private static final FluentLogger logger = FluentLogger.forEnclosingClass();
+
+  /**
+   * Whether this is a server or an offline program. One process may be both, one after the other, since {@code daemon
+   * --init} runs {@code init} first. In a servlet container, Gerrit does not say that it is a server.
+   */
+  @Inject(optional = true)
+  private GerritRuntime runtime = GerritRuntime.DAEMON;
 
   private final Path folder;
   private String refusal;
@@ -54,7 +62,7 @@ final class EngineLoader {
     }
     try {
       SiteLibrary.load(folder);
-      RefEngine engine = new NativeEngine(settings, GlobalMode.load(config, site));
+      RefEngine engine = new NativeEngine(settings, GlobalMode.load(config, site, runtime == GerritRuntime.DAEMON));
       logger.atInfo().log("refdb %s serves this site's refs", NativeLibrary.version());
       return Optional.of(engine);
     } catch (EngineLoadException e) {

@@ -14,7 +14,10 @@ import java.util.Optional;
 import java.util.function.Predicate;
 import java.util.stream.Stream;
 import org.eclipse.jgit.errors.ConfigInvalidException;
+import org.eclipse.jgit.errors.LockFailedException;
+import org.eclipse.jgit.internal.storage.file.LockFile;
 import org.eclipse.jgit.lib.Config;
+import org.eclipse.jgit.lib.Constants;
 import org.eclipse.jgit.lib.Repository;
 import org.eclipse.jgit.storage.file.FileBasedConfig;
 import org.eclipse.jgit.util.FS;
@@ -88,8 +91,12 @@ final class GlobalMode {
         WRAPPERS.stream().anyMatch(name::startsWith) || name.substring(name.lastIndexOf('.') + 1).equals(VALIDATION);
   }
 
-  /** Loads the implementation if native mode is requested. If that fails, all updates are refused. */
-  static Optional<GlobalDecision> load(Config config, SitePaths site) {
+  /**
+   * Loads the implementation if native mode is requested. If that fails, all updates are refused.
+   *
+   * @param isServer whether this is the server of the site, not one of Gerrit's offline programs
+   */
+  static Optional<GlobalDecision> load(Config config, SitePaths site, boolean isServer) {
     if (!isAskedFor(config)) {
       return Optional.empty();
     }
@@ -102,8 +109,8 @@ final class GlobalMode {
       URLClassLoader loader = new URLClassLoader(new URL[] {jar.toUri().toURL()}, GlobalMode.class.getClassLoader());
       Object made =
           Class.forName(IMPLEMENTATION, true, loader)
-              .getConstructor(Config.class, SitePaths.class)
-              .newInstance(config, site);
+              .getConstructor(Config.class, SitePaths.class, boolean.class)
+              .newInstance(config, site, isServer);
       return Optional.of((GlobalDecision) made);
     } catch (ReflectiveOperationException | IOException | LinkageError | ClassCastException e) {
       Throwable why = e.getCause() != null ? e.getCause() : e;
@@ -123,13 +130,31 @@ final class GlobalMode {
     FileBasedConfig config = new FileBasedConfig(gitDir.resolve("config").toFile(), FS.DETECTED);
     try {
       config.load();
-      if (!ETCD.equals(config.getString(SiteLibrary.SECTION, null, KEY))) {
+      if (isMarked(config)) {
+        return;
+      }
+      LockFile lock = new LockFile(config.getFile());
+      if (!lock.lock()) {
+        throw new LockFailedException(config.getFile());
+      }
+      try {
+        // It is read under the lock, unlike by save(), so that what another program changes at the same time is kept.
+        config.load();
         config.setString(SiteLibrary.SECTION, null, KEY, ETCD);
-        config.save();
+        lock.write(Constants.encode(config.toText()));
+        if (!lock.commit()) {
+          throw new IOException("cannot write " + config.getFile());
+        }
+      } finally {
+        lock.unlock();
       }
     } catch (ConfigInvalidException e) {
       throw new IOException("cannot read " + config.getFile(), e);
     }
+  }
+
+  private static boolean isMarked(Config config) {
+    return ETCD.equals(config.getString(SiteLibrary.SECTION, null, KEY));
   }
 
   /** Refuses every update. */

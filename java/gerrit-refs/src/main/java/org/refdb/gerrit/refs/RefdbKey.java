@@ -54,6 +54,10 @@ final class RefdbKey extends RepositoryCache.FileKey {
     return state;
   }
 
+  RefEngine engine() {
+    return engine;
+  }
+
   @Override
   public Repository open(boolean mustExist) throws IOException {
     if (mustExist && !isGitRepository(getFile(), FS.DETECTED)) {

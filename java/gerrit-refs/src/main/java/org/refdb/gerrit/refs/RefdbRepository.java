@@ -49,6 +49,10 @@ final class RefdbRepository extends FileRepository {
     return state;
   }
 
+  boolean isServedBy(RefEngine one) {
+    return engine == one;
+  }
+
   /**
    * {@inheritDoc}
    *

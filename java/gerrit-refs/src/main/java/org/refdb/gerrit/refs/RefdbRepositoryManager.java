@@ -30,7 +30,8 @@ import org.refdb.engine.RefStats;
  *
  * <p>JGit caches open repositories by path for the whole process, and any code can put a plain one there, as Gerrit
  * does when it creates a project. Such an entry is evicted, because with it one process would have two views of the
- * same refs. One that is met when a repository is opened is also counted.
+ * same refs. One that is met when a repository is opened is also counted. A repository of another manager is evicted
+ * too: {@code daemon --init} leaves those of {@code init} in the cache, which in native mode are those of another node.
  */
 @Singleton
 public final class RefdbRepositoryManager implements GitRepositoryManager {
@@ -138,14 +139,17 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
         refusal = state.refusal();
         continue; // meanwhile another thread has opened it, or an administrator asked to try again at once
       }
-      if (repository instanceof RefdbRepository) {
+      boolean isPlain = !(repository instanceof RefdbRepository);
+      if (!isPlain && ((RefdbRepository) repository).isServedBy(key.engine())) {
         if (refusal != null) {
           state.admit();
           logger.atInfo().log("refdb serves the refs of project %s again", state.name);
         }
         return repository;
       }
-      state.plainEvicted.increment();
+      if (isPlain) {
+        state.plainEvicted.increment();
+      }
       evict(repository);
     }
     // Other code caches plain repositories as fast as they are evicted here; one that JGit does not cache serves as

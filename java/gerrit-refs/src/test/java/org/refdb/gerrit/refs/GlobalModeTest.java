@@ -1,5 +1,6 @@
 package org.refdb.gerrit.refs;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -7,10 +8,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gerrit.server.config.SitePaths;
 import com.google.inject.ProvisionException;
+import java.io.File;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import org.eclipse.jgit.errors.LockFailedException;
+import org.eclipse.jgit.internal.storage.file.LockFile;
 import org.eclipse.jgit.lib.Config;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -33,7 +39,7 @@ final class GlobalModeTest {
     Files.createDirectories(folder.resolve("plugins"));
     Files.writeString(folder.resolve("plugins/refdb-global.jar"), "no jar");
     assertFalse(GlobalMode.isAskedFor(config));
-    assertEquals(Optional.empty(), GlobalMode.load(config, new SitePaths(folder)));
+    assertEquals(Optional.empty(), GlobalMode.load(config, new SitePaths(folder), true));
     assertThrows(ClassNotFoundException.class, () -> Class.forName("org.refdb.gerrit.global.NativeMode"));
   }
 
@@ -73,14 +79,14 @@ final class GlobalModeTest {
   @Test
   void whereItCannotBeLoadedAllUpdatesAreRefused() throws Exception {
     Config config = config("[refdb]\n\tglobal = etcd\n");
-    GlobalDecision missing = GlobalMode.load(config, new SitePaths(folder)).orElseThrow();
+    GlobalDecision missing = GlobalMode.load(config, new SitePaths(folder), true).orElseThrow();
     assertTrue(missing.has("any"));
     String said =
         assertThrows(NotAgreedException.class, () -> missing.committer("any", null).commit(null, null)).getMessage();
     assertTrue(said.contains("refdb-global.jar"), said);
     Files.createDirectories(folder.resolve("plugins"));
     Files.writeString(folder.resolve("plugins/refdb-global.jar"), "no jar");
-    GlobalDecision broken = GlobalMode.load(config, new SitePaths(folder)).orElseThrow();
+    GlobalDecision broken = GlobalMode.load(config, new SitePaths(folder), true).orElseThrow();
     assertThrows(NotAgreedException.class, () -> broken.committer("any", null).commit(null, null));
   }
 
@@ -93,5 +99,40 @@ final class GlobalModeTest {
     assertTrue(marked.contains("global = etcd") && marked.contains("bare = true"), marked);
     GlobalMode.mark(folder);
     assertEquals(marked, Files.readString(file));
+  }
+
+  /** Previously, a setting that another program changed while a repository was being marked could be lost. */
+  @Test
+  void whatAnotherProgramSetsWhileARepositoryIsMarkedIsKept() throws Exception {
+    File file = folder.resolve("config").toFile();
+    for (int i = 0; i < 300; i++) {
+      Files.writeString(file.toPath(), "[core]\n\tbare = true\n");
+      Thread other = Thread.ofPlatform().start(() -> appendUnderLock(file, "[gc]\n\tauto = 0\n"));
+      while (!isMarked()) {}
+      other.join();
+      String both = Files.readString(file.toPath());
+      assertTrue(both.contains("auto = 0") && both.contains("global = etcd"), both);
+    }
+  }
+
+  private boolean isMarked() throws IOException {
+    try {
+      GlobalMode.mark(folder);
+      return true;
+    } catch (LockFailedException e) {
+      return false;
+    }
+  }
+
+  /** Changes a configuration as git does. */
+  private static void appendUnderLock(File file, String text) {
+    try {
+      LockFile lock = new LockFile(file);
+      while (!lock.lock()) {}
+      lock.write((Files.readString(file.toPath()) + text).getBytes(UTF_8));
+      assertTrue(lock.commit());
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 }

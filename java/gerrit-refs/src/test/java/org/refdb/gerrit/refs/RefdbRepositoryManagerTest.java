@@ -85,6 +85,20 @@ final class RefdbRepositoryManagerTest {
     }
   }
 
+  /** Previously, {@code daemon --init} updated the refs of All-Projects with the engine of {@code init}. */
+  @Test
+  void whatAnEarlierManagerOfTheProcessLeavesInJGitsCacheIsEvicted() throws IOException {
+    try (Repository earlier = manager.createRepository(DEMO)) {
+      RefdbRepositoryManager next = Sites.manager(site, Sites.config());
+      try (Repository ours = next.openRepository(DEMO)) {
+        assertNotSame(earlier, ours);
+        assertSame(next.state(DEMO), ((RefdbRepository) ours).state());
+        assertEquals(0, next.state(DEMO).plainEvicted.sum());
+      }
+      assertNotNull(earlier.exactRef(Constants.HEAD), "the other one stays usable");
+    }
+  }
+
   @Test
   void aDeletedProjectLeavesNothingToItsSuccessor() throws IOException {
     Repository old = manager.createRepository(DEMO);

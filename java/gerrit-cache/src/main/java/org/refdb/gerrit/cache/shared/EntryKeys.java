@@ -18,6 +18,9 @@ final class EntryKeys {
   /** The characters of a hash. */
   private static final int HASH_TEXT = HASH_BYTES / 3 * 4;
 
+  /** Stands in the name of a generation where that of an entry has the cache's. No cache of Gerrit is called so. */
+  private static final String GENERATION = "generation";
+
   private final byte[] prefix;
   private final MessageDigest context;
 
@@ -47,7 +50,7 @@ final class EntryKeys {
 
   /** Returns the name under which {@link Generations} stores the generation of a cache, or with "" of all caches. */
   static byte[] generation(String namespace, String cache) {
-    return (prefix(namespace) + "generation:" + cache).getBytes(UTF_8);
+    return (prefix(namespace, GENERATION) + cache).getBytes(UTF_8);
   }
 
   /** Returns the cache to whose entries a name belongs; null if it does not look like one of an entry of this site. */
@@ -56,7 +59,8 @@ final class EntryKeys {
     int hash = text.length() - HASH_TEXT;
     String before = prefix(namespace);
     boolean isEntry = hash > before.length() + 1 && text.startsWith(before) && text.charAt(hash - 1) == ':';
-    return isEntry ? text.substring(before.length(), hash - 1) : null;
+    String cache = isEntry ? text.substring(before.length(), hash - 1) : GENERATION;
+    return cache.equals(GENERATION) ? null : cache; // a cache's name may be as long as a hash
   }
 
   /** Returns the name of an entry in a {@linkplain Generations generation}. */

@@ -4,6 +4,7 @@ import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -68,6 +69,17 @@ class EntryFormatTest {
     BadEntryException unknown =
         assertThrows(BadEntryException.class, () -> new EntryFormat(List.of(second)).decode(NAME, KEY, entry));
     assertTrue(unknown.isOfUnknownKey);
+  }
+
+  /** Previously, the generation of a cache whose name is as long as a hash was taken for an entry. */
+  @Test
+  void theNameOfAGenerationIsNotThatOfAnEntry() {
+    byte[] entry = new EntryKeys("site", "cache", List.of()).of("1", KEY);
+    assertEquals("cache", EntryKeys.cacheOf("site", entry));
+    assertNull(EntryKeys.cacheOf("other", entry));
+    for (int length = 0; length < 40; length++) {
+      assertNull(EntryKeys.cacheOf("site", EntryKeys.generation("site", "c".repeat(length))), length + " characters");
+    }
   }
 
   @Test

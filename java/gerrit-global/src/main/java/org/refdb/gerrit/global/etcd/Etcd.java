@@ -68,6 +68,8 @@ public final class Etcd implements AutoCloseable {
             .keepaliveTimeout(settings.requestTimeout())
             .connectTimeout(settings.requestTimeout())
             .waitForReady(false)
+            // As with etcd's own client: what a watch makes up for, or a page of long names, can exceed gRPC's 4 MiB.
+            .maxInboundMessageSize(Integer.MAX_VALUE)
             // jetcd itself retries little. The callers decide about all other retries, because the mark of a
             // transaction has to be checked first.
             .retryMaxAttempts(2);

@@ -13,8 +13,8 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
 /**
- * Identifies a node and one run of it. The plugin and native mode of a site are a node each, and so is a program that
- * runs beside the server.
+ * Identifies a node and one run of it. The plugin and native mode of a site are a node each, and so is each run of an
+ * offline program.
  *
  * @param name identifies the node; except for a program, it stays the same across starts
  * @param start identifies this run, which ends with the process or when the plugin is reloaded

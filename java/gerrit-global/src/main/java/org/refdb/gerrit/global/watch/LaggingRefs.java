@@ -123,7 +123,7 @@ public final class LaggingRefs implements RefWatch.Listener, AutoCloseable {
   }
 
   @Override
-  public void startedOver() {
+  public void started() {
     background.execute(this::compareAllOrLog);
   }
 

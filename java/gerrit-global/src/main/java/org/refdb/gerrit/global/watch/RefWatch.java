@@ -65,8 +65,8 @@ public final class RefWatch implements AutoCloseable {
     /** A project was removed. */
     void removed(String project);
 
-    /** Changes may have been missed up to now; all later ones are reported. */
-    void startedOver();
+    /** The watch starts, or starts over: changes may have been missed up to now, and all later ones are reported. */
+    void started();
   }
 
   /** A response of a watch, or the error that ended it. */
@@ -167,14 +167,12 @@ public final class RefWatch implements AutoCloseable {
   }
 
   /**
-   * Fixes the revision from which changes are reported, and only then, if changes were missed, lets the listener look
-   * for them: in the other order, a change between the look and that revision would be lost.
+   * Fixes the revision from which changes are reported, and only then lets the listener look for those that it has
+   * missed: in the other order, a change between the look and that revision would be lost.
    */
   private void begin() throws GlobalRefException {
     readProjects();
-    if (restarts.get() > 0) {
-      listener.startedOver();
-    }
+    listener.started();
     isStarted = true;
   }
 
