@@ -52,9 +52,10 @@ pub fn total(counts: &Path) -> Result<f64> {
     Ok(sum as f64)
 }
 
-/// Returns the total at the end of a file of callgrind.
+/// Returns the total at the end of a file of callgrind; `None` if its line is not there yet, or not whole.
 fn parse(text: &str) -> Option<u64> {
-    text.lines().rev().find_map(|line| line.strip_prefix("totals: ")).and_then(|total| total.trim().parse().ok())
+    let (whole, _) = text.rsplit_once('\n')?;
+    whole.lines().rev().find_map(|line| line.strip_prefix("totals: ")).and_then(|total| total.trim().parse().ok())
 }
 
 #[cfg(test)]
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn totals_are_read_and_a_file_that_is_still_being_written_does_not_count() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("1"), "events: Ir\nsummary: 6\n\nfn=(1) main\n0 6\n").unwrap();
+        fs::write(folder.path().join("1"), "events: Ir\nsummary: 6\n\nfn=(1) main\n0 6\n\ntotals: 7").unwrap();
         assert!(total(folder.path()).is_err_and(|error| error.to_string() == "callgrind counted nothing"));
         fs::write(folder.path().join("2"), "events: Ir\nsummary: 6\n\nfn=(1) main\n0 6\n\ntotals: 7\n").unwrap();
         assert_eq!(total(folder.path()).unwrap(), 7.0);

@@ -28,7 +28,7 @@ pub struct Settings {
     /// Seconds for each row that mixes gets and puts
     #[arg(long, default_value_t = 10.0)]
     pub seconds: f64,
-    /// Only load, restart, and rows whose name contains this
+    /// Only load, restart, and rows whose name contains this; pressure rows only if this begins with "pressure"
     #[arg(long)]
     pub only: Option<String>,
     /// Keys of 16 bytes and values of 8, to measure what an entry costs by itself
@@ -67,9 +67,10 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Returns whether a row is asked for by a part of its name.
+    /// Returns whether a row is asked for by a part of its name, or a group of rows by the name of one of them, which
+    /// begins with that of the group.
     fn wants(&self, name: &str) -> bool {
-        self.settings.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
+        self.settings.only.as_ref().is_none_or(|only| name.contains(only.as_str()) || only.starts_with(name))
     }
 
     fn run(mut self, out: &mut dyn Write) -> Result<()> {
