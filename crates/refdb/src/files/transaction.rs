@@ -172,8 +172,10 @@ impl FilesLocked {
         let file = lock.content()?;
         file.write_all(&content)?;
         let is_synced_later = options.sync && self.strategy == WriteStrategy::Batch;
-        if options.sync && !is_synced_later {
-            file.sync()?;
+        match options.sync {
+            true if is_synced_later => {}
+            true => file.sync()?,
+            false => options.fs.deliver(file)?,
         }
         let file = lock.take_content();
         self.unsynced.extend(file.filter(|_| is_synced_later));

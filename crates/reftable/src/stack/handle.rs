@@ -166,7 +166,10 @@ impl Stack {
         file.write_all(&content)?;
         self.make_jgit_look_again(file);
         if unsynced.is_empty() {
-            self.options().make_durable(file)?;
+            match self.options().durability {
+                Durability::None => self.fs().deliver(file)?,
+                Durability::Sync => file.sync()?,
+            }
             // The names of the tables must be durable before the list that mentions them.
             self.sync_names()?;
         } else {

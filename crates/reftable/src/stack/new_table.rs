@@ -134,7 +134,15 @@ impl NewTable {
         if !self.is_complete() {
             self.flush()?;
         }
-        Ok(self.file.take().filter(|_| self.stack.options().durability == Durability::Sync))
+        let Some(file) = self.file.take() else { return Ok(None) };
+        if self.stack.options().durability == Durability::Sync {
+            return Ok(Some(file));
+        }
+        let delivered = self.stack.fs().deliver(&file);
+        self.note_want_of_room(&delivered);
+        self.is_lost = delivered.is_err();
+        delivered?;
+        Ok(None)
     }
 
     /// Renames the written file to the name that the list will have for it. `tables` are those of the present list,

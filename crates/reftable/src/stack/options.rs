@@ -111,14 +111,6 @@ impl StackOptions {
     pub(super) fn permit(&self, file: &File) -> refdb_vfs::Result<()> {
         self.file_mode.map_or(Ok(()), |mode| file.set_mode(mode))
     }
-
-    /// Syncs a new file if the durability requires it.
-    pub(super) fn make_durable(&self, file: &File) -> refdb_vfs::Result<()> {
-        match self.durability {
-            Durability::None => Ok(()),
-            Durability::Sync => file.sync(),
-        }
-    }
 }
 
 /// The mode that new files are created with, before the umask takes its bits away.

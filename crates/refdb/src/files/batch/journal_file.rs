@@ -205,7 +205,7 @@ impl JournalFile {
     }
 
     fn sync(&self, sync: bool) -> Result<()> {
-        if sync { Ok(self.file().sync_data()?) } else { Ok(()) }
+        Ok(if sync { self.file().sync_data()? } else { self.store.options.fs.deliver(self.file())? })
     }
 }
 

@@ -182,7 +182,9 @@ fn set(store: &Store, entry: &JournalRef, sync: bool, made: &mut Vec<PathBuf>) -
     line.push(b'\n');
     file.write_all(&line)?;
     if sync {
-        file.sync()?;
+        file.sync()?
+    } else {
+        fs.deliver(&file)?
     }
     drop(file);
     folders::share(fs, &content, options.sharing, false)?;

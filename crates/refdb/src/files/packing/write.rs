@@ -200,7 +200,9 @@ fn write<'e>(
     keep_records(store, &mut writer, position..packed.end())?;
     let file = writer.finish()?;
     if store.options.sync {
-        file.sync()?;
+        file.sync()?
+    } else {
+        store.options.fs.deliver(&file)?
     }
     Ok(new)
 }
@@ -211,7 +213,9 @@ pub(crate) fn restore(store: &Arc<Store>, old: &PackedFile) -> Result<Option<New
     let (new, mut file) = NewPacked::create(store, false)?;
     file.copy_from(source.get()?, 0, stat.len_bytes)?;
     if store.options.sync {
-        file.sync()?;
+        file.sync()?
+    } else {
+        store.options.fs.deliver(&file)?
     }
     Ok(Some(new))
 }

@@ -80,7 +80,9 @@ pub(crate) fn replace_file(store: &Store, path: &Path, content: &[u8]) -> Result
     let file = lock.content()?;
     file.write_all(content)?;
     if options.sync {
-        file.sync()?;
+        file.sync()?
+    } else {
+        options.fs.deliver(file)?
     }
     lock.close();
     folders::share(&options.fs, &lock.content_path(), options.sharing, false)?;

@@ -222,7 +222,7 @@ impl<'s> Writer<'s> {
             opened => opened?,
         };
         file.write_all(line)?;
-        Ok(())
+        Ok(self.store.options.fs.deliver(&file)?)
     }
 
     fn open(&mut self, path: &Path) -> refdb_vfs::Result<File> {
