@@ -151,16 +151,6 @@ impl Fs {
         self.asks_server
     }
 
-    /// Makes the server of a network file system take the bytes that were written to a file, and reports its errors, such
-    /// as that it has no room. On other file systems, this does nothing.
-    ///
-    /// A client keeps written bytes to itself until the file is synced or closed. A caller that does not sync a file calls
-    /// this before it renames the file or counts the bytes as written. It costs the server no more than close(2), which
-    /// would send the same bytes, but whose error would come too late.
-    pub fn deliver(&self, file: &File) -> Result<()> {
-        if self.asks_server { file.sync_data() } else { Ok(()) }
-    }
-
     pub(crate) fn hooks(&self) -> &IoHooks {
         &self.hooks
     }

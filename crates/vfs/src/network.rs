@@ -31,6 +31,16 @@ const ATTEMPTS_MAX: usize = 16;
 const DEPTH_MAX: usize = 64;
 
 impl Fs {
+    /// Makes the server of a network file system take the bytes that were written to a file, and reports its errors,
+    /// such as that it has no room. On other file systems, this does nothing.
+    ///
+    /// A client keeps written bytes to itself until the file is synced or closed. A caller that does not sync a file
+    /// calls this before it renames the file or counts the bytes as written. It costs the server no more than close(2),
+    /// which would send the same bytes, but whose error would come too late.
+    pub fn deliver(&self, file: &File) -> Result<()> {
+        if self.asks_server() { file.sync_data() } else { Ok(()) }
+    }
+
     /// Returns this file system with the settings that the files in `folder` need. On a network file system, and on any
     /// that is not known to be local, the server is asked about the folder of a file before the file is opened to read
     /// it or to write to it, or is examined, so that an open file had its name, and an absent name was absent, at some

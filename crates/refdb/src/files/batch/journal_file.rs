@@ -205,7 +205,12 @@ impl JournalFile {
     }
 
     fn sync(&self, sync: bool) -> Result<()> {
-        Ok(if sync { self.file().sync_data()? } else { self.store.options.fs.deliver(self.file())? })
+        if sync {
+            self.file().sync_data()?;
+        } else {
+            self.store.options.fs.deliver(self.file())?;
+        }
+        Ok(())
     }
 }
 
