@@ -87,7 +87,7 @@ impl Scene {
 
 #[test]
 fn an_update_fails_whose_loose_ref_the_server_refuses() {
-    let scene = Scene::new(RefFormat::Files, "/refs/heads/main");
+    let scene = Scene::new(RefFormat::Files, "/refs/heads/main.lock");
     scene.check(|| scene.set(1));
     assert_eq!(scene.value(), scene.ids[1].to_string());
 }

@@ -35,8 +35,9 @@ impl Fs {
     /// such as that it has no room. On other file systems, this does nothing.
     ///
     /// A client keeps written bytes to itself until the file is synced or closed. A caller that does not sync a file
-    /// calls this before it renames the file or counts the bytes as written. It costs the server no more than close(2),
-    /// which would send the same bytes, but whose error would come too late.
+    /// calls this before it renames the file or counts the bytes as written. On NFS it costs the server no more than
+    /// close(2), which would send the same bytes, but whose error would come too late. On a file system of another kind
+    /// that is not known to be local, it can cost a sync of the disk.
     pub fn deliver(&self, file: &File) -> Result<()> {
         if self.asks_server() { file.sync_data() } else { Ok(()) }
     }

@@ -85,7 +85,7 @@ pub(crate) fn publish(
     if let Err(error) = finished {
         let recovered = recover_failed(store, file.id(), &entry, error, &new_logs);
         if matches!(recovered, Err(Error::Unrecovered { .. })) {
-            // Without an entry nobody will recover the batch, whose refs all have their new values.
+            // Without an entry nobody will recover the batch any more, whatever values its refs have.
             if matches!(journal::read(store, file.id()), Ok(None)) {
                 in_flight.over();
             }
