@@ -5,7 +5,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{Request, Response, StatusCode, body::Incoming, header, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use serde_json::json;
 use std::{
     convert::Infallible,
@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{sync::Semaphore, task::JoinHandle};
+use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
 /// The task that serves `/metrics`, `/health` and `/status`. It is aborted on drop.
 #[derive(Debug)]
@@ -33,8 +33,12 @@ const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The most connections that are open at a time, so that they cannot use up the descriptors that requests need. Further
-/// ones are closed at once. A connection that sends no request is closed after 30 s, hyper's default.
+/// ones are closed at once.
 const CONNECTIONS_MAX: usize = 32;
+
+/// The time that a connection has for its only request and the answer. Without it, clients that stall would keep all
+/// others out.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Starts to listen and prints the address.
 pub(super) fn listen(address: SocketAddr, server: Arc<ArcSwap<Server>>) -> io::Result<Status> {
@@ -42,11 +46,12 @@ pub(super) fn listen(address: SocketAddr, server: Arc<ArcSwap<Server>>) -> io::R
     socket.set_nonblocking(true)?;
     writeln!(io::stdout(), "metrics on http://{}/metrics", socket.local_addr()?)?;
     let socket = tokio::net::TcpListener::from_std(socket)?;
-    Ok(Status(tokio::spawn(attend(socket, move |path: &str| answer(&server.load_full(), path)))))
+    Ok(Status(tokio::spawn(attend(socket, LONGEST, move |path: &str| answer(&server.load_full(), path)))))
 }
 
-/// Serves the connections to a socket, at most [`CONNECTIONS_MAX`] at a time. `answer` gets the path of each request.
-async fn attend<A>(socket: tokio::net::TcpListener, answer: A)
+/// Serves one request of each connection to a socket, and at most [`CONNECTIONS_MAX`] connections at a time. A
+/// connection that has not ended after the time `longest` is closed. `answer` gets the path of each request.
+async fn attend<A>(socket: tokio::net::TcpListener, longest: Duration, answer: A)
 where
     A: Fn(&str) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
 {
@@ -63,12 +68,10 @@ where
             let response = answer(request.uri().path());
             async move { Ok::<_, Infallible>(response) }
         });
-        let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new());
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let connection = http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
         tokio::spawn(async move {
             // An error concerns only this client.
-            let _ = connection.await;
+            let _ = timeout(longest, connection).await;
             drop(permit);
         });
     }
@@ -76,15 +79,41 @@ where
 
 /// Asks a running server for its state, and prints it.
 pub(crate) fn show(address: SocketAddr) -> io::Result<()> {
-    let failed = |error: io::Error| io::Error::new(error.kind(), format!("no server answers on {address}: {error}"));
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(failed)?;
+    let state = ask(address)?;
+    let mut out = io::stdout();
+    let printed = out.write_all(state.as_bytes()).and_then(|()| out.flush());
+    printed.map_err(|error| io::Error::new(error.kind(), format!("cannot print the state of the server: {error}")))
+}
+
+/// Returns the state of a running server.
+fn ask(address: SocketAddr) -> io::Result<String> {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof, WouldBlock};
+    let answer = fetch(address).map_err(|error| {
+        let why = match error.kind() {
+            // A server that has too many connections closes further ones at once.
+            BrokenPipe | ConnectionReset | UnexpectedEof => {
+                "the connection was closed; perhaps too many are open there".to_owned()
+            }
+            WouldBlock => format!("nothing came for {} s", PATIENCE.as_secs()),
+            _ => error.to_string(),
+        };
+        io::Error::new(error.kind(), format!("no server answers on {address}: {why}"))
+    })?;
+    match answer.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.to_owned()),
+        _ => Err(io::Error::other(format!("no server answers on {address}: it is not a refdb server"))),
+    }
+}
+
+/// Returns the whole response to a request for `/status`.
+fn fetch(address: SocketAddr) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).map_err(failed)?;
-    match answer.split_once("\r\n\r\n") {
-        Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => io::stdout().write_all(body.as_bytes()),
-        _ => Err(failed(io::Error::other("it is not a refdb server"))),
+    match stream.read_to_string(&mut answer)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(answer),
     }
 }
 
@@ -124,10 +153,18 @@ mod tests {
     use super::*;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
-        time::{sleep, timeout},
+        time::sleep,
     };
 
     const LONG: Duration = Duration::from_secs(60);
+
+    /// Starts a server that gives this answer to each request, and returns its address.
+    async fn answering(longest: Duration, answer: &'static [u8]) -> (Status, SocketAddr) {
+        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = socket.local_addr().unwrap();
+        let task = attend(socket, longest, move |_: &str| Response::new(Full::from(answer)));
+        (Status(tokio::spawn(task)), address)
+    }
 
     /// Connects, sends a request, and returns the connection if the server has answered.
     async fn asked(address: SocketAddr) -> Option<tokio::net::TcpStream> {
@@ -138,23 +175,42 @@ mod tests {
         answered.is_ok().then_some(client)
     }
 
-    /// Previously, any number of connections could be open.
-    #[tokio::test]
-    async fn connections_beyond_the_limit_are_closed_until_others_end() {
-        let socket = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = socket.local_addr().unwrap();
-        let _task = Status(tokio::spawn(attend(socket, |_: &str| Response::new(Full::default()))));
-        let mut open = Vec::new();
-        for _ in 0..10 * CONNECTIONS_MAX {
-            open.extend(asked(address).await);
-        }
-        assert_eq!(open.len(), CONNECTIONS_MAX);
-        open.pop();
+    /// Returns when a further client gets an answer.
+    async fn there_is_room(address: SocketAddr) {
         let again = async {
             while asked(address).await.is_none() {
                 sleep(Duration::from_millis(1)).await;
             }
         };
         timeout(LONG, again).await.expect("there is room for another one");
+    }
+
+    /// An answer that no socket takes before the client reads.
+    static LARGE: [u8; 64 << 20] = [0; 64 << 20];
+
+    /// Previously, any number of connections could be open.
+    #[tokio::test]
+    async fn connections_beyond_the_limit_are_closed_until_others_end() {
+        let (_task, address) = answering(20 * LONG, &LARGE).await;
+        let mut open = Vec::new();
+        for _ in 0..10 * CONNECTIONS_MAX {
+            open.extend(asked(address).await);
+        }
+        assert_eq!(open.len(), CONNECTIONS_MAX);
+        let refused = tokio::task::spawn_blocking(move || ask(address)).await.unwrap().unwrap_err().to_string();
+        assert!(refused.ends_with("the connection was closed; perhaps too many are open there"), "{refused}");
+        open.pop();
+        there_is_room(address).await;
+    }
+
+    /// Previously, they kept all others out for as long as they liked.
+    #[tokio::test]
+    async fn clients_that_do_not_read_keep_others_out_for_a_bounded_time() {
+        let (_task, address) = answering(Duration::from_millis(500), &LARGE).await;
+        let mut open = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            open.extend(asked(address).await);
+        }
+        there_is_room(address).await;
     }
 }
