@@ -8,7 +8,7 @@ use hyper::{HeaderMap, body::Incoming, header};
 use std::{
     io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{
@@ -37,7 +37,7 @@ impl Inflow {
         let is_gzip =
             headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding == "gzip" || coding == "x-gzip");
         let plain: Pin<Box<dyn AsyncRead + Send>> =
-            if is_gzip { Box::pin(GzipDecoder::new(BufReader::new(timed))) } else { timed };
+            if is_gzip { Box::pin(Checked::new(GzipDecoder::new(BufReader::new(timed)))) } else { timed };
         let bytes = match bytes_max {
             None => plain,
             Some(max) => Box::pin(Limited { inner: plain, left: max }),
@@ -79,6 +79,44 @@ impl AsyncRead for Pieces {
     }
 }
 
+/// Decompressed bytes, the last of which is held back until the check sum at the end of the compressed ones was found
+/// right. What reads them would otherwise act on a complete request before it gets to the error at the end.
+struct Checked<R> {
+    inner: Pin<Box<R>>,
+    held: Option<u8>,
+}
+
+impl<R> Checked<R> {
+    fn new(inner: R) -> Self {
+        Checked { inner: Box::pin(inner), held: None }
+    }
+}
+
+impl<R: AsyncRead> AsyncRead for Checked<R> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = out.filled().len();
+        while out.filled().len() == before && out.remaining() > 0 {
+            ready!(self.inner.as_mut().poll_read(context, out))?;
+            let Some(&last) = out.filled()[before..].last() else {
+                // The end.
+                if let Some(last) = self.held.take() {
+                    out.put_slice(&[last]);
+                }
+                break;
+            };
+            match self.held.replace(last) {
+                None => out.set_filled(out.filled().len() - 1),
+                Some(first) => {
+                    let piece = &mut out.filled_mut()[before..];
+                    piece.rotate_right(1);
+                    piece[0] = first;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
 /// A reader that fails once more bytes arrive than are allowed.
 struct Limited {
     inner: Pin<Box<dyn AsyncRead + Send>>,
@@ -98,5 +136,46 @@ impl AsyncRead for Limited {
             }
         }
         polled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_compression::tokio::bufread::GzipEncoder;
+
+    /// Reads up to `size` bytes at a time. Returns what was read, and whether that ended without an error.
+    async fn read(zipped: &[u8], size: usize) -> (Vec<u8>, bool) {
+        let (mut reader, mut all) = (Checked::new(GzipDecoder::new(zipped)), Vec::new());
+        let mut buffer = vec![0; size];
+        loop {
+            match reader.read(&mut buffer).await {
+                Ok(0) => return (all, true),
+                Ok(count) => all.extend_from_slice(&buffer[..count]),
+                Err(_) => return (all, false),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_byte_is_read_only_if_the_check_sum_is_right() {
+        for length in [0, 1, 2, 3, 1000, 100_000] {
+            let plain: Vec<u8> = (0..length).map(|at: u32| at.to_le_bytes()[at as usize % 3]).collect();
+            let mut zipped = Vec::new();
+            GzipEncoder::new(&plain[..]).read_to_end(&mut zipped).await.unwrap();
+            for size in [1, 2, 64 << 10] {
+                assert_eq!(read(&zipped, size).await, (plain.clone(), true), "{length}, {size}");
+                for from_end in 1..=8 {
+                    let at = zipped.len() - from_end;
+                    let mut damaged = zipped.clone();
+                    damaged[at] ^= 1;
+                    for bad in [&damaged[..], &zipped[..at]] {
+                        let (got, has_ended) = read(bad, size).await;
+                        assert!(!has_ended && got.len() < plain.len().max(1), "{length}, {size}, {from_end}");
+                        assert!(plain.starts_with(&got));
+                    }
+                }
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Sends each request to `refdb serve` and to `git http-backend`, whose answers must have the same status, body and
 //! five of the headers, except where a case expects another status.
 
-use crate::support::{Answer, Backend, Options, Request, Server, export, gzip, masked, packets};
+use crate::support::{Answer, Backend, DAMAGED, Options, Request, Server, damaged, export, gzip, masked, packets};
 use refdb_testkit::{Git, RefFormat, Repo};
 use refdb_types::{HashKind, ObjectId};
 use std::path::Path;
@@ -259,6 +259,12 @@ impl Cases {
             self.add(None, v2(bad).with("Content-Encoding", "gzip"), Other(400, BAD_GZIP));
             let old = Request::post("plain.git", "git-upload-pack", bad).with("Content-Encoding", "gzip");
             self.add(None, old, Other(400, BAD_GZIP));
+        }
+        for part in DAMAGED {
+            let old = Request::post("plain.git", "git-upload-pack", damaged(gzip(&fetch_v0), part));
+            for request in [v2(damaged(list.clone(), part)), v2(damaged(gzip(&fetch), part)), old] {
+                self.add(None, request.with("Content-Encoding", "gzip"), Other(400, BAD_GZIP));
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Clients that send nonsense, too much, or nothing: they get an error or the end of their connection, and others are
 //! served as before.
 
-use crate::support::{Answer, Options, Request, Server, exported, gzip, packets};
+use crate::support::{Answer, DAMAGED, Options, Request, Server, damaged, exported, gzip, packets};
 use refdb_testkit::{RefFormat, Repo, at_most};
 use refdb_types::HashKind;
 use std::{
@@ -343,6 +343,34 @@ fn a_request_cannot_be_hidden_in_another() {
         }
     });
     assert_alive(&server);
+}
+
+/// Previously, such a list was sent and such a push could be done, because nobody waited for the end of the request.
+#[test]
+fn a_request_whose_check_sum_is_wrong_has_no_effect() {
+    let (repo, server) = served(|options| options.set("maxPushes", 1));
+    let tip = repo.rev_parse("refs/heads/main");
+    let zipped = |service, body| Request::post("repo", service, body).with("Content-Encoding", "gzip");
+    let list = gzip(&packets(&["command=ls-refs\n", "0001", "0000"]));
+    for (number, part) in DAMAGED.into_iter().enumerate() {
+        let request = zipped("git-upload-pack", damaged(list.clone(), part));
+        let listed = server.ask(&request.with("Git-Protocol", "version=2"));
+        let name = format!("refs/heads/new-{number}");
+        let commands = packets(&[&format!("{} {tip} {name}\0 report-status", "0".repeat(40)), "0000"]);
+        let push = gzip(&[&commands, EMPTY_PACK].concat());
+        let bytes = zipped("git-receive-pack", damaged(push.clone(), part)).bytes();
+        let (begin, end) = bytes.split_at(bytes.len() - 8);
+        let mut stream = server.connect();
+        stream.write_all(begin).unwrap();
+        // Previously, the push was done by then.
+        std::thread::sleep(Duration::from_millis(500));
+        let _ = stream.write_all(end);
+        Answer::read(stream, false);
+        // This push waits until the one before it has ended, and is refused if that has created the ref.
+        let report = server.ask(&zipped("git-receive-pack", push)).text();
+        assert!(report.contains(&format!("ok {name}\n")), "{report}");
+        assert_eq!(listed.status, 400);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod oracle;
 mod server;
 mod shim;
 
-pub(crate) use client::{Answer, Request, gzip};
+pub(crate) use client::{Answer, DAMAGED, Request, damaged, gzip};
 pub(crate) use oracle::{Backend, masked, upload_pack};
 pub(crate) use server::{Options, Server, environment};
 pub(crate) use shim::{Said, feed, plain_upload_pack};

@@ -171,3 +171,13 @@ pub(crate) fn gzip(body: &[u8]) -> Vec<u8> {
     encoder.write_all(body).unwrap();
     encoder.finish().unwrap()
 }
+
+/// Where, counted from the end, data in gzip format has its check sum and its length.
+pub(crate) const DAMAGED: [usize; 2] = [8, 4];
+
+/// Changes a bit of the byte that is so far from the end.
+pub(crate) fn damaged(mut zipped: Vec<u8>, from_end: usize) -> Vec<u8> {
+    let at = zipped.len() - from_end;
+    zipped[at] ^= 1;
+    zipped
+}
