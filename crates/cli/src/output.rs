@@ -66,6 +66,11 @@ impl Output {
         if self.is_full() { self.flush() } else { Ok(()) }
     }
 
+    /// Returns whether anything has been written, after which [`Output::list`] does not begin again.
+    pub fn has_written(&self) -> bool {
+        self.has_written.get()
+    }
+
     /// Makes [`Output::relieve`] write nothing from now on, for output that another program is going to lay out.
     pub fn hold(&mut self) {
         self.holds = true;

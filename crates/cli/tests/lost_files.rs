@@ -173,6 +173,28 @@ fn a_list_that_was_shown_in_part_ends_with_an_error_and_does_not_mix_two_states(
     }
 }
 
+/// Previously, up to 128 KiB of what had been read of the log were not shown.
+#[test]
+fn a_log_that_is_lost_after_some_of_it_was_shown_is_shown_up_to_there() {
+    const ENTRIES: usize = 46_000;
+    let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    let commit = repo.commits(1)[0];
+    repo.create_refs([("refs/heads/main", commit)]);
+    let line = format!("{commit} {commit} A <a@example.com> 1700000000 +0000\tcheckout: moving from a to b\n");
+    let log = repo.git_dir().join("logs/refs/heads/main");
+    std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+    std::fs::write(log, line.repeat(ENTRIES)).unwrap();
+    // The log is lost when an eighth of it, from its end on, has been read.
+    let lost = run(&repo, "vfs-stale-late", &["reflog", "show", "--format=%H", "main"]);
+    let said = String::from_utf8_lossy(&lost.stderr);
+    assert_eq!(lost.status.code(), Some(128), "{said}");
+    assert!(said.contains("meanwhile: try again"), "{said}");
+    let shown = String::from_utf8(lost.stdout).unwrap();
+    let count = shown.lines().count();
+    assert_eq!(shown, format!("{commit}\n").repeat(count));
+    assert!((ENTRIES / 9..ENTRIES / 7).contains(&count), "{count}");
+}
+
 #[test]
 fn a_list_of_files_shows_each_ref_once_beside_a_writer_that_packs() {
     let repo = repository(RefFormat::Files);

@@ -182,16 +182,16 @@ impl Walk<'_> {
                 ControlFlow::Break(())
             })
         });
-        let walked = walked.map_err(Failure::from);
+        let shown = walked.map(drop).map_err(Failure::from).and(result);
         if !start.is_reached() {
             debug_assert!(self.is_first && self.output.buffer().is_empty(), "nothing is shown before the start");
-            return walked.and(result).map(|()| None);
+            return shown.map(|()| None);
         }
         // Entries before one that cannot be read or shown are shown, unless the walk may be repeated.
-        if !walked.as_ref().is_err_and(Failure::is_lost) {
+        if self.output.has_written() || !shown.as_ref().is_err_and(Failure::is_lost) {
             self.output.flush()?;
         }
-        walked.and(result).map(|()| Some(0))
+        shown.map(|()| Some(0))
     }
 
     fn entry(&mut self, start: &mut Start, index: usize, entry: &LogEntry) -> Result<ControlFlow<()>> {
