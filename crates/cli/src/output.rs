@@ -18,6 +18,8 @@ use std::{
 pub struct Output {
     buffer: Vec<u8>,
     holds: bool,
+    /// Whether an error names standard output in the words of `git log`.
+    is_of_log: bool,
     /// Whether anything has been written. It is shared, because [`Output::list`] asks while the output is lent.
     has_written: Rc<Cell<bool>>,
 }
@@ -48,6 +50,11 @@ const FLUSH_BYTES: usize = 128 << 10;
 const SPARE_BYTES: usize = 8 << 10;
 
 impl Output {
+    /// Returns standard output for a command that shows a log.
+    pub fn of_log() -> Self {
+        Output { is_of_log: true, ..Output::default() }
+    }
+
     /// Returns the buffer of bytes that have not been written yet.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
@@ -109,8 +116,8 @@ impl Output {
             Err(_) if interrupt::received().is_some() => Err(Failure::Interrupted),
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Failure::BrokenPipe),
             Err(error) => {
-                let text = system_text(&error);
-                Err(Failure::Fatal(message!["write failure on standard output: ", text]))
+                let name = if self.is_of_log { "'stdout'" } else { "standard output" };
+                Err(Failure::Fatal(message!["write failure on ", name, ": ", system_text(&error)]))
             }
         }
     }

@@ -75,7 +75,7 @@ fn show(invocation: &Invocation<'_>) -> Result<Option<u8>> {
     let form = wish.date.clone().unwrap_or(configured);
     let clock = Clock::of(session.store.environment());
     let look = Look { session: &session, wish: &wish, clock: &clock, form };
-    let shown = Output::default().list(&session.store, |snapshot, output| look.show(snapshot, output));
+    let shown = Output::of_log().list(&session.store, |snapshot, output| look.show(snapshot, output));
     if !matches!(shown, Ok(None)) {
         session.warn();
     }

@@ -160,17 +160,27 @@ fn a_list_waits_for_the_reader_of_a_pipe_that_does_not_block() {
     assert_eq!((child.wait().unwrap().code(), listed.lines().count()), (Some(0), 5000));
 }
 
+/// Previously, `reflog show` called it standard output, as other commands do.
 #[test]
-fn columns_that_cannot_be_written_end_each_command_as_in_git() {
+fn output_that_cannot_be_written_ends_each_command_as_in_git() {
     let repo = Repo::bare(RefFormat::Files, HashKind::Sha1);
+    repo.config("core.logAllRefUpdates", "always");
     let commit = repo.commit();
     repo.create_refs([("refs/heads/main", commit), ("refs/tags/v1", commit)]);
-    for command in ["branch", "tag"] {
+    let commands: [&[&str]; 6] = [
+        &["branch", "--column=always"],
+        &["tag", "--column=always"],
+        &["for-each-ref"],
+        &["show-ref"],
+        &["reflog", "show", "main"],
+        &["reflog", "show", "--format=%H", "main"],
+    ];
+    for words in commands {
         let [git, ours] = [Git::find().program(), Path::new(env!("CARGO_BIN_EXE_refdb"))].map(|program| {
             let full = File::options().write(true).open("/dev/full").unwrap();
-            let output = repo.command(program).args([command, "--column=always"]).stdout(full).output().unwrap();
+            let output = repo.command(program).args(words).stdout(full).output().unwrap();
             (output.status.code(), String::from_utf8(output.stderr).unwrap())
         });
-        assert_eq!(ours, git, "{command}");
+        assert_eq!(ours, git, "{words:?}");
     }
 }
