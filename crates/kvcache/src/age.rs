@@ -126,6 +126,11 @@ impl Ages {
         self.deferred_ms.store(seen_ms, Ordering::Relaxed);
     }
 
+    /// Returns whether this run has an age limit and has left removals to a later run, which it may still make itself.
+    pub(crate) fn owes_expiry(&self) -> bool {
+        self.max_ms().is_some() && self.deferred_ms.load(Ordering::Relaxed) > 0
+    }
+
     /// The maximum age in milliseconds, if there is one.
     pub(crate) fn max_ms(&self) -> Option<u64> {
         self.max_ms

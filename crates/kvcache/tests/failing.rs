@@ -27,6 +27,8 @@ const FOLDER: &str = "REFDB_FAILING_FOLDER";
 #[derive(Default)]
 struct Forgetful {
     fails: AtomicBool,
+    /// How many more syncs of a segment fail.
+    left: AtomicU32,
     /// Whether no file can be removed either.
     keeps: AtomicBool,
     synced: Mutex<HashMap<PathBuf, u64>>,
@@ -44,7 +46,12 @@ impl IoHook for Forgetful {
         };
         let len = std::fs::metadata(path).expect("a file that is synced is there").len();
         let before = self.synced.lock().expect("nobody panics with it").insert(path.to_owned(), len).unwrap_or(0);
-        if path.extension().is_none_or(|end| end != "seg") || !self.fails.load(Ordering::Relaxed) {
+        let fails = || {
+            let less = |left: u32| left.checked_sub(1);
+            self.fails.load(Ordering::Relaxed)
+                || self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        };
+        if path.extension().is_none_or(|end| end != "seg") || !fails() {
             return Verdict::Proceed;
         }
         self.dropped.lock().expect("nobody panics with it").push((path.to_owned(), before..len));
@@ -213,6 +220,55 @@ fn a_cache_opens_though_a_sync_fails_while_expired_entries_are_forgotten() {
     let cache = open_at(START_MS + 30_000);
     assert_eq!(cache.get(b"old"), None);
     assert!(cache.get(b"new").is_some() && cache.notices().is_empty(), "{:?}", cache.notices());
+}
+
+/// Previously, each later start of the cache removed them, as if the clock were still ahead.
+#[test]
+fn what_is_put_after_expired_entries_could_not_be_forgotten_for_good_stays() {
+    const START_MS: u64 = 100_000_000;
+    const BEFORE_MS: u64 = START_MS - 30_000;
+    for fails in [0, 1, 2] {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::new(Forgetful::default());
+        let open_at = |now_ms| {
+            let mut options = patient(MIB).max_age(Duration::from_secs(60));
+            options.clock = Clock::new(move || now_ms);
+            Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), options).unwrap()
+        };
+        let synced = PutOptions::new().durability(Durability::Synced);
+        open_at(START_MS).put_with(b"old", b"session", synced).unwrap();
+        drop(open_at(START_MS + 61_000));
+        disk.left.store(fails, Ordering::Relaxed);
+        let cache = open_at(BEFORE_MS);
+        disk.left.store(0, Ordering::Relaxed);
+        cache.put_with(b"new", b"session", synced).unwrap();
+        cache.close().unwrap();
+        let cache = open_at(BEFORE_MS);
+        assert_eq!(cache.get(b"old"), None);
+        assert!(cache.get(b"new").is_some(), "{fails} failed syncs: {:?}", cache.notices());
+    }
+}
+
+/// Previously, the segment whose sync had failed was trusted as long as nothing else failed.
+#[test]
+fn one_failed_sync_at_an_opening_that_forgets_expired_entries_empties_the_cache() {
+    const START_MS: u64 = 100_000_000;
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Forgetful::default());
+    let open_at = |now_ms| {
+        let mut options = patient(MIB).max_age(Duration::from_secs(60));
+        options.clock = Clock::new(move || now_ms);
+        Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), options).unwrap()
+    };
+    let cache = open_at(START_MS);
+    cache.put_with(b"first", b"session", PutOptions::new().durability(Durability::Synced)).unwrap();
+    cache.put_with(b"young", b"session", PutOptions::new().durability(Durability::Written)).unwrap();
+    cache.close().unwrap();
+    drop(open_at(START_MS + 50_000));
+    disk.left.store(1, Ordering::Relaxed);
+    let cache = open_at(START_MS + 10_000);
+    assert!(cache.notices().iter().any(|notice| notice.to_string().contains("os error 5")), "{:?}", cache.notices());
+    assert_eq!(cache.get(b"young"), None, "its bytes may be lost");
 }
 
 /// Previously, each later sync failed at the lost segment and removed all entries again, as long as the segment could

@@ -121,6 +121,8 @@ impl Cache {
         for worker in self.workers.lock().drain(..) {
             let _ = worker.join();
         }
+        // A failing disk may have left removals to the next run.
+        let _ = self.reclaim.keep_removals();
         // Short-lived processes would otherwise never merge their small segments.
         let _ = self.reclaim.merge_if_crowded();
         let written = self.reclaim.begin_anew_if_lost().and_then(|_| self.write_last());

@@ -14,7 +14,8 @@ impl Cache {
     /// them to the next run that has one. The clock is trusted again afterwards: if it had mistakenly been far ahead
     /// for a while, entries that are put later would otherwise be lost.
     ///
-    /// Returns the error of the disk if the removals may not be durable, so that they are left to the next run, too.
+    /// Returns the error of the disk if the removals may not be durable yet. They are then tried again in the background
+    /// and at close, and left to the next run until that succeeds.
     pub(crate) fn forget_expired(&self) -> Result<Option<Error>> {
         let Store { ages, files, .. } = &*self.store;
         assert!(!self.read_only, "a process that only reads removes nothing");
@@ -27,29 +28,16 @@ impl Cache {
             ages.defer_expiry(seen_ms);
             return Ok(None);
         }
+        // The time is published once the removals are written.
+        ages.defer_expiry(seen_ms);
         self.reclaim.finish_loading();
         self.reclaim.drop_expired(seen_ms);
-        if let Err(error) = self.keep_removals() {
-            ages.defer_expiry(seen_ms);
-            return Ok(Some(error));
+        match self.write_last().and_then(|()| self.reclaim.keep_removals()) {
+            Ok(()) => Ok(None),
+            Err(error) => {
+                self.reclaim.begin_anew_if_lost()?;
+                Ok(Some(error))
+            }
         }
-        // The time is published after the removals. If publishing fails, the next start finds the old time and also
-        // removes entries of this run, but no removed entry comes back.
-        let _ = self.reclaim.report();
-        Ok(None)
-    }
-
-    /// Writes the removals, and syncs them if a write was ever synced.
-    fn keep_removals(&self) -> Result<()> {
-        self.write_last()?;
-        debug_assert!(
-            !self.store.log().has_pending_removals(),
-            "all removals are in the files before the time is published"
-        );
-        if self.store.files.has_promised() {
-            let end = self.store.log().end();
-            self.store.sync_through(end)?;
-        }
-        Ok(())
     }
 }

@@ -446,7 +446,11 @@ impl Cache {
                 // The cache starts over, so the next change can be durable again.
                 Err(error) if self.reclaim.begin_anew_if_lost()? => return Err(error),
                 Err(error) if is_full(&error) => {
-                    if self.reclaim.free_one()? {
+                    let has_freed = self.reclaim.free_one()?;
+                    if self.reclaim.begin_anew_if_lost()? {
+                        return Err(self.store.files.health.error());
+                    }
+                    if has_freed {
                         continue;
                     }
                     let log = self.store.log();

@@ -34,20 +34,31 @@ impl Reclaim {
     /// been set back, and then those whose creation now lies too far in the future. Without this, what is put with the
     /// right time would look older than it is, and might expire at once.
     pub(super) fn follow_clock(&self) -> Result<()> {
+        let ages = &self.store.ages;
+        if ages.is_set_back() {
+            self.finish_loading();
+            // No entry is moved while it is judged.
+            let turn = self.turn();
+            let seen_ms = ages.now_ms();
+            self.drop_expired(seen_ms);
+            // Until the tombstones are written, the next run must remove these entries itself.
+            ages.defer_expiry(seen_ms);
+            ages.believe_clock();
+            self.drop_expired(0);
+            drop(turn);
+        }
+        self.keep_removals()
+    }
+
+    /// Writes removals of entries that would otherwise be left to the next run ([`Ages::defer_expiry`]), and syncs them
+    /// if a write was ever synced. After an error they stay left to it, so that the time of this run is not published.
+    ///
+    /// [`Ages::defer_expiry`]: crate::age::Ages::defer_expiry
+    pub(crate) fn keep_removals(&self) -> Result<()> {
         let (store, ages) = (&self.store, &self.store.ages);
-        if !ages.is_set_back() {
+        if !ages.owes_expiry() {
             return Ok(());
         }
-        self.finish_loading();
-        // No entry is moved while it is judged.
-        let turn = self.turn();
-        let seen_ms = ages.now_ms();
-        self.drop_expired(seen_ms);
-        // Until the tombstones are written, the next run must remove these entries itself.
-        ages.defer_expiry(seen_ms);
-        ages.believe_clock();
-        self.drop_expired(0);
-        drop(turn);
         let end = loop {
             {
                 let mut log = store.log();
@@ -65,6 +76,9 @@ impl Reclaim {
             false => store.write_through(end)?,
         }
         ages.defer_expiry(0);
-        self.report()
+        // If publishing fails, the next start finds the old time and also removes entries of this run, but no removed
+        // entry comes back.
+        let _ = self.report();
+        Ok(())
     }
 }

@@ -82,6 +82,8 @@ fn run(reclaim: &Reclaim, mut reported: Stats) {
             }
             reported_at = Instant::now();
         }
+        // What failed before may have been ignored there: eviction goes on without its copies, as does the clock.
+        let _ = reclaim.begin_anew_if_lost();
         match round(reclaim) {
             Ok(true) => {
                 idle_rounds = 0;
