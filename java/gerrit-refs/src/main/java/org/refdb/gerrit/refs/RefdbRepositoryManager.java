@@ -95,9 +95,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     if (engine.isEmpty() || !ProjectNames.isAcceptable(ProjectName.of(name))) {
       return disk.openRepository(name); // also refuses bad names in Gerrit's own words
     }
-    File found =
-        RepositoryCache.FileKey.resolve(
-            disk.getBasePath(name).resolve(ProjectName.of(name)).toFile(), FS.DETECTED);
+    File found = find(name);
     if (found == null) {
       forget(name);
       return disk.openRepository(name); // says that there is none
@@ -210,8 +208,7 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     if (engine.isEmpty() || !ProjectNames.isAcceptable(ProjectName.of(name))) {
       return disk.getRepositoryStatus(name);
     }
-    File folder = disk.getBasePath(name).resolve(ProjectName.of(name)).toFile();
-    if (RepositoryCache.FileKey.resolve(folder, FS.DETECTED) == null) {
+    if (find(name) == null) {
       return Status.NON_EXISTENT;
     }
     try (Repository repository = openRepository(name)) {
@@ -231,10 +228,20 @@ public final class RefdbRepositoryManager implements GitRepositoryManager {
     return disk.canPerformGC();
   }
 
+  /** Returns the folder of a project whose name is acceptable; null if there is none. */
+  private File find(Project.NameKey name) {
+    File folder = disk.getBasePath(name).resolve(ProjectName.of(name)).toFile();
+    return RepositoryCache.FileKey.resolve(folder, FS.DETECTED);
+  }
+
   @Override
   public void repositoryDeleted(Project.NameKey name) {
     forget(name);
-    engine.flatMap(RefEngine::global).ifPresent(global -> global.removed(ProjectName.of(name)));
+    // Another server's message that it has deleted the project may be so late that a new project has the name, and the
+    // global ref database the new one's refs. A repository that was to be preserved is still there, too.
+    if (!ProjectNames.isAcceptable(ProjectName.of(name)) || find(name) == null) {
+      engine.flatMap(RefEngine::global).ifPresent(global -> global.removed(ProjectName.of(name)));
+    }
     disk.repositoryDeleted(name);
   }
 

@@ -16,9 +16,13 @@ import com.google.gerrit.server.git.GitRepositoryManager.Status;
 import com.google.gerrit.server.git.LocalDiskRepositoryManager;
 import java.io.File;
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
+import java.util.function.Function;
 import java.util.stream.Stream;
 import org.eclipse.jgit.errors.RepositoryNotFoundException;
 import org.eclipse.jgit.internal.storage.file.FileRepository;
@@ -112,6 +116,37 @@ final class RefdbRepositoryManagerTest {
       assertNull(made.exactRef("refs/heads/old"));
       assertEquals(RefUpdate.Result.NEW, create(made, "refs/heads/new"));
     }
+  }
+
+  private static Object note(List<Object> list, Object one) {
+    list.add(one);
+    return null;
+  }
+
+  /** An object that does nothing, except that this method of it returns something. */
+  @SuppressWarnings("unchecked")
+  private static <T> T stub(Class<T> type, String method, Function<Object[], Object> answer) {
+    return (T)
+        Proxy.newProxyInstance(
+            type.getClassLoader(),
+            new Class<?>[] {type},
+            (self, called, arguments) -> called.getName().equals(method) ? answer.apply(arguments) : null);
+  }
+
+  /** Previously, the late message about an old project removed the refs of the new one from the global database. */
+  @Test
+  void aProjectThatIsThereIsNotRemovedFromTheGlobalRefDatabase() throws IOException {
+    List<Object> removed = new ArrayList<>();
+    GlobalDecision global = stub(GlobalDecision.class, "removed", names -> note(removed, names[0]));
+    RefEngine engine = stub(RefEngine.class, "global", none -> Optional.of(global));
+    LocalDiskRepositoryManager disk = Sites.disk(site);
+    RefdbRepositoryManager nativeMode = new RefdbRepositoryManager(disk, Optional.of(engine), Settings.of(Sites.config()));
+    disk.createRepository(DEMO).close();
+    nativeMode.repositoryDeleted(DEMO);
+    assertEquals(List.of(), removed);
+    remove(gitDir().toPath());
+    nativeMode.repositoryDeleted(DEMO);
+    assertEquals(List.of(DEMO.get()), removed);
   }
 
   @Test
