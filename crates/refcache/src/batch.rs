@@ -1,7 +1,7 @@
 use crate::Result;
 use refdb::{
     Committed, Edit, Misuse, ObjectError, Rejection, Store,
-    global::{Arbiter, GlobalRef, Mark, Verdict, commit_agreed},
+    global::{Arbiter, GlobalRef, Mark, Verdict, commit_agreed, commit_settling},
     transaction::{Context, Mode, ObjectCheck, ObjectClass, Transaction, TransactionOptions},
 };
 use refdb_types::{Ident, ObjectId};
@@ -22,6 +22,9 @@ pub struct Batch {
     pub committer: Option<Ident>,
     /// Whether the global ref database already has these values, so that it need not be asked.
     pub agreed: bool,
+    /// The id of the intent that the batch settles. The global ref database has the values then, too. If the intent is
+    /// gone when the refs are locked, because somebody else has settled it, the batch changes nothing.
+    pub settles: Option<String>,
 }
 
 impl Batch {
@@ -99,6 +102,15 @@ pub(crate) fn commit_agreed_in(store: &Store, batch: &Batch, arbiter: &mut dyn A
     let intents = store.global_intents();
     commit_by(beyond_global(store.context()), batch, &mut |transaction| {
         commit_agreed(transaction.prepare()?, &intents, arbiter)
+    })
+}
+
+/// Commits a batch that settles the intent with this id, unless the intent is gone.
+pub(crate) fn commit_settling_in(store: &Store, batch: &Batch, id: &str) -> Result<Outcome> {
+    let intents = store.global_intents();
+    commit_by(beyond_global(store.context()), batch, &mut |transaction| {
+        let committed = commit_settling(transaction.prepare()?, &intents, id)?;
+        Ok(committed.unwrap_or(Committed { rejected: Vec::new() }))
     })
 }
 

@@ -6,7 +6,7 @@ mod warnings;
 use crate::{
     Batch, Error, Found, ListOptions, Listing, Outcome, Resolved, Result, Stats, ViewSettings,
     answer::Answer,
-    batch::{Noting, beyond_global, commit_agreed_in, commit_in},
+    batch::{Noting, beyond_global, commit_agreed_in, commit_in, commit_settling_in},
     broken::{is_broken, unless_broken},
     group,
     memory::ClosedCharge,
@@ -559,6 +559,9 @@ impl View {
 }
 
 fn commit(opened: &Opened, batch: &Batch) -> Result<Outcome> {
+    if let Some(id) = &batch.settles {
+        return commit_settling_in(&opened.store, batch, id);
+    }
     if batch.agreed {
         return commit_in(beyond_global(opened.store.context()), batch);
     }

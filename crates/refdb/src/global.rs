@@ -9,7 +9,7 @@ mod agree;
 mod intent;
 mod intents;
 
-pub use agree::{Arbiter, Verdict, ask, commit_agreed, refs_of};
+pub use agree::{Arbiter, Verdict, ask, commit_agreed, commit_settling, refs_of};
 pub use intent::{GlobalIntent, GlobalRef, Mark};
 pub use intents::GlobalIntents;
 

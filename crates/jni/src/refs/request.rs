@@ -84,7 +84,9 @@ fn id(bytes: &[u8]) -> Result<ObjectId, Failure> {
 /// ```text
 /// flags: 1 atomic, 2 parents may be replaced by children,
 ///   4 broken refs may be replaced,
-///   8 the global ref database has these values already            1
+///   8 the global ref database has these values already,
+///   16 an intent is settled                                       1
+/// the id of that intent, if one is settled                        byte string
 /// committer: 0 none, 1 given                                      1
 ///   name, email; seconds since 1970; offset as git prints it      byte strings, 8, 4
 /// known objects: their number                                     4
@@ -108,6 +110,8 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
         .allow_broken(flags & 4 != 0)
         .safe_names(true)
         .keeps_head(true);
+    let settles = (flags & 16 != 0).then(|| request.bytes()).transpose()?;
+    let settles = settles.map(|id| String::from_utf8_lossy(id).into_owned());
     let committer = match request.u8()? {
         0 => None,
         _ => Some(ident(request)?),
@@ -124,7 +128,7 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
     if !request.is_empty() {
         return Err(Failure::Malformed("more follows a batch"));
     }
-    Ok(Batch { edits, options, known, committer, agreed: flags & 8 != 0 })
+    Ok(Batch { edits, options, known, committer, agreed: flags & 8 != 0, settles })
 }
 
 fn ident(request: &mut Request<'_>) -> Result<Ident, Failure> {

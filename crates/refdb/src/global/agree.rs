@@ -60,6 +60,21 @@ pub fn commit_agreed(prepared: Prepared<'_>, intents: &GlobalIntents, arbiter: &
     })
 }
 
+/// Commits a transaction that settles an intent: one that gives refs the values that the global ref database has
+/// according to this intent. If the intent is gone, because somebody else has settled it, the transaction is aborted
+/// and `None` is returned.
+///
+/// The intent is looked for while the refs are locked. As long as it is there, no transaction that asks the database
+/// changes its refs ([`GlobalIntents::bar`]), so nobody has changed them since the intent was settled. Otherwise a ref
+/// that has its old value again by a later transaction would get the intent's new value a second time.
+pub fn commit_settling(prepared: Prepared<'_>, intents: &GlobalIntents, id: &str) -> Result<Option<Committed>> {
+    if intents.is_open(id)? {
+        return prepared.commit().map(Some);
+    }
+    prepared.abort()?;
+    Ok(None)
+}
+
 /// Asks the arbiter about changes whose refs are locked and checked, and which no intent bars.
 ///
 /// Returns the id of the intent if the arbiter agrees; the caller removes the intent once the changes are made, and not

@@ -104,6 +104,11 @@ impl GlobalIntents {
         Ok(())
     }
 
+    /// Returns whether the intent with this id is recorded and was not removed.
+    pub(super) fn is_open(&self, id: &str) -> Result<bool> {
+        Ok(is_id(id) && self.fs.find_link(&self.path(id))?.is_some())
+    }
+
     /// All intents, in order of id. Fails if one of them cannot be read.
     pub fn list(&self) -> Result<Vec<(String, GlobalIntent)>> {
         let mut found = Vec::new();

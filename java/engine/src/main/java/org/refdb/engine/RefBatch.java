@@ -37,6 +37,7 @@ public final class RefBatch {
   private static final int NEW_MESSAGE = 2;
 
   private int flags;
+  private final Packer settled = new Packer();
   private final Packer committer = new Packer();
   private final Packer objects = new Packer();
   private final Packer edits = new Packer();
@@ -68,6 +69,16 @@ public final class RefBatch {
   /** Says that the global ref database already has these values, so that it need not be asked. */
   public RefBatch agreed() {
     flags |= 8;
+    return this;
+  }
+
+  /**
+   * Says that the batch settles an intent, whose values the global ref database has. If the intent is gone when the
+   * refs are locked, because somebody else has settled it, the batch changes nothing.
+   */
+  public RefBatch settling(String intent) {
+    flags |= 16;
+    settled.bytes(utf8(intent));
     return this;
   }
 
@@ -208,7 +219,8 @@ public final class RefBatch {
   }
 
   byte[] pack() {
-    Packer request = new Packer().u8(flags).u8(hasCommitter ? 1 : 0).raw(committer.toByteArray());
+    Packer request = new Packer().u8(flags).raw(settled.toByteArray());
+    request.u8(hasCommitter ? 1 : 0).raw(committer.toByteArray());
     request.i32(objectCount).raw(objects.toByteArray());
     return request.i32(names.size()).raw(edits.toByteArray()).toByteArray();
   }

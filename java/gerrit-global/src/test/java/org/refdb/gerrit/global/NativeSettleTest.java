@@ -139,4 +139,36 @@ final class NativeSettleTest {
       assertEquals(0, node.intents());
     }
   }
+
+  /** Previously, the ref got the intent's value a second time, though etcd had given it another one since. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void aSettlementThatIsLateUndoesNoNewerUpdate(boolean isReftable) throws Exception {
+    begin(isReftable);
+    try (GlobalRefs other = Nodes.open(etcd.url(), prefix);
+        NativeNode late = open(proxy.url());
+        NativeNode node = open(etcd.url())) {
+      proxy.modeFrom(MAIN, Proxy.Mode.NO_ANSWERS);
+      kill(() -> other.read(NativeNode.PROJECT, MAIN).value().equals(Optional.of(second.name())));
+      proxy.modeFrom(MAIN, Proxy.Mode.LATE_ANSWERS);
+      CompletableFuture<GlobalSettled> settlement =
+          CompletableFuture.supplyAsync(
+              () -> {
+                try {
+                  return late.settle(false, said);
+                } catch (Exception e) {
+                  throw new IllegalStateException(e);
+                }
+              });
+      Nodes.await(() -> proxy.lateBytes() > 0);
+      assertEquals(Result.FORCED, node.set(MAIN, disk.commit(3)), "it meets the intent and settles it");
+      assertEquals(0, node.intents());
+      assertEquals(Result.FORCED, node.set(MAIN, first));
+      proxy.mode(Proxy.Mode.OPEN);
+      proxy.deliverHeld();
+      settlement.get();
+      assertEquals(Optional.of(first.name()), other.read(NativeNode.PROJECT, MAIN).value());
+      assertEquals(Optional.of(first), node.value(MAIN));
+    }
+  }
 }

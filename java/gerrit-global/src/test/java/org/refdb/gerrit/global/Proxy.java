@@ -25,6 +25,8 @@ public final class Proxy implements AutoCloseable {
     NO_ANSWERS,
     /** Requests wait until {@link #deliverHeld}, also if their sender has hung up. Answers get lost. */
     HELD,
+    /** Requests arrive, answers wait until {@link #deliverHeld}. */
+    LATE_ANSWERS,
     /** Nothing gets through, and connections break. */
     CUT
   }
@@ -81,7 +83,7 @@ public final class Proxy implements AutoCloseable {
     links.forEach(link -> shut(link.client));
   }
 
-  /** Lets the requests that were held arrive. */
+  /** Lets the requests and answers that were held arrive. */
   public void deliverHeld() throws IOException {
     for (Link link : links) {
       link.deliver();
@@ -95,6 +97,10 @@ public final class Proxy implements AutoCloseable {
 
   int heldBytes() {
     return links.stream().mapToInt(link -> link.held.size()).sum();
+  }
+
+  int lateBytes() {
+    return links.stream().mapToInt(link -> link.late.size()).sum();
   }
 
   private void accept() {
@@ -122,6 +128,7 @@ public final class Proxy implements AutoCloseable {
     private final Socket client;
     private final Socket etcd;
     private final ByteArrayOutputStream held = new ByteArrayOutputStream();
+    private final ByteArrayOutputStream late = new ByteArrayOutputStream();
 
     Link(Socket client, Socket etcd) throws IOException {
       this.client = client;
@@ -139,11 +146,20 @@ public final class Proxy implements AutoCloseable {
       }
     }
 
-    synchronized void deliver() throws IOException {
-      byte[] late = held.toByteArray();
-      held.reset();
-      if (late.length > 0) {
-        etcd.getOutputStream().write(late);
+    void deliver() throws IOException {
+      pour(held, this, etcd);
+      pour(late, late, client);
+    }
+
+    private void receive(byte[] bytes) throws IOException {
+      synchronized (late) {
+        if (mode == Mode.LATE_ANSWERS || late.size() > 0) {
+          late.write(bytes);
+          return;
+        }
+      }
+      if (mode == Mode.OPEN) {
+        answer(bytes);
       }
     }
 
@@ -172,14 +188,18 @@ public final class Proxy implements AutoCloseable {
     }
 
     void answers() {
-      carry(
-          etcd,
-          bytes -> {
-            if (mode == Mode.OPEN) {
-              answer(bytes);
-            }
-          });
+      carry(etcd, this::receive);
       shut(client);
+    }
+  }
+
+  private static void pour(ByteArrayOutputStream kept, Object lock, Socket to) throws IOException {
+    synchronized (lock) {
+      byte[] bytes = kept.toByteArray();
+      kept.reset();
+      if (bytes.length > 0) {
+        to.getOutputStream().write(bytes);
+      }
     }
   }
 

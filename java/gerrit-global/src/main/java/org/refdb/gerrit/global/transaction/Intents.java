@@ -147,7 +147,7 @@ public final class Intents {
     if (outcome == Outcome.FINISHED) {
       // etcd has new values of the batch, so the refs that it does not store are to be updated too.
       intent.refs().stream().filter(ref -> !isStored.test(ref.name())).forEach(agreed::add);
-      finish(view, agreed);
+      finish(view, intent.id(), agreed);
       if (mark.isRename()) {
         followRename(view, intent);
       }
@@ -163,8 +163,9 @@ public final class Intents {
     return value.isPresent() && (ref.newId() == null ? Values.isDeleted(value.get()) : value.get().equals(ref.newId()));
   }
 
-  private static void finish(EngineView view, List<GlobalRef> agreed) throws IOException {
-    RefBatch batch = new RefBatch(false, false).agreed();
+  /** Sets refs on disk, unless somebody else has settled the intent since its values were read from etcd. */
+  private static void finish(EngineView view, String id, List<GlobalRef> agreed) throws IOException {
+    RefBatch batch = new RefBatch(false, false).settling(id);
     batch.committer("refdb", "refdb@localhost", Instant.now().getEpochSecond(), 0);
     for (GlobalRef ref : agreed) {
       RefBatch.Edit edit = batch.edit(ref.name());
@@ -193,7 +194,7 @@ public final class Intents {
     if (made.size() != 1 || gone.size() != 1) {
       return;
     }
-    RefBatch batch = new RefBatch(false, false).agreed();
+    RefBatch batch = new RefBatch(false, false).settling(intent.id());
     RefBatch.Edit edit = batch.edit(Constants.HEAD).link(made.getFirst().name());
     edit.expectLink(gone.getFirst().name()).end(false, null, false);
     for (BatchResult.Rejection rejection : view.commit(batch).rejections()) {
