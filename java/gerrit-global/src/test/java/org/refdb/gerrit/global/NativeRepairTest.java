@@ -1,11 +1,14 @@
 package org.refdb.gerrit.global;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import org.eclipse.jgit.lib.ObjectId;
+import org.eclipse.jgit.lib.RefUpdate.Result;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.refdb.gerrit.global.disk.DiskRefs;
@@ -51,6 +54,45 @@ final class NativeRepairTest {
         assertEquals(Optional.of(second), node.value(ONLY_THERE));
         assertEquals(Optional.empty(), node.value(ONLY_HERE));
         assertEquals(Optional.of(number), node.value(CHANGES));
+      }
+    }
+  }
+
+  /** Previously, etcd got the disk's old value back, while the update was acknowledged. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void anUpdateThatEtcdHasAndTheDiskHasNotYetIsNotTakenBack(boolean isReftable) throws Exception {
+    String prefix = Nodes.prefix();
+    try (EtcdServer etcd = EtcdServer.start();
+        Proxy proxy = new Proxy(etcd.port());
+        GlobalRefs global = Nodes.openHasty(etcd.url(), prefix);
+        DiskProject disk = DiskProject.create()) {
+      NativeNode.convert(disk.folder(), isReftable);
+      try (NativeNode node = new NativeNode(disk.folder(), Nodes.open(proxy.url(), prefix));
+          DiskRefs refs = node.disk()) {
+        assertEquals(Result.NEW, node.set(MAIN, disk.commit(1)));
+        ObjectId second = disk.commit(2);
+        proxy.modeFrom(second.name(), Proxy.Mode.LATE_ANSWERS);
+        CompletableFuture<Result> update =
+            CompletableFuture.supplyAsync(
+                () -> {
+                  try {
+                    return node.set(MAIN, second);
+                  } catch (Exception e) {
+                    throw new IllegalStateException(e);
+                  }
+                });
+        Nodes.await(() -> proxy.lateBytes() > 0);
+        List<String> said = new ArrayList<>();
+        List<String> names = List.of(MAIN);
+        Repair.Summary summary = new Repair(global, refs).run(names, 100, Repair.To.DISK, false, said::add);
+        proxy.mode(Proxy.Mode.OPEN);
+        proxy.deliverHeld();
+        assertEquals(Result.FORCED, update.get());
+        assertEquals(new Repair.Summary(0, 1), summary, said.toString());
+        assertTrue(said.getFirst().contains("an update of it is not settled"), said.toString());
+        assertEquals(Optional.of(second), node.value(MAIN));
+        assertEquals(Optional.of(second.name()), global.read(DiskProject.NAME, MAIN).value());
       }
     }
   }

@@ -3,9 +3,12 @@ package org.refdb.gerrit.global.disk;
 import io.etcd.jetcd.KeyValue;
 import io.etcd.jetcd.kv.GetResponse;
 import java.io.IOException;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Consumer;
+import org.refdb.engine.GlobalIntent;
 import org.refdb.gerrit.global.etcd.Deadline;
 import org.refdb.gerrit.global.etcd.Etcd;
 import org.refdb.gerrit.global.etcd.Generation;
@@ -77,6 +80,9 @@ public final class Compare {
   private final GlobalRefs refs;
   private final DiskRefs disk;
 
+  /** Ids of intents for which a ref was waited in vain. Other refs of theirs do not wait again. */
+  private final Set<String> unsettled = new HashSet<>();
+
   public Compare(GlobalRefs refs, DiskRefs disk) {
     this.refs = refs;
     this.disk = disk;
@@ -132,7 +138,7 @@ public final class Compare {
   }
 
   /**
-   * Reads a ref until its two values are of one moment and it is not locked, and returns the difference that remains;
+   * Reads a ref until its two values are of one moment and nobody updates or locks it, and returns the difference that remains;
    * empty if none does, or if etcd does not know the ref of a project that is not imported. If the deadline passes
    * before that, the difference is of kind {@link Kind#UNDER_UPDATE}.
    */
@@ -140,16 +146,23 @@ public final class Compare {
     Deadline deadline = refs.deadline();
     while (true) {
       Seen before = see(ref, generation, deadline);
+      // Looked for between the two values: without an intent, the disk is as new as this value of etcd.
+      Optional<GlobalIntent> intent = disk.intentOf(ref);
       Optional<String> here = disk.value(ref);
       if (agree(here, before.value()) || before.value().isEmpty() && !before.generation().get().imported()) {
         return Optional.empty();
       }
-      boolean isStill = before.holder().isEmpty() && before.equals(see(ref, generation, deadline));
-      if (isStill) {
+      boolean isFree = before.holder().isEmpty() && intent.isEmpty();
+      if (isFree && before.equals(see(ref, generation, deadline))) {
         return Optional.of(difference(ref, here, before.value()));
       }
-      if (!deadline.pause()) {
-        String note = before.holder().map(holder -> "; locked by " + holder).orElse("; it moves too often");
+      boolean isOld = intent.isPresent() && unsettled.contains(intent.get().id());
+      if (isOld || !deadline.pause()) {
+        intent.ifPresent(one -> unsettled.add(one.id()));
+        String note =
+            before.holder().map(holder -> "; locked by " + holder)
+                .or(() -> intent.map(one -> "; an update of it is not settled"))
+                .orElse("; it moves too often");
         return Optional.of(new Difference(ref, Kind.UNDER_UPDATE, here, before.value(), note));
       }
     }

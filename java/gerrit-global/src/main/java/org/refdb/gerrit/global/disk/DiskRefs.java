@@ -15,6 +15,7 @@ import org.eclipse.jgit.lib.Ref;
 import org.eclipse.jgit.lib.RefUpdate;
 import org.eclipse.jgit.lib.Repository;
 import org.refdb.engine.BatchResult;
+import org.refdb.engine.GlobalIntent;
 import org.refdb.engine.RefBatch;
 import org.refdb.gerrit.global.transaction.Values;
 import org.refdb.jgit.RefdbDatabase;
@@ -95,6 +96,20 @@ public final class DiskRefs implements AutoCloseable {
     repository.getRefDatabase().refresh();
     Ref now = repository.getRefDatabase().exactRef(ref);
     return Optional.ofNullable(now).filter(DiskRefs::hasValue).map(one -> one.getObjectId().name());
+  }
+
+  /**
+   * Returns the intent of an update of this ref in native mode that is in progress or was never settled. If there is
+   * none, the disk is at least as new as what etcd had before this call: an intent is recorded before etcd is asked,
+   * and stays until the disk has the value.
+   */
+  Optional<GlobalIntent> intentOf(String ref) throws IOException {
+    if (!(repository.getRefDatabase() instanceof RefdbDatabase refdb)) {
+      return Optional.empty();
+    }
+    return refdb.view().globalIntents().stream()
+        .filter(intent -> intent.refs().stream().anyMatch(one -> one.name().equals(ref)))
+        .findFirst();
   }
 
   boolean hasObject(String id) throws IOException {

@@ -13,6 +13,7 @@ import org.refdb.gerrit.global.etcd.Generation;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
 import org.refdb.gerrit.global.transaction.GlobalRefs.Expected;
+import org.refdb.gerrit.global.transaction.GlobalRefs.Found;
 import org.refdb.gerrit.global.transaction.Values;
 
 /**
@@ -103,17 +104,23 @@ public final class Repair {
   private String repair(String ref, To to) throws IOException, GlobalRefException {
     try (AutoCloseable lock = refs.lock(disk.project(), ref)) {
       // While the lock is held, Gerrit's global-refdb module, which takes it for each update, does not update the ref.
-      // `disk.set` notices a writer that does not take the lock, because it compares the value again.
+      // Native mode does not take it. Therefore etcd, the intents and the disk are read in this order, and the side that
+      // is to be changed is compared again: etcd by its revision, the disk by `disk.set`.
+      Found found = refs.read(disk.project(), ref);
+      Optional<String> there = found.value();
+      if (disk.intentOf(ref).isPresent()) {
+        throw new GlobalRefException("an update of it is in progress or was not settled; repeat the command", null);
+      }
       Optional<String> here = disk.value(ref);
-      Optional<String> there = refs.read(disk.project(), ref).value();
       if (Compare.agree(here, there)) {
         return ref + ": is the same by now";
       }
       String text = new Difference(ref, Kind.OTHER, here, there, "").text();
       if (to == To.DISK) {
-        Expected expected = there.isPresent() ? new Expected.Is(there.get()) : new Expected.Nothing();
-        if (!refs.compareAndPut(disk.project(), ref, expected, here.orElse(Values.DELETED.getFirst()), false)) {
-          throw new GlobalRefException("it has moved in etcd", null);
+        String next = here.orElse(Values.DELETED.getFirst());
+        Expected expected = new Expected.PutAt(found.revision());
+        if (!refs.compareAndPut(disk.project(), ref, expected, next, false)) {
+          throw new GlobalRefException("it has moved in etcd; repeat the command", null);
         }
         return text + ": etcd has this disk's value now";
       }

@@ -47,8 +47,17 @@ public final class GlobalRefs implements AutoCloseable {
   private static final int READ_AT_ONCE = 100;
   private static final Optional<Effective> NOTHING = Optional.of(new Effective(Optional.empty(), Optional.empty()));
 
-  /** The value in etcd, if any, and whether the lack of a value means that the ref does not exist. */
-  public record Found(Optional<String> value, boolean imported) {}
+  /**
+   * The value in etcd, if any.
+   *
+   * @param imported whether the lack of a value means that the ref does not exist
+   * @param revision where the value was put, for {@link Expected.PutAt}: 0 without a value, and {@link #STAGED} for one
+   *     that a batch of several transactions has put
+   */
+  public record Found(Optional<String> value, boolean imported, long revision) {
+    /** No value was put at this revision, so a comparison with it fails. */
+    static final long STAGED = -1;
+  }
 
   /** What the value must be for a change to be applied. */
   public sealed interface Expected {
@@ -58,7 +67,7 @@ public final class GlobalRefs implements AutoCloseable {
     /** No value, or that of a deleted ref. */
     record Nothing() implements Expected {}
 
-    /** The value put at this revision, with nothing put since. */
+    /** The value put at this revision, with nothing put since; 0 if there never was one. */
     record PutAt(long revision) implements Expected {}
 
     /** Any value, or none. */
@@ -173,12 +182,13 @@ public final class GlobalRefs implements AutoCloseable {
         Optional<KeyValue> entry = Etcd.first(both.get(1));
         Optional<Effective> effective = entry.isPresent() ? stages.look(entry.get(), deadline) : NOTHING;
         if (effective.isPresent()) {
-          return new Found(effective.get().value(), now.get().imported());
+          long revision = entry.map(one -> Stage.is(one) ? Found.STAGED : one.getModRevision()).orElse(0L);
+          return new Found(effective.get().value(), now.get().imported(), revision);
         }
       }
       generation = now;
     }
-    return new Found(Optional.empty(), false);
+    return new Found(Optional.empty(), false, 0);
   }
 
   private List<GetResponse> readAt(
