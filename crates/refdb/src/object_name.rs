@@ -239,11 +239,11 @@ impl Names<'_> {
         let mut rest = path.as_bytes();
         while let (Some(tree), false) = (at, rest.is_empty()) {
             let (component, below) = rest.split_once_str("/").unwrap_or((rest, b""));
-            at = self.objects.tree_entry(&tree, component)?;
-            if let (Some(id), true) = (at, component.len() < rest.len() && below.is_empty()) {
-                // A slash at the end is allowed after a folder.
-                at = (self.objects.kind(&id)? == Some(ObjectKind::Tree)).then_some(id);
-            }
+            let entry = self.objects.tree_entry(&tree, component)?;
+            // A slash at the end is allowed after a folder, even if its tree is missing.
+            let asks_for_folder = component.len() < rest.len() && below.is_empty();
+            let fits = |kind| !asks_for_folder || kind == Some(ObjectKind::Tree);
+            at = entry.and_then(|(id, kind)| fits(kind).then_some(id));
             rest = below;
         }
         Ok(at)

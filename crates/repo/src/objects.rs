@@ -283,9 +283,14 @@ impl Objects {
         })
     }
 
-    /// Returns the id of a tree's entry. Returns `None` if there is no such tree, if its content has another id or
-    /// exceeds the [limit on reads](Self::limit_reads), or if no entry before its first malformed one has this name.
-    pub fn tree_entry(&self, tree: &ObjectId, name: &[u8]) -> Result<Option<ObjectId>, ObjectError> {
+    /// Returns the id of a tree's entry, and the kind that its mode claims, which a submodule does not have. Returns
+    /// `None` if there is no such tree, if its content has another id or exceeds the [limit on
+    /// reads](Self::limit_reads), or if no entry before its first malformed one has this name.
+    pub fn tree_entry(
+        &self,
+        tree: &ObjectId,
+        name: &[u8],
+    ) -> Result<Option<(ObjectId, Option<ObjectKind>)>, ObjectError> {
         let tree = &self.replaced.of(tree)?;
         let state = &mut *self.state_for(tree)?;
         Ok(match state.read(tree)? {

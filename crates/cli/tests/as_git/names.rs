@@ -84,6 +84,30 @@ fn behind_a_worktrees_prefix_only_its_own_refs_are_its_refs() {
     }
 }
 
+/// Previously, the missing tree itself was asked whether it is a tree, so that names that end with a slash were refused.
+#[test]
+fn a_slash_is_allowed_behind_a_folder_whose_tree_is_missing() {
+    for format in RefFormat::ALL {
+        let set_up = |repo: &Repo| {
+            let file = format!("100644 blob {}\tfile\n", repo.blob("content"));
+            let folder = repo.git_with_input(["mktree"], &file).trim().to_owned();
+            let module = format!("160000 commit {}\tmodule\n", "1".repeat(40));
+            let all = format!("{file}{module}040000 tree {folder}\tfolder\n");
+            let tree = repo.git_with_input(["mktree"], &all).trim().to_owned();
+            let commit = repo.git(["commit-tree", "-m", "x", &tree]).trim().to_owned();
+            repo.git(["update-ref", "refs/heads/main", &commit]);
+            for number in 0..5 {
+                repo.git(["update-ref", &format!("refs/tags/{number}"), &folder]);
+            }
+            std::fs::remove_file(repo.git_dir().join("objects").join(&folder[..2]).join(&folder[2..])).unwrap();
+        };
+        let twins = Twins::new(format, &set_up);
+        for (number, path) in ["folder/", "folder", "folder//", "file/", "module/"].into_iter().enumerate() {
+            twins.same(&["update-ref", "-d", &format!("refs/tags/{number}"), &format!("main:{path}")], b"");
+        }
+    }
+}
+
 #[test]
 fn a_worktree_itself_is_no_ref_and_nothing_is_written_among_worktrees() {
     for format in RefFormat::ALL {

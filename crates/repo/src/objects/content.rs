@@ -91,7 +91,9 @@ pub(super) fn parse_commit(data: &[u8], hash: HashKind, mut parent: impl FnMut(O
     (!rest.is_empty()).then_some(tree)
 }
 
-/// Returns the id of a tree's entry, or `None` if no entry before the first malformed one has this name.
-pub(super) fn tree_entry(data: &[u8], hash: HashKind, name: &[u8]) -> Option<ObjectId> {
-    TreeEntries::of(data, hash).map_while(|entry| entry).find(|entry| entry.name == name).map(|entry| entry.id)
+/// Returns the id of a tree's entry, and the kind that its mode claims, which a submodule does not have; `None` if no
+/// entry before the first malformed one has this name.
+pub(super) fn tree_entry(data: &[u8], hash: HashKind, name: &[u8]) -> Option<(ObjectId, Option<ObjectKind>)> {
+    let found = TreeEntries::of(data, hash).map_while(|entry| entry).find(|entry| entry.name == name)?;
+    Some((found.id, found.kind))
 }
