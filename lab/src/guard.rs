@@ -4,6 +4,7 @@
 use std::{
     fs,
     io::ErrorKind,
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     thread::sleep,
     time::{Duration, Instant},
@@ -63,6 +64,22 @@ pub fn end_strays() -> Result<()> {
     Ok(())
 }
 
+/// Removes a folder, if it exists. Begins again if a file was made in it meanwhile.
+pub fn remove_folder(folder: &Path) -> Result<()> {
+    let end = Instant::now() + TIMEOUT;
+    loop {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty && Instant::now() < end => {
+                sleep(Duration::from_millis(1));
+            }
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove '{}'", folder.display()));
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
 /// Maximum time that processes may take to end after they were killed.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -84,4 +101,26 @@ fn children() -> Result<Vec<Pid>> {
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_removed_though_files_are_still_made_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("run");
+        for round in 0..20 {
+            fs::create_dir(&folder).unwrap();
+            let maker = std::thread::spawn({
+                let folder = folder.clone();
+                move || (0..500).for_each(|number| drop(fs::write(folder.join(number.to_string()), "")))
+            });
+            while !folder.join("1").exists() && !maker.is_finished() {}
+            remove_folder(&folder).unwrap();
+            maker.join().unwrap();
+            assert!(!folder.exists(), "{round}");
+        }
+    }
 }

@@ -5,7 +5,6 @@ use std::{
     cell::RefCell,
     fs::{self, File},
     hash::{DefaultHasher, Hash, Hasher},
-    io::ErrorKind,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     time::{Duration, SystemTime},
@@ -18,7 +17,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use crate::{
     cache::{self, Access},
     complaint::{self, Complaint},
-    guard::end_strays,
+    guard::{end_strays, remove_folder},
     process::{finish, output, tool, wait},
     progress::progress,
     scenario::Scenario,
@@ -124,8 +123,8 @@ impl Builds {
         let made = self.attempts(commit, home, &built, lock);
         match &made {
             Ok(Ok(())) => fs::write(home.join("recipe"), &self.recipe)?,
-            Ok(Err(_)) => remove(&built)?,
-            Err(_) => remove(home)?,
+            Ok(Err(_)) => remove_folder(&built)?,
+            Err(_) => remove_folder(home)?,
         }
         made
     }
@@ -174,7 +173,7 @@ impl Builds {
         lock: &File,
     ) -> Result<std::result::Result<(), (Complaint, String)>> {
         let (tree, log) = (home.join("tree"), log_of(home));
-        remove(built)?;
+        remove_folder(built)?;
         fs::create_dir(built)?;
         self.drop_tree(&tree)?;
         let added = tool(self.git().args(["worktree", "add", "--quiet", "--detach", "--force"]).arg(&tree).arg(commit));
@@ -228,7 +227,7 @@ impl Builds {
     /// Removes a worktree and the repository's entry of it, even if it is left over from a build that was killed. The
     /// entries of other worktrees stay, because their folders may only be unavailable at the moment.
     fn drop_tree(&self, tree: &Path) -> Result<()> {
-        remove(tree)?;
+        remove_folder(tree)?;
         // This fails if there is no entry. One that stays is replaced when the worktree is made again.
         let _ = tool(self.git().args(["worktree", "remove", "--force", "--force"]).arg(tree));
         Ok(())
@@ -284,14 +283,4 @@ pub(crate) fn without_local_variables(program: &str) -> Command {
 /// Returns the file with the output of a build that failed.
 fn log_of(home: &Path) -> PathBuf {
     home.join("log")
-}
-
-/// Removes a folder, if it exists.
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove '{}'", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }

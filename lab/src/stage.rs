@@ -17,7 +17,7 @@ use crate::{
     compare::Which,
     counter::Counter,
     emulator,
-    guard::end_strays,
+    guard::{end_strays, remove_folder},
     measure::Sample,
     perf,
     process::{Limits, Running, Usage, clean, run, start, tool},
@@ -118,9 +118,7 @@ impl Stage<'_> {
     /// Makes a fresh copy of the state, and runs `prepare` in it.
     fn make_ready(&self) -> Result<()> {
         let work = self.work();
-        if work.exists() {
-            fs::remove_dir_all(&work)?;
-        }
+        remove_folder(&work)?;
         fs::remove_file(self.cost()).ok();
         tool(Command::new("cp").arg("-a").arg(self.state()).arg(&work))?;
         self.script(&self.scenario.prepare, &work).context("'prepare' failed")

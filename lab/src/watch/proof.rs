@@ -1,7 +1,7 @@
 //! Proves a change again, with a fresh clone, fresh builds and another order of the runs, and compares the work of both
 //! sides.
 
-use std::{fs, io::ErrorKind, path::Path};
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use refdb_vfs::interrupt;
@@ -14,6 +14,7 @@ use crate::{
     coin::Coin,
     compare::{Comparison, Outcome, Referee, Rules, Verdict, Which, compare, outcome, pair},
     emulator,
+    guard::remove_folder,
     measure::Measure,
     process::tool,
     profile::{Profile, changes},
@@ -67,7 +68,7 @@ pub fn prove(
     rules: Rules,
     seed: u64,
 ) -> Result<Result<Proof, String>> {
-    remove(folder)?;
+    remove_folder(folder)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make '{}'", folder.display()))?;
     let (clone, cache) = (folder.join("clone"), folder.join("builds"));
     progress("cloning for the proof");
@@ -78,7 +79,7 @@ pub fn prove(
     let builds = Builds::new(&clone, &cache, setting.scenario)?;
     let fresh = Setting { builds: &builds, cache: &cache, ..setting };
     let proved = in_clone(fresh, commits, direction, rules, seed);
-    remove(folder)?;
+    remove_folder(folder)?;
     proved
 }
 
@@ -214,16 +215,6 @@ fn is_same(a: &Path, b: &Path) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// Removes a folder, if it exists.
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove '{}'", folder.display()))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]
