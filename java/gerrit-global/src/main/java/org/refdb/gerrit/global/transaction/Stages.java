@@ -1,5 +1,7 @@
 package org.refdb.gerrit.global.transaction;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import com.google.common.flogger.FluentLogger;
 import io.etcd.jetcd.ByteSequence;
 import io.etcd.jetcd.KeyValue;
@@ -107,6 +109,10 @@ public final class Stages implements AutoCloseable {
       Optional<Effective> found = look(now.get(), deadline);
       if (found.isPresent()) {
         return found.get().value();
+      }
+      // The batch has ended since, unless somebody removed its key.
+      if (!deadline.pause()) {
+        throw new GlobalRefException("etcd lacks the batch of " + entry.getKey().toString(UTF_8), null);
       }
       now = Etcd.first(etcd.read(entry.getKey(), GetOption.DEFAULT, deadline));
     }
