@@ -146,7 +146,7 @@ final class RefdbRepositoryManagerTest {
     assertEquals(List.of(), removed);
     remove(gitDir().toPath());
     nativeMode.repositoryDeleted(DEMO);
-    assertEquals(List.of(DEMO.get()), removed);
+    assertEquals(List.of(ProjectName.of(DEMO)), removed);
   }
 
   @Test
