@@ -20,11 +20,21 @@ pub struct Batch {
     pub known: BTreeMap<ObjectId, ObjectClass>,
     /// The committer for reflog entries; `None` for the one of the view's settings.
     pub committer: Option<Ident>,
-    /// Whether the global ref database already has these values, so that it need not be asked.
-    pub agreed: bool,
-    /// The id of the intent that the batch settles. The global ref database has the values then, too. If the intent is
-    /// gone when the refs are locked, because somebody else has settled it, the batch changes nothing.
-    pub settles: Option<String>,
+    /// What is known of the values in the global ref database.
+    pub agreement: Agreement,
+}
+
+/// What is known of the values that the global ref database has of a [`Batch`]'s refs.
+#[derive(Clone, Debug, Default)]
+pub enum Agreement {
+    /// Nothing. If there is such a database, it must be asked.
+    #[default]
+    Unknown,
+    /// They are the new ones of the batch, so that the database need not be asked.
+    Agreed,
+    /// They are the new ones of the batch according to the intent with this id, which the batch settles. If the intent
+    /// is gone when the refs are locked, because somebody else has settled it, the batch changes nothing.
+    Settles(String),
 }
 
 impl Batch {

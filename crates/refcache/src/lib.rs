@@ -49,7 +49,7 @@ pub use bstr;
 /// The engine, which defines the types of edits, values and errors.
 pub use refdb;
 
-pub use batch::{Batch, Outcome};
+pub use batch::{Agreement, Batch, Outcome};
 pub use error::{Error, Result};
 pub use found::{Found, Resolved, Storage};
 pub use listing::Listing;

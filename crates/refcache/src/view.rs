@@ -6,7 +6,7 @@ mod warnings;
 use crate::{
     Batch, Error, Found, ListOptions, Listing, Outcome, Resolved, Result, Stats, ViewSettings,
     answer::Answer,
-    batch::{Noting, beyond_global, commit_agreed_in, commit_in, commit_settling_in},
+    batch::{Agreement, Noting, beyond_global, commit_agreed_in, commit_in, commit_settling_in},
     broken::{is_broken, unless_broken},
     group,
     memory::ClosedCharge,
@@ -559,16 +559,13 @@ impl View {
 }
 
 fn commit(opened: &Opened, batch: &Batch) -> Result<Outcome> {
-    if let Some(id) = &batch.settles {
-        return commit_settling_in(&opened.store, batch, id);
-    }
-    if batch.agreed {
-        return commit_in(beyond_global(opened.store.context()), batch);
-    }
-    if group::can_be_grouped(&opened.store, batch)? {
-        opened.groups.commit(&opened.store, batch, None)
-    } else {
-        commit_in(opened.store.context(), batch)
+    match &batch.agreement {
+        Agreement::Settles(id) => commit_settling_in(&opened.store, batch, id),
+        Agreement::Agreed => commit_in(beyond_global(opened.store.context()), batch),
+        Agreement::Unknown if group::can_be_grouped(&opened.store, batch)? => {
+            opened.groups.commit(&opened.store, batch, None)
+        }
+        Agreement::Unknown => commit_in(opened.store.context(), batch),
     }
 }
 

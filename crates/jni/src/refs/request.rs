@@ -10,7 +10,7 @@ use refdb::{
     backend::OptimizeOptions,
     transaction::{Mode, ObjectClass, TransactionOptions},
 };
-use refdb_refcache::{Batch, Trust, TrustSettings, ViewSettings};
+use refdb_refcache::{Agreement, Batch, Trust, TrustSettings, ViewSettings};
 use refdb_types::{HashKind, Ident, ObjectId};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -110,8 +110,11 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
         .allow_broken(flags & 4 != 0)
         .safe_names(true)
         .keeps_head(true);
-    let settles = (flags & 16 != 0).then(|| request.bytes()).transpose()?;
-    let settles = settles.map(|id| String::from_utf8_lossy(id).into_owned());
+    let agreement = match (flags & 8 != 0, flags & 16 != 0) {
+        (_, true) => Agreement::Settles(String::from_utf8_lossy(request.bytes()?).into_owned()),
+        (true, false) => Agreement::Agreed,
+        (false, false) => Agreement::Unknown,
+    };
     let committer = match request.u8()? {
         0 => None,
         _ => Some(ident(request)?),
@@ -128,7 +131,7 @@ pub(super) fn batch(request: &mut Request<'_>) -> Result<Batch, Failure> {
     if !request.is_empty() {
         return Err(Failure::Malformed("more follows a batch"));
     }
-    Ok(Batch { edits, options, known, committer, agreed: flags & 8 != 0, settles })
+    Ok(Batch { edits, options, known, committer, agreement })
 }
 
 fn ident(request: &mut Request<'_>) -> Result<Ident, Failure> {
