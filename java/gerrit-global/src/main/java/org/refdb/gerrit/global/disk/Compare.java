@@ -15,6 +15,7 @@ import org.refdb.gerrit.global.etcd.Generation;
 import org.refdb.gerrit.global.etcd.GlobalRefException;
 import org.refdb.gerrit.global.etcd.Keys;
 import org.refdb.gerrit.global.transaction.GlobalRefs;
+import org.refdb.gerrit.global.transaction.Stages;
 import org.refdb.gerrit.global.transaction.Stages.Effective;
 import org.refdb.gerrit.global.transaction.Values;
 
@@ -138,9 +139,9 @@ public final class Compare {
   }
 
   /**
-   * Reads a ref until its two values are of one moment and nobody updates or locks it, and returns the difference that remains;
-   * empty if none does, or if etcd does not know the ref of a project that is not imported. If the deadline passes
-   * before that, the difference is of kind {@link Kind#UNDER_UPDATE}.
+   * Reads a ref until its two values are of one moment and nobody updates or locks it, and returns the difference that
+   * remains; empty if none does, or if etcd does not know the ref of a project that is not imported. If the deadline
+   * passes before that, the difference is of kind {@link Kind#UNDER_UPDATE}.
    */
   public Optional<Difference> look(String ref, Generation generation) throws IOException, GlobalRefException {
     Deadline deadline = refs.deadline();
@@ -201,10 +202,7 @@ public final class Compare {
     }
     Optional<Effective> effective = refs.stages().look(entry.get(), refs.deadline());
     if (effective.isEmpty()) {
-      // The batch that updates the ref has ended since, unless somebody removed its key.
-      if (!deadline.pause()) {
-        throw new GlobalRefException("etcd lacks the batch that updates " + ref, null);
-      }
+      Stages.awaitEnd(ref, deadline);
       return see(ref, generation, deadline);
     }
     Optional<String> batch = effective.get().open().map(open -> "a batch of node " + open.node());

@@ -185,10 +185,7 @@ public final class GlobalRefs implements AutoCloseable {
           long revision = entry.map(one -> Stage.is(one) ? Found.STAGED : one.getModRevision()).orElse(0L);
           return new Found(effective.get().value(), now.get().imported(), revision);
         }
-        // The batch that updates the ref has ended since, unless somebody removed its key.
-        if (!deadline.pause()) {
-          throw new GlobalRefException("etcd lacks the batch that updates " + ref, null);
-        }
+        Stages.awaitEnd(ref, deadline);
       }
       generation = now;
     }

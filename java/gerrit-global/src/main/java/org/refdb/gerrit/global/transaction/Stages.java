@@ -110,13 +110,20 @@ public final class Stages implements AutoCloseable {
       if (found.isPresent()) {
         return found.get().value();
       }
-      // The batch has ended since, unless somebody removed its key.
-      if (!deadline.pause()) {
-        throw new GlobalRefException("etcd lacks the batch of " + entry.getKey().toString(UTF_8), null);
-      }
+      awaitEnd(entry.getKey().toString(UTF_8), deadline);
       now = Etcd.first(etcd.read(entry.getKey(), GetOption.DEFAULT, deadline));
     }
     return Optional.empty();
+  }
+
+  /**
+   * Pauses before a ref is read again whose entry belongs to a batch that is gone. The batch has ended since the ref was
+   * read, unless somebody removed its key, in which case this fails at the deadline.
+   */
+  public static void awaitEnd(String ref, Deadline deadline) throws GlobalRefException {
+    if (!deadline.pause()) {
+      throw new GlobalRefException("etcd lacks the batch that updates " + ref, null);
+    }
   }
 
   private Optional<Decider.Entry> find(Decider decider, Deadline deadline) throws GlobalRefException {
