@@ -160,15 +160,7 @@ final class AdminTest {
     CompletableFuture<Compare.Summary> comparing;
     try (AutoCloseable lock = node.lock(DiskProject.NAME, MAIN)) {
       inEtcd(MAIN, next);
-      comparing =
-          CompletableFuture.supplyAsync(
-              () -> {
-                try {
-                  return compare();
-                } catch (Exception e) {
-                  throw new IllegalStateException(e);
-                }
-              });
+      comparing = Nodes.later(this::compare);
       // Etcd has the value and the disk not yet. The comparison, which may not have begun, must wait and not call
       // that a difference.
       Thread.sleep(100);

@@ -58,14 +58,7 @@ final class LostAnswersTest {
   }
 
   private static CompletableFuture<Boolean> later(GlobalRefs on, int from, int to) {
-    return CompletableFuture.supplyAsync(
-        () -> {
-          try {
-            return put(on, from, to);
-          } catch (GlobalRefException e) {
-            throw new IllegalStateException(e);
-          }
-        });
+    return Nodes.later(() -> put(on, from, to));
   }
 
   @Test

@@ -180,7 +180,7 @@ final class NativeBatchTest {
       assertAllMade(node.create(true, NAMES, first));
       awaitCleared();
       proxy.modeFrom(decision(), Proxy.Mode.HELD);
-      CompletableFuture<List<ReceiveCommand>> batch = later(() -> node.move(NAMES, first, second));
+      CompletableFuture<List<ReceiveCommand>> batch = Nodes.later(() -> node.move(NAMES, first, second));
       Nodes.await(() -> proxy.heldBytes() > 0);
       assertEquals(NAMES.size(), below("v/").stream().filter(Stage::is).count());
       assertEquals(Optional.of(first.name()), there(NAMES.getFirst()), "the old value, while it is not decided");
@@ -211,12 +211,12 @@ final class NativeBatchTest {
       assertAllMade(node.create(true, NAMES, first));
       awaitCleared();
       proxy.modeFrom(decision(), Proxy.Mode.HELD);
-      CompletableFuture<List<ReceiveCommand>> batch = later(() -> node.move(NAMES, first, second));
+      CompletableFuture<List<ReceiveCommand>> batch = Nodes.later(() -> node.move(NAMES, first, second));
       Nodes.await(() -> proxy.heldBytes() > 0);
       link.modeFrom(decision().replace("DONE", "VOID"), Proxy.Mode.HELD);
       try (GlobalRefs hasty = Nodes.openHastyNative(link.url(), prefix)) {
         CompletableFuture<Boolean> put =
-            later(() -> other.compareAndPut(PROJECT, NAMES.get(9), new Expected.Anything(), "17", false));
+            Nodes.later(() -> other.compareAndPut(PROJECT, NAMES.get(9), new Expected.Anything(), "17", false));
         Nodes.await(() -> link.heldBytes() > 0);
         assertFalse(put.isDone(), "a put that compares nothing waits for the decision");
         // The batch is decided, but its node cannot clear its stages.
@@ -250,17 +250,6 @@ final class NativeBatchTest {
       proxy.mode(Proxy.Mode.OPEN);
       proxy.deliverHeld();
     }
-  }
-
-  private static <T> CompletableFuture<T> later(Callable<T> update) {
-    return CompletableFuture.supplyAsync(
-        () -> {
-          try {
-            return update.call();
-          } catch (Exception e) {
-            throw new IllegalStateException(e);
-          }
-        });
   }
 
   @ParameterizedTest
@@ -385,7 +374,7 @@ final class NativeBatchTest {
         DiskRefs refs = disk.refs()) {
       node.set("refs/heads/main", first);
       proxy.modeFrom(decision(), Proxy.Mode.HELD);
-      CompletableFuture<List<ReceiveCommand>> batch = later(() -> node.move(NAMES, first, second));
+      CompletableFuture<List<ReceiveCommand>> batch = Nodes.later(() -> node.move(NAMES, first, second));
       Nodes.await(() -> proxy.heldBytes() > 0);
       importPatiently(refs);
       awaitCleared();

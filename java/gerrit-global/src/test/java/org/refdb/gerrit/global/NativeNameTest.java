@@ -6,8 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gerrit.server.config.SitePaths;
 import java.io.BufferedReader;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -85,15 +83,7 @@ final class NativeNameTest {
     try (DiskProject disk = DiskProject.create()) {
       try (Started other = start(disk, true)) {
         assertTrue(NativeMode.nodeOf(folder(), Duration.ZERO).isOfProgram(), "the other one has it");
-        CompletableFuture<NodeName> waiting =
-            CompletableFuture.supplyAsync(
-                () -> {
-                  try {
-                    return NativeMode.nodeOf(folder(), LONG);
-                  } catch (IOException e) {
-                    throw new UncheckedIOException(e);
-                  }
-                });
+        CompletableFuture<NodeName> waiting = Nodes.later(() -> NativeMode.nodeOf(folder(), LONG));
         Thread.sleep(1500);
         assertFalse(waiting.isDone());
         other.close();

@@ -73,15 +73,7 @@ final class NativeRepairTest {
         assertEquals(Result.NEW, node.set(MAIN, disk.commit(1)));
         ObjectId second = disk.commit(2);
         proxy.modeFrom(second.name(), Proxy.Mode.LATE_ANSWERS);
-        CompletableFuture<Result> update =
-            CompletableFuture.supplyAsync(
-                () -> {
-                  try {
-                    return node.set(MAIN, second);
-                  } catch (Exception e) {
-                    throw new IllegalStateException(e);
-                  }
-                });
+        CompletableFuture<Result> update = Nodes.later(() -> node.set(MAIN, second));
         Nodes.await(() -> proxy.lateBytes() > 0);
         List<String> said = new ArrayList<>();
         List<String> names = List.of(MAIN);

@@ -118,15 +118,7 @@ final class NativeSettleTest {
         NativeNode node = open(etcd.url())) {
       assertEquals(Result.FORCED, slow.set(MAIN, second));
       proxy.modeFrom(MAIN, Proxy.Mode.HELD);
-      CompletableFuture<Result> update =
-          CompletableFuture.supplyAsync(
-              () -> {
-                try {
-                  return slow.set(MAIN, first);
-                } catch (Exception e) {
-                  throw new IllegalStateException(e);
-                }
-              });
+      CompletableFuture<Result> update = Nodes.later(() -> slow.set(MAIN, first));
       Nodes.await(() -> proxy.heldBytes() > 0);
       assertEquals(new GlobalSettled(0, 1, 0), node.settle(false, said), "it has the locks");
       assertTrue(said.getLast().contains("is under way"), said.toString());
@@ -151,15 +143,7 @@ final class NativeSettleTest {
       proxy.modeFrom(MAIN, Proxy.Mode.NO_ANSWERS);
       kill(() -> other.read(NativeNode.PROJECT, MAIN).value().equals(Optional.of(second.name())));
       proxy.modeFrom(MAIN, Proxy.Mode.LATE_ANSWERS);
-      CompletableFuture<GlobalSettled> settlement =
-          CompletableFuture.supplyAsync(
-              () -> {
-                try {
-                  return late.settle(false, said);
-                } catch (Exception e) {
-                  throw new IllegalStateException(e);
-                }
-              });
+      CompletableFuture<GlobalSettled> settlement = Nodes.later(() -> late.settle(false, said));
       Nodes.await(() -> proxy.lateBytes() > 0);
       assertEquals(Result.FORCED, node.set(MAIN, disk.commit(3)), "it meets the intent and settles it");
       assertEquals(0, node.intents());

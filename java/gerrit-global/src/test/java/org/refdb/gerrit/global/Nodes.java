@@ -6,6 +6,7 @@ import com.google.gerrit.entities.Project;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.eclipse.jgit.lib.ObjectId;
@@ -110,6 +111,18 @@ final class Nodes {
       assertTrue(System.nanoTime() < end, "what this test waits for has not come true in five minutes");
       Thread.sleep(10);
     }
+  }
+
+  /** Starts an action in another thread. */
+  static <T> CompletableFuture<T> later(Callable<T> action) {
+    return CompletableFuture.supplyAsync(
+        () -> {
+          try {
+            return action.call();
+          } catch (Exception e) {
+            throw new IllegalStateException(e);
+          }
+        });
   }
 
   static String prefix() {
