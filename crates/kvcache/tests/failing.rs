@@ -194,18 +194,21 @@ fn closing_reports_a_failed_sync_of_the_merge_that_emptied_the_cache() {
     assert_eq!(cache.stats().entries, 0);
 }
 
+/// Opens a cache at a time, whose entries expire after a minute. It has no threads, which might evict expired entries
+/// before the clock is set back.
+fn open_at(disk: &Arc<Forgetful>, dir: &Path, now_ms: u64) -> Cache {
+    let mut options = patient(MIB).max_age(Duration::from_secs(60));
+    options.clock = Clock::new(move || now_ms);
+    Cache::open_idle(Fs::with_hook(disk.clone()), dir, options).expect("the cache opens")
+}
+
 /// Previously, the cache could not be opened.
 #[test]
 fn a_cache_opens_though_a_sync_fails_while_expired_entries_are_forgotten() {
     const START_MS: u64 = 100_000_000;
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Forgetful::default());
-    let open_at = |now_ms| {
-        let mut options = patient(MIB).max_age(Duration::from_secs(60));
-        options.clock = Clock::new(move || now_ms);
-        // Without threads, which may evict the expired entry before the clock is set back.
-        Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), options).unwrap()
-    };
+    let open_at = |now_ms| open_at(&disk, dir.path(), now_ms);
     let synced = PutOptions::new().durability(Durability::Synced);
     open_at(START_MS).put_with(b"old", b"session", synced).unwrap();
     drop(open_at(START_MS + 61_000));
@@ -230,11 +233,7 @@ fn what_is_put_after_expired_entries_could_not_be_forgotten_for_good_stays() {
     for fails in [0, 1, 2] {
         let dir = tempfile::tempdir().unwrap();
         let disk = Arc::new(Forgetful::default());
-        let open_at = |now_ms| {
-            let mut options = patient(MIB).max_age(Duration::from_secs(60));
-            options.clock = Clock::new(move || now_ms);
-            Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), options).unwrap()
-        };
+        let open_at = |now_ms| open_at(&disk, dir.path(), now_ms);
         let synced = PutOptions::new().durability(Durability::Synced);
         open_at(START_MS).put_with(b"old", b"session", synced).unwrap();
         drop(open_at(START_MS + 61_000));
@@ -255,11 +254,7 @@ fn one_failed_sync_at_an_opening_that_forgets_expired_entries_empties_the_cache(
     const START_MS: u64 = 100_000_000;
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Forgetful::default());
-    let open_at = |now_ms| {
-        let mut options = patient(MIB).max_age(Duration::from_secs(60));
-        options.clock = Clock::new(move || now_ms);
-        Cache::open_idle(Fs::with_hook(disk.clone()), dir.path(), options).unwrap()
-    };
+    let open_at = |now_ms| open_at(&disk, dir.path(), now_ms);
     let cache = open_at(START_MS);
     cache.put_with(b"first", b"session", PutOptions::new().durability(Durability::Synced)).unwrap();
     cache.put_with(b"young", b"session", PutOptions::new().durability(Durability::Written)).unwrap();

@@ -23,13 +23,12 @@ impl Cache {
         if seen_ms <= ages.now_ms() {
             return Ok(None);
         }
+        // Only once the removals are written, the time of this run is published instead.
+        ages.defer_expiry(seen_ms);
         if ages.max_ms().is_none() {
             // A tool that opens the cache without an age limit leaves the removal to the next process that has one.
-            ages.defer_expiry(seen_ms);
             return Ok(None);
         }
-        // The time is published once the removals are written.
-        ages.defer_expiry(seen_ms);
         self.reclaim.finish_loading();
         self.reclaim.drop_expired(seen_ms);
         match self.write_last().and_then(|()| self.reclaim.keep_removals()) {
