@@ -82,21 +82,21 @@ impl AsyncRead for Pieces {
 /// Decompressed bytes, the last of which is held back until the check sum at the end of the compressed ones was found
 /// right. What reads them would otherwise act on a complete request before it gets to the error at the end.
 struct Checked<R> {
-    inner: Pin<Box<R>>,
+    inner: R,
     held: Option<u8>,
 }
 
 impl<R> Checked<R> {
     fn new(inner: R) -> Self {
-        Checked { inner: Box::pin(inner), held: None }
+        Checked { inner, held: None }
     }
 }
 
-impl<R: AsyncRead> AsyncRead for Checked<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for Checked<R> {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = out.filled().len();
         while out.filled().len() == before && out.remaining() > 0 {
-            ready!(self.inner.as_mut().poll_read(context, out))?;
+            ready!(Pin::new(&mut self.inner).poll_read(context, out))?;
             let Some(&last) = out.filled()[before..].last() else {
                 // The end.
                 if let Some(last) = self.held.take() {
